@@ -1,0 +1,122 @@
+"""Live values that one component lends to a sibling: small, frozen, and buildable by hand for things we adopt.
+
+Handles carry no behaviour and no secret value; a secret travels as a `SecretRef`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pulumi
+
+    from components.nodes.accelerators import Accelerator
+
+ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretRef:
+    """One key of a Kubernetes Secret in the inference namespace."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taint:
+    """A node taint in the spelling of the Kubernetes API (`NoSchedule`, not `NO_SCHEDULE`)."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """What one node offers to pods. Memory and huge pages in bytes, cpu in millicores, accelerators in cards."""
+
+    cpu_millicores: int
+    memory_bytes: int
+    accelerators: int = 0
+    hugepages_2mi_bytes: int = 0
+    ephemeral_storage_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTarget:
+    """Where pods of a pool may land; lent by a node pool.
+
+    `accelerator` is None for a pool of plain CPU nodes. `capacity` is what one node offers, `nodes` the
+    most nodes the pool may have.
+    """
+
+    pool: str
+    accelerator: Accelerator | None
+    node_selector: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    capacity: Capacity
+    nodes: int
+    runtime_class: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim in the inference namespace that several pods may mount (RWX)."""
+
+    name: str
+    capacity_bytes: int | None = None
+    ready: pulumi.Resource | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectStore:
+    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+
+    bucket: str
+    prefix: str
+    region: str | None = None
+    endpoint: str | None = None
+    credentials: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelMount:
+    """Verified model files: the directory `sub_path` of a claim, mounted read-only.
+
+    `gate` is the resource to await before a server may start (the preheat Job), None when the files are simply there.
+    """
+
+    claim: VolumeClaim
+    sub_path: str
+    gate: pulumi.Resource | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """One way to talk to a model server: a port of its Service and the path prefix its API starts at."""
+
+    kind: ProtocolKind
+    port: int
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """What every engine exports, and all that gateway, policies, monitoring and status read.
+
+    `host` is the Service's DNS name inside the cluster. `server_key` is the engine's own key, never given out.
+    """
+
+    model: str
+    engine: str
+    host: str
+    protocols: tuple[Protocol, ...]
+    health_path: str
+    metrics_path: str
+    metrics_port: int
+    served_names: tuple[str, ...]
+    consumers: tuple[str, ...]
+    server_key: SecretRef | None

@@ -1,0 +1,151 @@
+"""What every spec shares: the frozen base class and the vocabulary of field types.
+
+A spec is what a human wrote, complete before any cloud call. It holds no `Output`, no secret
+and no clock, and validating it touches neither network nor disk.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+
+class Spec(BaseModel):
+    """Something a human wrote down: frozen, closed to unknown keys, spelled in camelCase in YAML."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        use_attribute_docstrings=True,
+    )
+
+    def intent(self) -> dict[str, Any]:
+        """The spec as the user spelled it, without defaults: what a preview shows as the change of intent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+_SUFFIXES = {
+    "": Decimal(1),
+    "k": Decimal(10) ** 3,
+    "M": Decimal(10) ** 6,
+    "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12,
+    "P": Decimal(10) ** 15,
+    "Ki": Decimal(2) ** 10,
+    "Mi": Decimal(2) ** 20,
+    "Gi": Decimal(2) ** 30,
+    "Ti": Decimal(2) ** 40,
+    "Pi": Decimal(2) ** 50,
+}
+_BYTES = re.compile(r"^(\d{1,15}(?:\.\d{1,3})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+_CPU = re.compile(r"^(?:\d{1,6}(?:\.\d{1,3})?|\d{1,9}m)$")
+
+
+def bytes_of(quantity: str) -> int:
+    """Bytes in a Kubernetes memory quantity such as `16Gi`, rounded up.
+
+    Raises ValueError when the text is no quantity.
+    """
+    match = _BYTES.match(quantity)
+    if match is None:
+        raise ValueError(f"{quantity!r} is not a size; write a number with Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T")
+    exact = Decimal(match[1]) * _SUFFIXES[match[2] or ""]
+    return int(exact.to_integral_value(rounding="ROUND_CEILING"))
+
+
+def millicores_of(quantity: str) -> int:
+    """Thousandths of a CPU in a Kubernetes cpu quantity such as `4` or `500m`.
+
+    Raises ValueError when the text is no quantity.
+    """
+    if not _CPU.match(quantity):
+        raise ValueError(f"{quantity!r} is not a cpu quantity; write cores ('4', '0.5') or millicores ('500m')")
+    return int(quantity[:-1]) if quantity.endswith("m") else int(Decimal(quantity) * 1000)
+
+
+def _positive_size(quantity: str) -> str:
+    if bytes_of(quantity) == 0:
+        raise ValueError(f"{quantity!r} is no size; write more than zero")
+    return quantity
+
+
+def _positive_cpu(quantity: str) -> str:
+    if millicores_of(quantity) == 0:
+        raise ValueError(f"{quantity!r} is no cpu; write more than zero")
+    return quantity
+
+
+_TAGGED = re.compile(
+    r"^(?P<name>[a-z0-9](?:[a-z0-9._:/-]*[a-z0-9])?)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?$"
+)
+_MOVING_TAGS = ("latest", "stable", "nightly", "main", "master", "edge", "dev")
+
+
+def _pinned_image(image: str) -> str:
+    reference = image.partition("@")[0]
+    tag = reference.rpartition("/")[2].partition(":")[2]
+    if _TAGGED.match(image) is None:
+        raise ValueError(f"{image!r} is not an image reference; write name:tag or name@sha256:<64 hex digits>")
+    if "@sha256:" in image:
+        return image
+    if not tag:
+        raise ValueError(f"{image!r} carries no tag, so it moves; write a fixed tag (name:v1.2.3) or a digest (name@sha256:...)")
+    # vault.habana.ai publishes each build under a path of its own and tags it `latest` in there.
+    if tag in _MOVING_TAGS and not reference.startswith("vault.habana.ai/gaudi-docker/"):
+        raise ValueError(f"{image!r} carries the moving tag {tag!r}; write a fixed tag (name:v1.2.3) or a digest (name@sha256:...)")
+    return image
+
+
+Bytes = Annotated[
+    str,
+    StringConstraints(pattern=_BYTES.pattern),
+    AfterValidator(_positive_size),
+    Field(description="A size as Kubernetes writes it: 16Gi, 500Mi, 2Ti."),
+]
+Cpu = Annotated[
+    str,
+    StringConstraints(pattern=_CPU.pattern),
+    AfterValidator(_positive_cpu),
+    Field(description="CPU as Kubernetes writes it: '4' cores, '500m' millicores."),
+]
+PinnedImage = Annotated[
+    str,
+    AfterValidator(_pinned_image),
+    Field(description="A container image with a fixed tag or a digest; a moving tag such as latest is refused."),
+]
+DnsName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253),
+    Field(description="A DNS name: lower-case letters, digits, hyphens and dots."),
+]
+DnsLabel = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
+    Field(description="A Kubernetes name: lower-case letters, digits and hyphens, a letter first, 63 characters at most."),
+]
+Labels = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")],
+        Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")],
+    ],
+    Field(description="Kubernetes labels, key to value."),
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong in a stack: where (keys and indexes as the user wrote them), and what, with the remedy.
+
+    `message` says what was given, what is allowed and what to do, in one lower-case sentence without a full stop.
+    """
+
+    path: tuple[str | int, ...]
+    message: str
