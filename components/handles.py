@@ -79,6 +79,7 @@ class ObjectStore:
     prefix: str
     region: str | None = None
     endpoint: str | None = None
+    path_style: bool = False
     credentials: str | None = None
 
 

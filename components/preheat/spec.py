@@ -1,0 +1,51 @@
+"""How a model's files get onto a share before a server starts.
+
+It says what is wanted (which share, which files, which round); the transfer itself is the payload's business.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from components.spec import Bytes, Cpu, PinnedImage, Spec
+
+# Fixed tags of Docker Hub's official Python image and of the rclone project's own image.
+DEFAULT_IMAGE = "docker.io/library/python:3.13.7-slim-trixie"
+DEFAULT_RCLONE_IMAGE = "docker.io/rclone/rclone:1.71.0"
+
+Glob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^/\x00-\x1f\\][^\x00-\x1f\\]*$", max_length=256),
+    Field(description="A shell pattern on the path below the model's directory: *.safetensors, tokenizer/*. A star also matches slashes."),
+]
+
+
+class PreheatSpec(Spec):
+    """Copies a model's files to a share once, verified, before any accelerator waits for them."""
+
+    into: Annotated[str, StringConstraints(min_length=1, max_length=63)]
+    """The name of an nfs store under storage."""
+    round: Annotated[int, Field(ge=0, le=9999)] = 0
+    """Raise it by one to read the source again, into a directory of its own."""
+    keep: Annotated[int, Field(ge=1, le=20)] = 2
+    """How many rounds stay on the share, the newest first; 2 leaves the one that a rollout replaces."""
+    include: tuple[Glob, ...] = ()
+    """Only files that match one of these; empty for all."""
+    exclude: tuple[Glob, ...] = ()
+    """Files to leave out; wins over include."""
+    allow_pickle: tuple[Glob, ...] = ()
+    """Files allowed although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); anything else of that kind is refused."""
+    timeout_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = None
+    """When to give up. Absent: from the weights' size at 50 MiB/s, half an hour at least; six hours where no size is stated."""
+    cpu: Cpu = "2"
+    """CPU of the transfer; checksums run on as many cores."""
+    memory: Bytes = "1Gi"
+    """Memory of the transfer. The program stays below 256Mi; the rest is page cache that keeps the share busy."""
+    run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] = 65532
+    """The numeric user and group that writes; the share must let it write, since NFS takes no ownership from Kubernetes."""
+    image: PinnedImage = DEFAULT_IMAGE
+    """An image with Python 3.11 or newer."""
+    rclone_image: PinnedImage = DEFAULT_RCLONE_IMAGE
+    """An image with rclone at /usr/local/bin/rclone."""

@@ -1,0 +1,101 @@
+"""The stores of a stack as components: each lends a handle, none creates a bucket or a share.
+
+An NFS share becomes a static volume and its claim. An S3 bucket needs no Kubernetes object at all, so it is a plain value.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import ObjectStore, VolumeClaim
+from components.naming import bounded, content_key, labels
+from components.spec import bytes_of
+from components.storage.spec import NfsStoreSpec, S3StoreSpec
+
+_SHARED = ["ReadWriteMany"]
+
+
+class NfsStore(pulumi.ComponentResource):
+    """An NFS share as a static PersistentVolume and its claim (RWX), bound to each other by name; lends `claim`.
+
+    Both names carry the content of the spec: volumes and claims are immutable, so a change makes new ones beside the old,
+    servers move over, and no deletion waits for a claim in use. The share's data stays where it is.
+    """
+
+    claim: VolumeClaim
+
+    def __init__(self, name: str, spec: NfsStoreSpec, *, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
+        key = content_key(name, spec.server, spec.path, spec.capacity, *spec.mount_options)
+        claim_name = bounded(name, key)
+        size = {"storage": spec.capacity}
+        volume_name = _volume_name(namespace, name, key)
+        volume = core.PersistentVolume(
+            f"{name}-volume",
+            metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
+            spec=core.PersistentVolumeSpecArgs(
+                access_modes=_SHARED,
+                storage_class_name="",
+                capacity=size,
+                persistent_volume_reclaim_policy="Retain",
+                mount_options=list(spec.mount_options),
+                nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
+                claim_ref=core.ObjectReferenceArgs(namespace=namespace, name=claim_name),
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        claim = core.PersistentVolumeClaim(
+            name,
+            metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
+            spec=core.PersistentVolumeClaimSpecArgs(
+                access_modes=_SHARED,
+                # An empty class keeps the cluster's default class from provisioning a disk of its own.
+                storage_class_name="",
+                volume_name=volume_name,
+                resources=core.VolumeResourceRequirementsArgs(requests=size),
+            ),
+            # The name is known before the volume is there, so the edge is said here.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[volume]),
+        )
+        self.claim = VolumeClaim(name=claim_name, capacity_bytes=bytes_of(spec.capacity), ready=claim)
+        self.register_outputs({"claim": claim_name})
+
+
+class S3Store:
+    """An S3 bucket that exists; lends `objects`. It registers nothing, since there is nothing to provision."""
+
+    objects: ObjectStore
+
+    def __init__(self, spec: S3StoreSpec) -> None:
+        self.objects = ObjectStore(
+            bucket=spec.bucket,
+            prefix=spec.prefix,
+            region=spec.region,
+            endpoint=spec.endpoint,
+            path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
+            credentials=None if spec.credentials is None else spec.credentials.secret_name,
+        )
+
+
+def model_store(
+    name: str, spec: S3StoreSpec | NfsStoreSpec, *, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+) -> NfsStore | S3Store:
+    """The store that `spec` describes, by its kind. `namespace` is where claims live; `opts` go to what gets registered."""
+    match spec:
+        case NfsStoreSpec():
+            return NfsStore(name, spec, namespace=namespace, opts=opts)
+        case S3StoreSpec():
+            return S3Store(spec)
+        case _:
+            assert_never(spec)
+
+
+def _volume_name(namespace: pulumi.Input[str], name: str, key: str) -> pulumi.Input[str]:
+    # A volume belongs to the whole cluster, where two stacks may both call a store `shared`.
+    if isinstance(namespace, str):
+        return bounded(f"{namespace}-{name}", content_key(namespace, key))
+    return pulumi.Output.from_input(namespace).apply(lambda known: bounded(f"{known}-{name}", content_key(known, key)))
