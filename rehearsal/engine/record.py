@@ -1,0 +1,58 @@
+"""Records what a program declares, without a cluster, a network or a credential."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.engine import host
+from rehearsal.engine.errors import RegistrationRefused
+from rehearsal.engine.kubernetes_defaults import is_object
+from rehearsal.engine.monitor import Monitor, Realized
+from rehearsal.engine.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from rehearsal.engine.recording import Recording, Registration
+
+
+class _Preview:
+    """Knows the inputs and nothing else: ids and computed outputs stay unknown, as in a first preview."""
+
+    def register(self, registration: Registration) -> Realized:
+        """The inputs, and no id; what only an API server gives to an object stays unknown."""
+        inputs = registration.inputs
+        metadata = inputs.get("metadata")
+        if not (is_object(registration.type, inputs) and isinstance(metadata, dict)):
+            return Realized()
+        return Realized(outputs={**inputs, "metadata": {**metadata, "uid": UNKNOWN, "resourceVersion": UNKNOWN}})
+
+    def read(self, registration: Registration) -> Realized:
+        """The id that was asked for; the rest is unknown without the cluster."""
+        return Realized(id=registration.id)
+
+    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse: a plan asks nobody."""
+        del arguments
+        raise RegistrationRefused(f"the function {token} needs a provider, and a plan made without one cannot answer it", urn="")
+
+
+def record(
+    program: Callable[[], object] | Path,
+    *,
+    project: str,
+    stack: str,
+    config: Mapping[str, str] | None = None,
+    secret_keys: Collection[str] = (),
+    preview: bool = True,
+) -> Recording:
+    """Run `program` and return what it registered.
+
+    `program` is a callable, or the folder or file that `main` of `Pulumi.yaml` names. `config` maps full keys
+    (`inferplan:cluster`) to the strings the CLI would pass, structured values as JSON. With `preview=False` what the
+    program did not state itself is None rather than unknown. Raises ProgramFailed with the program's own words.
+    """
+    monitor = Monitor(project=project, stack=stack, realizer=_Preview())
+    host.run(program, monitor, config=config or {}, secret_keys=secret_keys, preview=preview)
+    return monitor.recording()
