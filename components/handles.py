@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import pulumi
@@ -81,6 +82,14 @@ class ObjectStore:
     endpoint: str | None = None
     path_style: bool = False
     credentials: str | None = None
+
+    @property
+    def port(self) -> int:
+        """The TCP port that the S3 API answers on: the endpoint's, else that of its scheme, else 443."""
+        if self.endpoint is None:
+            return 443
+        parts = urlsplit(self.endpoint)
+        return parts.port or (80 if parts.scheme == "http" else 443)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 
-from components.preheat.spec import PreheatSpec, WeightsSpec
+from components.preheat.spec import PreheatSpec
 from components.spec import Bytes, Cpu, DnsLabel, Labels, PinnedImage, Spec
+from components.storage.spec import WeightsSpec
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Z_][A-Z0-9_]*$", max_length=128)]
 

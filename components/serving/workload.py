@@ -1,0 +1,240 @@
+"""The parts of a model server's pod that do not depend on the engine: placement, identity, probes, volumes, rollout.
+
+An engine says what to run; how it is kept alive, safe and replaceable is decided here, once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import NodeTarget, ObjectStore, SecretRef
+from components.naming import selector
+from components.serving.spec import ServedModel
+from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
+from components.spec import bytes_of
+
+COMPONENT = "model"
+CACHE = "/cache"
+# Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
+SHARE_FOR_MODELS = 0.9
+_WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
+_USER = 65532
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the path that answers once it is ready."""
+
+    image: str
+    args: Sequence[str]
+    port: int
+    health_path: str
+    env: Mapping[str, str]
+    secret_env: Mapping[str, SecretRef]
+    volumes: Sequence[core.VolumeArgs] = ()
+    mounts: Sequence[core.VolumeMountArgs] = ()
+    init_containers: Sequence[core.ContainerArgs] = ()
+
+
+def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
+    """The image that `spec` names, else the accelerator table's for `engine`.
+
+    Raises ValueError when neither names one.
+    """
+    table = None if target.accelerator is None else target.accelerator.engine(engine).image
+    image = spec.image or table
+    if image is None:
+        raise ValueError(f"no default image for {engine} on pool {target.pool}; name one under image")
+    return image
+
+
+def budget(spec: ServedModel, cards: int, target: NodeTarget) -> Timing:
+    """The model's time budgets; weights of unstated size count as much as all of its cards' memory can hold."""
+    accelerator = target.accelerator
+    memory = 0 if accelerator is None else accelerator.memory_bytes * cards
+    warmup = spec.warmup_seconds
+    if warmup is None:
+        warmup = _WARMUP_SECONDS["nvidia" if accelerator is None else accelerator.vendor]
+    return timing(
+        model_bytes=bytes_of(spec.weights.size) if spec.weights.size else memory,
+        load_mib_per_second=spec.load_mib_per_second,
+        warmup_seconds=warmup,
+        drain_seconds=spec.drain_seconds,
+        replicas=spec.replicas,
+    )
+
+
+def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.ResourceRequirementsArgs:
+    """Requests and limits of one replica: as stated, else its share of the node in proportion to its cards."""
+    demand = demand_of(spec, cards, target)
+    requests = {"cpu": demand["cpu"], "memory": demand["memory"]}
+    limits = {"memory": demand["memory"]}
+    for key, amount in demand.items():
+        if key not in ("cpu", "memory"):
+            requests[key] = limits[key] = amount
+    return core.ResourceRequirementsArgs(requests=requests, limits=limits)
+
+
+def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, str]:
+    """What one replica asks of a node, by resource name, as Kubernetes quantities."""
+    capacity = target.capacity
+    share = SHARE_FOR_MODELS * cards / max(1, capacity.accelerators)
+    wanted = spec.resources
+    demand = {
+        "cpu": wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m",
+        "memory": wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // 2**30)}Gi",
+    }
+    if target.accelerator is not None:
+        demand[target.accelerator.resource] = str(cards)
+        pages = wanted.hugepages2_mi or _mebibytes(target.accelerator.hugepages_2mi_bytes * cards)
+        if pages:
+            demand["hugepages-2Mi"] = pages
+    return demand
+
+
+def _mebibytes(amount: int) -> str | None:
+    return f"{amount // 2**20}Mi" if amount else None
+
+
+def deployment(
+    name: str, spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing, service_account: str
+) -> apps.DeploymentSpecArgs:
+    """The Deployment of a model.
+
+    In place, a replica's cards are freed before its successor asks for them, so a full pool never deadlocks.
+    """
+    surge = spec.rollout == "surge"
+    labels = selector(COMPONENT, name)
+    return apps.DeploymentSpecArgs(
+        replicas=spec.replicas,
+        selector=meta.LabelSelectorArgs(match_labels=labels),
+        strategy=apps.DeploymentStrategyArgs(
+            type="RollingUpdate",
+            rolling_update=apps.RollingUpdateDeploymentArgs(max_surge=1 if surge else 0, max_unavailable=0 if surge else 1),
+        ),
+        progress_deadline_seconds=times.progress_deadline,
+        revision_history_limit=3,
+        template=core.PodTemplateSpecArgs(
+            metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}),
+            spec=core.PodSpecArgs(
+                service_account_name=service_account,
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=times.grace,
+                runtime_class_name=target.runtime_class,
+                node_selector=dict(target.node_selector),
+                tolerations=tolerations(target),
+                topology_spread_constraints=_spread(labels),
+                security_context=pod_security(),
+                init_containers=list(server.init_containers) or None,
+                containers=[_container(spec, server, target=target, cards=cards, times=times)],
+                volumes=[*_scratch(spec), *server.volumes],
+            ),
+        ),
+    )
+
+
+def tolerations(target: NodeTarget) -> list[core.TolerationArgs]:
+    """One toleration for each taint of the pool, by exact value."""
+    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints]
+
+
+def pod_security() -> core.PodSecurityContextArgs:
+    """The pod part of the restricted profile. Files on mounted shares keep their owner, so a large share is not chowned at every start."""
+    return core.PodSecurityContextArgs(
+        run_as_non_root=True,
+        run_as_user=_USER,
+        run_as_group=_USER,
+        fs_group=_USER,
+        fs_group_change_policy="OnRootMismatch",
+        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+    )
+
+
+def container_security(*, read_only_root: bool) -> core.SecurityContextArgs:
+    """The container part of the restricted profile."""
+    return core.SecurityContextArgs(
+        allow_privilege_escalation=False,
+        capabilities=core.CapabilitiesArgs(drop=["ALL"]),
+        read_only_root_filesystem=read_only_root,
+    )
+
+
+def _container(spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing) -> core.ContainerArgs:
+    ready = core.HTTPGetActionArgs(path=server.health_path, port="http")
+    # NVIDIA's container hook writes into the root file system when it adds the driver's libraries (kserve config-llm-template).
+    read_only_root = target.accelerator is None or target.accelerator.vendor != "nvidia"
+    return core.ContainerArgs(
+        name="server",
+        image=server.image,
+        args=list(server.args),
+        env=_environment(spec, server),
+        ports=[core.ContainerPortArgs(name="http", container_port=server.port)],
+        resources=resources_of(spec, cards, target),
+        startup_probe=core.ProbeArgs(
+            http_get=ready, period_seconds=PROBE_PERIOD_SECONDS, failure_threshold=times.startup_failures, timeout_seconds=5
+        ),
+        readiness_probe=core.ProbeArgs(http_get=ready, period_seconds=5, failure_threshold=3, timeout_seconds=5),
+        liveness_probe=core.ProbeArgs(http_get=ready, period_seconds=10, failure_threshold=6, timeout_seconds=10),
+        lifecycle=core.LifecycleArgs(
+            pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=PRE_STOP_SECONDS)),
+        ),
+        security_context=container_security(read_only_root=read_only_root),
+        volume_mounts=[
+            core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
+            core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
+            core.VolumeMountArgs(name="cache", mount_path=CACHE),
+            *server.mounts,
+        ],
+    )
+
+
+def _environment(spec: ServedModel, server: Server) -> list[core.EnvVarArgs]:
+    # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
+    base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
+    clear = {**base, **server.env, **spec.env}
+    references = [
+        core.EnvVarArgs(
+            name=name,
+            value_from=core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=reference.name, key=reference.key)),
+        )
+        for name, reference in sorted(server.secret_env.items())
+    ]
+    return [*(core.EnvVarArgs(name=name, value=value) for name, value in sorted(clear.items())), *references]
+
+
+def _scratch(spec: ServedModel) -> list[core.VolumeArgs]:
+    return [
+        core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=spec.shared_memory)),
+        core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
+        core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="20Gi")),
+    ]
+
+
+def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs]:
+    return [
+        core.TopologySpreadConstraintArgs(
+            max_skew=1,
+            topology_key=key,
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
+        )
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]
+
+
+def store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, SecretRef]]:
+    """How a process in a pod reaches an S3 store: variables in clear, and credentials by Secret reference."""
+    clear: dict[str, str] = {}
+    if store.endpoint:
+        clear["AWS_ENDPOINT_URL"] = store.endpoint
+    if store.region:
+        clear["AWS_DEFAULT_REGION"] = store.region
+    if store.credentials is None:
+        return clear, {}
+    return clear, {name: SecretRef(name=store.credentials, key=name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
