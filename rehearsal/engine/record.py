@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.engine import host
@@ -55,4 +56,5 @@ def record(
     """
     monitor = Monitor(project=project, stack=stack, realizer=_Preview())
     host.run(program, monitor, config=config or {}, secret_keys=secret_keys, preview=preview)
-    return monitor.recording()
+    shown = {name: "[secret]" if name in secret_keys else value for name, value in sorted((config or {}).items())}
+    return replace(monitor.recording(), config=shown)

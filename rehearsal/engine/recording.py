@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rehearsal.engine.urns import STACK_TYPE, stack_urn
+from rehearsal.engine.urns import stack_urn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,6 +88,8 @@ class Recording:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     component_outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    """The configuration that the program was given, secrets as `[secret]`."""
 
     @property
     def stack_urn(self) -> str:
@@ -127,6 +129,3 @@ class Recording:
         """The resources directly under `parent`, a registration or a URN."""
         urn = parent if isinstance(parent, str) else parent.urn
         return [each for each in self.registrations if each.parent == urn]
-
-
-__all__ = ["STACK_TYPE", "Diagnostic", "Options", "Recording", "Registration", "Timeouts"]

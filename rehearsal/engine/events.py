@@ -1,0 +1,177 @@
+"""A plan told as the engine events that `pulumi preview --json` streams (apitype.EngineEvent, one JSON object a line).
+
+The shapes were read off real streams (engine 3.260, Kubernetes provider 4.32). Where the rehearsal knows less than an
+engine, it says what an engine says when it does not know: ids are empty, computed values are Pulumi's unknown text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.engine.kubernetes_defaults import is_object
+from rehearsal.engine.masking import to_json
+from rehearsal.engine.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
+from rehearsal.engine.values import UNKNOWN_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rehearsal.engine.plan import Plan, ResourceState, States, Step
+
+Event = dict[str, Any]
+_SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}
+
+
+def to_ndjson(events: Iterator[Event]) -> bytes:
+    """`events` as newline-separated JSON, the form of the CLI's stream."""
+    return b"".join(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for event in events)
+
+
+def events_of(plan: Plan, *, timestamp: int = 0, failed: bool = False) -> Iterator[Event]:
+    """The events of `plan`, ready for JSON. `timestamp` (seconds) stands in each: a plan itself knows no time."""
+    for sequence, body in enumerate(_bodies(plan, failed)):
+        yield {"sequence": sequence, "timestamp": timestamp, **body}
+
+
+def _bodies(plan: Plan, failed: bool) -> Iterator[Event]:  # noqa: FBT001 - private, passed by its name's meaning once
+    yield {"preludeEvent": {"config": dict(plan.states.config)}}
+    stack_op = "same" if plan.before else "create"
+    yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
+    for said in plan.states.diagnostics:
+        yield _diagnostic(said.urn, said.message, said.severity)
+    for step in plan.steps:
+        if step.op != "delete":
+            yield from _step_events(step, plan)
+    for step in plan.steps:
+        if step.op == "replace" and step.change and not step.change.delete_first:
+            yield from _pair(_metadata("delete-replaced", step, plan, new=False))
+        elif step.op == "delete":
+            yield from _pair(_metadata("delete", step, plan, new=False))
+    yield _resource_event("resOutputsEvent", _stack_metadata(plan, stack_op, final=True))
+    counts = dict(plan.counts)
+    counts[stack_op] = counts.get(stack_op, 0) + 1
+    yield {
+        "summaryEvent": {
+            "maybeCorrupt": False,
+            "durationSeconds": 0,
+            "resourceChanges": dict(sorted(counts.items())),
+            "PolicyPacks": {},
+            "isPreview": True,
+            "result": "failed" if failed else "succeeded",
+        }
+    }
+    yield {"cancelEvent": {}}
+
+
+def _step_events(step: Step, plan: Plan) -> Iterator[Event]:
+    if step.op != "replace" or step.change is None:
+        yield from _pair(_metadata(step.op, step, plan))
+        return
+    create = _metadata("create-replacement", step, plan)
+    replace = _metadata("replace", step, plan)
+    if step.change.delete_first:
+        yield from _pair(_metadata("delete-replaced", step, plan, new=False))
+        yield from _pair(replace)
+        yield from _pair(create)
+    else:
+        yield from _pair(create)
+        yield from _pair(replace)
+
+
+def _pair(metadata: Event) -> Iterator[Event]:
+    before = dict(metadata)
+    if metadata["op"].startswith("create") and metadata["new"] is not None:
+        before["new"] = {**metadata["new"], "outputs": {}}
+    yield _resource_event("resourcePreEvent", before)
+    yield _resource_event("resOutputsEvent", metadata)
+
+
+def _resource_event(kind: str, metadata: Event) -> Event:
+    return {kind: {"metadata": metadata, "planning": True}}
+
+
+def _diagnostic(urn: str, message: str, severity: str) -> Event:
+    body: Event = {"urn": urn} if urn else {}
+    prefix = _SEVERITY_PREFIXES.get(severity, "")
+    if prefix:
+        body["prefix"] = prefix
+    return {"diagnosticEvent": {**body, "message": f"{message}\n", "color": "never", "severity": severity}}
+
+
+def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
+    goal = step.new if new else None
+    subject = goal or step.old
+    if subject is None:
+        raise ValueError(f"a step without a state: {step.urn}")
+    metadata: Event = {
+        "op": op,
+        "urn": step.urn,
+        "type": subject.type,
+        "old": _state(step.old, plan.before or plan.states) if step.old else None,
+        "new": _state(goal, plan.states) if goal else None,
+    }
+    if op == "delete-replaced" and metadata["old"]:
+        metadata["old"]["delete"] = True
+    change = step.change if new else None
+    found = change.differences if change and op != "same" else ()
+    keys = [each.text for each in found if each.replacing]
+    if keys:
+        metadata["keys"] = keys
+    metadata["detailedDiff"] = {each.text: _property_diff(each, subject) for each in found} if found else None
+    if op in ("create", "update", "delete", "same", "replace", "read"):
+        metadata["logical"] = True
+    metadata["provider"] = _provider(subject, plan.states)
+    return metadata
+
+
+def _property_diff(difference: Any, subject: ResourceState) -> Event:
+    # The Kubernetes provider points into the object's state, and into the inputs for what was deleted.
+    inputs = difference.kind == "delete" or not is_object(subject.type, subject.inputs)
+    return {"diffKind": f"{difference.kind}-replace" if difference.replacing else difference.kind, "inputDiff": inputs}
+
+
+def _state(state: ResourceState, states: States) -> Event:
+    inputs = to_json(state.inputs, digests=False)
+    told: Event = {"type": state.type, "urn": state.urn}
+    if state.custom:
+        told["custom"] = True
+    told |= {"id": state.id, "parent": state.parent}
+    if state.protect:
+        told["protect"] = True
+    if state.read:
+        told["external"] = True
+    if state.retain_on_delete:
+        told["retainOnDelete"] = True
+    return told | {"inputs": inputs, "outputs": inputs, "provider": _provider(state, states)}
+
+
+def _provider(state: ResourceState, states: States) -> str:
+    if not state.custom or state.type.startswith(PROVIDER_PREFIX):
+        return ""
+    if state.provider:
+        return f"{state.provider}::{UNKNOWN_TEXT}"
+    package = state.type.partition(":")[0]
+    name = f"default_{state.version.replace('.', '_')}" if state.version else "default"
+    urn = make_urn(stack=states.stack, project=states.project, parent="", type_=f"{PROVIDER_PREFIX}{package}", name=name)
+    return f"{urn}::{UNKNOWN_TEXT}"
+
+
+def _stack_metadata(plan: Plan, op: str, *, final: bool) -> Event:
+    def told(states: States, outputs: Any) -> Event:
+        urn = stack_urn(states.stack, states.project)
+        shown = to_json(dict(outputs), digests=False)
+        return {"type": STACK_TYPE, "urn": urn, "id": "", "parent": "", "inputs": {}, "outputs": shown, "provider": ""}
+
+    before = plan.before
+    outputs_before = before.outputs if before else {}
+    return {
+        "op": op,
+        "urn": stack_urn(plan.states.stack, plan.states.project),
+        "type": STACK_TYPE,
+        "old": told(before, outputs_before) if before else None,
+        "new": told(plan.states, plan.states.outputs if final else outputs_before),
+        "detailedDiff": None,
+        "logical": True,
+        "provider": "",
+    }

@@ -1,0 +1,45 @@
+"""Property paths, written as Pulumi writes them: `spec.containers[0].env`, `metadata.annotations["a.b/c"]`."""
+
+from __future__ import annotations
+
+import re
+
+Path = tuple[str | int, ...]
+
+_PART = re.compile(r'\[(?P<index>\d+|\*)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]|\.?(?P<plain>[^.\[]+)')
+
+
+def text_of(path: Path) -> str:
+    """`path` in Pulumi's spelling."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif any(mark in part for mark in '."[]'):
+            text += '["{}"]'.format(part.replace('"', '\\"'))
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def parse(text: str) -> Path:
+    """The path that `text` spells; `*` stays a part of its own. Raises ValueError for text that is no path."""
+    parts: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _PART.match(text, position)
+        if match is None:
+            raise ValueError(f"{text!r} is no property path (at character {position + 1})")
+        if match["quoted"] is not None:
+            parts.append(match["quoted"].replace('\\"', '"'))
+        elif match["index"] is not None:
+            parts.append("*" if match["index"] == "*" else int(match["index"]))
+        else:
+            parts.append(match["plain"])
+        position = match.end()
+    return tuple(parts)
+
+
+def covers(pattern: Path, path: Path) -> bool:
+    """Whether `path` is at or below `pattern`; `*` in the pattern stands for any one part."""
+    return len(pattern) <= len(path) and all(mine in ("*", its) for mine, its in zip(pattern, path, strict=False))
