@@ -1,0 +1,49 @@
+# make up      from a clone to models that answer, on a control plane of this machine
+# make test    lint, types and every test
+PYTHON ?= python3
+STACK ?= local
+# pulumi, rehearsal, or auto: the Pulumi CLI where there is one
+ENGINE ?= auto
+INFERPLAN := .venv/bin/inferplan
+PYTEST := .venv/bin/python -m pytest
+# The example stacks are encrypted with this throw-away passphrase; a stack of your own has your own.
+export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
+
+.PHONY: up down status plan test test-full lint bench setup setup-tests lock
+
+up: setup
+	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
+
+down: setup
+	@$(INFERPLAN) down $(STACK) --engine $(ENGINE) --cluster
+
+status: setup
+	@$(INFERPLAN) status $(STACK)
+
+plan: setup
+	@$(INFERPLAN) plan $(STACK)
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/pyrefly check --summary=none
+
+test: setup-tests lint
+	$(INFERPLAN) toolchain
+	$(PYTEST) -m "not full"
+
+test-full: setup-tests lint
+	$(INFERPLAN) toolchain
+	$(PYTEST)
+
+bench: setup-tests
+	@.venv/bin/python -m benchmarks
+
+lock: setup
+	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock
+
+setup:
+	@$(PYTHON) bootstrap.py
+
+setup-tests:
+	@$(PYTHON) bootstrap.py --tests

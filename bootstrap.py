@@ -1,0 +1,145 @@
+"""Sets a fresh machine up: virtual environment, locked packages, and what tests need from Debian. Standard library only.
+
+It is quick and silent when nothing changed, and refuses to go on half-installed: each step that fails says what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / "bin"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / ".inferplan-ready"
+OLDEST = (3, 11)
+# What the tests run for real and PyPI does not carry: command -> Debian package.
+DEBIAN = {"nginx": "nginx-light", "rclone": "rclone"}
+
+
+class SetupError(Exception):
+    """A step of the set-up failed; the message says what to do."""
+
+
+def main(arguments: list[str]) -> int:
+    """Sets up the environment; with `--tests` also the programs that tests run. Returns the exit code."""
+    try:
+        _check_python()
+        _environment()
+        if "--tests" in arguments:
+            _debian()
+    except SetupError as error:
+        print(f"set-up failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _check_python() -> None:
+    if sys.version_info < OLDEST:
+        raise SetupError(
+            f"Python {sys.version.split()[0]} is too old, {OLDEST[0]}.{OLDEST[1]} or newer is needed; run make PYTHON=/path/to/python3.12"
+        )
+
+
+def _environment() -> None:
+    wanted = _fingerprint()
+    if STAMP.is_file() and STAMP.read_text() == wanted:
+        return
+    with _Step("virtual environment"):
+        _make_venv()
+    with _Step("uv, by its hash in requirements.lock"):
+        _install_uv()
+    uv = [str(BIN / "uv"), "--quiet"]
+    target = ["--python", str(BIN / "python")]
+    with _Step("packages of requirements.lock, by their hashes"):
+        _run([*uv, "pip", "sync", *target, "--require-hashes", str(LOCK)], "check the network and the package index, then run it again")
+    with _Step("inferplan itself, editable"):
+        _run([*uv, "pip", "install", *target, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], "read the lines above")
+    STAMP.write_text(wanted)
+
+
+def _fingerprint() -> str:
+    parts = [LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes(), sys.version.encode(), str(ROOT).encode()]
+    return hashlib.sha256(b"\x00".join(parts)).hexdigest()
+
+
+def _make_venv() -> None:
+    if (BIN / "python").exists() and subprocess.run([BIN / "python", "-c", "import sys"], check=False, capture_output=True).returncode == 0:
+        return
+    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    if subprocess.run(command, check=False, capture_output=True).returncode == 0:
+        return
+    # Debian splits venv off its python3.
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    _apt_install([package], f"install {package}, then run it again")
+    _run(command, f"install {package}, then run it again")
+
+
+def _install_uv() -> None:
+    stanza = re.search(r"^uv==.*?(?=^\S|\Z)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
+    if stanza is None:
+        raise SetupError("requirements.lock holds no uv; write it anew with make lock")
+    if not (BIN / "pip").exists():
+        _run([str(BIN / "python"), "-m", "ensurepip", "--upgrade"], "delete .venv, then run it again")
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pinned:
+        pinned.write(re.sub(r"^\s+#.*$", "", stanza[0], flags=re.MULTILINE))
+        pinned.flush()
+        install = [str(BIN / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+        _run([*install, "-r", pinned.name], "check the network and the package index, then run it again")
+
+
+def _debian() -> None:
+    missing = {command: package for command, package in DEBIAN.items() if shutil.which(command, path=_search_path()) is None}
+    if not missing:
+        return
+    names = ", ".join(missing)
+    try:
+        with _Step(f"{names}, from Debian"):
+            _apt_install(list(missing.values()), f"install {' '.join(missing.values())}")
+    except SetupError as error:
+        print(f"  going on without {names}: {error}; the tests that run them are skipped and say so", file=sys.stderr)
+
+
+def _search_path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+def _apt_install(packages: list[str], remedy: str) -> None:
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        raise SetupError(f"needs root and apt-get; {remedy}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in ([apt, "update", "-qq"], [apt, "install", "-qq", "-y", "--no-install-recommends", *packages]):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+        if done.returncode:
+            raise SetupError(f"{' '.join(command[:2])} failed ({(done.stderr.strip().splitlines() or ['no message'])[-1]}); {remedy}")
+
+
+def _run(command: list[str], remedy: str) -> None:
+    if subprocess.run(command, check=False).returncode:
+        raise SetupError(f"{' '.join(command[:4])} ... did not succeed; {remedy}")
+
+
+class _Step:
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        self.start = time.monotonic()
+        print(f"  {self.what} ...", flush=True)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            print(f"  {self.what}: done in {time.monotonic() - self.start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""Who may call what: consumers that exist, a way in for those that have keys, a seed to derive the keys from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.spec import Fault
+from infra.checks.references import unknown
+
+if TYPE_CHECKING:
+    from infra.settings import StackSettings
+
+
+def faults(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
+    """Faults of models' consumers, of the gateway and of the key seed."""
+    for name, model in settings.models.items():
+        for index, consumer in enumerate(model.consumers):
+            if consumer not in settings.consumers:
+                yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
+    if settings.consumers and settings.gateway is None:
+        yield Fault(("consumers",), "consumers have keys but nothing checks them; add a gateway, or remove consumers")
+    if (settings.models or settings.consumers) and not has_key_seed:
+        yield Fault(
+            ("apiKeySeed",),
+            "keys of consumers and of model servers are derived from apiKeySeed, which is missing; "
+            'set one with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
+        )

@@ -1,0 +1,59 @@
+"""Whether two parts of a stack would claim the same Kubernetes object, and whether derived names fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.gateway.names import consumer_secret, server_key_secret
+from components.spec import Fault
+
+if TYPE_CHECKING:
+    from infra.settings import StackSettings
+
+Path = tuple[str | int, ...]
+# Objects that the namespace holds whatever its models are called: the gateway's, the namespace's own, and Kubernetes' service account.
+_FIXED = {
+    "gateway": "the gateway",
+    "default-deny": "the namespace's network policy",
+    "allow-dns": "the namespace's network policy",
+    "default": "Kubernetes for its own service account",
+}
+# A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
+_LONGEST_MODEL = 46
+_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def faults(settings: StackSettings) -> Iterator[Fault]:
+    """Faults of names: reserved, too long, or claimed twice."""
+    if settings.namespace in _SYSTEM_NAMESPACES:
+        yield Fault(("namespace",), f"{settings.namespace!r} belongs to Kubernetes; use a namespace of its own, such as inference")
+    for name in settings.models:
+        if name in _FIXED:
+            yield Fault(("models", name), f"{name!r} is taken by {_FIXED[name]}; call the model differently")
+        if len(name) > _LONGEST_MODEL:
+            yield Fault(
+                ("models", name), f"{name!r} has {len(name)} characters, and its pods' names have room for {_LONGEST_MODEL}; shorten it"
+            )
+    yield from _claimed_twice(settings)
+
+
+def _claimed_twice(settings: StackSettings) -> Iterator[Fault]:
+    claimed: dict[str, Path] = {}
+    for name, path in _secrets(settings):
+        if name in claimed:
+            other = ".".join(str(part) for part in claimed[name])
+            yield Fault(path, f"its Secret would be called {name!r}, as that of {other} is; call one of them differently")
+        else:
+            claimed[name] = path
+
+
+def _secrets(settings: StackSettings) -> Iterator[tuple[str, Path]]:
+    yield from ((server_key_secret(name), ("models", name)) for name in settings.models)
+    yield from ((consumer_secret(name), ("consumers", name)) for name in settings.consumers)
+    for name, store in settings.storage.items():
+        if store.kind == "s3" and store.credentials is not None:
+            # Two stores may share one Secret; only one that we make ourselves would be overwritten.
+            ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
+            if store.credentials.secret_name in ours:
+                yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")

@@ -1,0 +1,134 @@
+"""Whether models fit the pools that they name: cards, memory, engine, replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.nodes.spec import target_of
+from components.serving.workload import demand_of
+from components.spec import Fault, bytes_of, millicores_of
+from infra.checks.references import unknown
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+    from components.serving.spec import ModelSpec
+    from infra.settings import StackSettings
+
+# vLLM's default share of device memory (0.33.0).
+_DEFAULT_UTILIZATION = 0.92
+
+
+def faults(settings: StackSettings) -> Iterator[Fault]:
+    """Faults of models on their pools, and of pools that are asked for more than they hold."""
+    targets = {name: target_of(name, pool) for name, pool in settings.node_pools.items()}
+    asked = dict.fromkeys(targets, 0)
+    for name, model in settings.models.items():
+        target = targets.get(model.pool)
+        if target is None:
+            yield unknown(("models", name, "pool"), model.pool, "pool", targets, "nodePools")
+            continue
+        if target.accelerator is None:
+            yield Fault(("models", name, "pool"), f"pool {model.pool!r} has no accelerator, and {model.engine} needs one; {_others(targets)}")
+            continue
+        found = [*_engine(name, model, target), *_cards(name, model, target)]
+        yield from found
+        if not found:
+            yield from _memory(name, model, target)
+            yield from _node(name, model, target)
+            asked[model.pool] += model.cards * model.replicas
+            yield from _pool(name, model, target, asked[model.pool])
+
+
+def _others(targets: dict[str, NodeTarget]) -> str:
+    carrying = sorted(name for name, target in targets.items() if target.accelerator is not None)
+    return f"use one of {', '.join(carrying)}" if carrying else "add a pool with an accelerator under nodePools"
+
+
+def _engine(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
+    accelerator = target.accelerator
+    if accelerator is None:
+        return
+    support = accelerator.engine(model.engine)
+    if support.refusal is not None:
+        yield Fault(("models", name, "engine"), f"{model.engine} does not run on {accelerator.name} (pool {model.pool}): {support.refusal}")
+    elif support.image is None and model.image is None:
+        yield Fault(("models", name, "engine"), f"there is no default image for {model.engine} on {accelerator.name}; name one under image")
+
+
+def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
+    held = target.capacity.accelerators
+    path = ("models", name, "tensorParallelSize" if model.accelerators is None else "accelerators")
+    if model.cards > held:
+        yield Fault(
+            path,
+            f"a replica needs {model.cards} accelerators and a node of pool {model.pool!r} has {held}; "
+            "lower tensorParallelSize x pipelineParallelSize, or name a pool of larger machines",
+        )
+    elif held % model.cards:
+        divisors = ", ".join(str(count) for count in range(1, held + 1) if held % count == 0)
+        yield Fault(
+            path,
+            f"{model.cards} accelerators for each replica leave {held % model.cards} of a node's {held} idle for ever "
+            f"(pool {model.pool!r}); use one of {divisors}",
+        )
+
+
+def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
+    if target.accelerator is None or model.weights.size is None:
+        return
+    device = target.accelerator.memory_bytes * model.cards
+    share = model.gpu_memory_utilization or _DEFAULT_UTILIZATION
+    if bytes_of(model.weights.size) > device * share:
+        yield Fault(
+            ("models", name, "weights", "size"),
+            f"{model.weights.size} of weights do not fit {model.cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of {target.accelerator.name}"
+            f" ({share:.0%} of it usable); raise tensorParallelSize, quantize, or name a pool with more memory",
+        )
+
+
+def _node(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
+    demand = demand_of(model, model.cards, target)
+    capacity = target.capacity
+    replicas = capacity.accelerators // model.cards
+    limits = (
+        ("cpu", "cpu", millicores_of(demand["cpu"]), capacity.cpu_millicores, "m"),
+        ("memory", "memory", bytes_of(demand["memory"]) // 2**20, capacity.memory_bytes // 2**20, "Mi"),
+        ("hugepages-2Mi", "hugepages2Mi", bytes_of(demand.get("hugepages-2Mi", "0")) // 2**20, capacity.hugepages_2mi_bytes // 2**20, "Mi"),
+    )
+    for resource, field, asked, held, unit in limits:
+        if asked > held:
+            yield Fault(
+                ("models", name, "resources", field),
+                f"a replica asks for {asked}{unit} of {resource} and a node of pool {model.pool!r} offers {held}{unit}; ask for less",
+            )
+        elif asked * replicas > held and getattr(model.resources, _ATTRIBUTES[field]) is None:
+            yield Fault(
+                ("models", name, "pool"),
+                f"{replicas} replicas fit a node of pool {model.pool!r} by cards but not by {resource} ({replicas} x {asked}{unit} > {held}{unit}); "
+                f"set resources.{field} to at most {held // replicas}{unit}",
+            )
+    if bytes_of(model.shared_memory) > bytes_of(demand["memory"]):
+        yield Fault(
+            ("models", name, "sharedMemory"),
+            f"{model.shared_memory} of shared memory count against the memory, which is {demand['memory']}; lower it, or raise resources.memory",
+        )
+
+
+_ATTRIBUTES = {"cpu": "cpu", "memory": "memory", "hugepages2Mi": "hugepages2_mi"}
+
+
+def _pool(name: str, model: ModelSpec, target: NodeTarget, asked: int) -> Iterator[Fault]:
+    held = target.nodes * target.capacity.accelerators
+    if asked > held:
+        yield Fault(
+            ("models", name, "replicas"),
+            f"with these {model.replicas} x {model.cards} the models of pool {model.pool!r} ask for {asked} accelerators and it has {held}; "
+            "lower replicas, or enlarge the pool",
+        )
+    elif model.rollout == "surge" and asked + model.cards > held:
+        yield Fault(
+            ("models", name, "rollout"),
+            f"surge starts a successor before it stops a replica, and pool {model.pool!r} has {held - asked} of its {held} accelerators free "
+            f"where {model.cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
+        )

@@ -1,0 +1,16 @@
+"""Wording of a name that stands for nothing, the same for every section."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from components.spec import Fault
+
+
+def unknown(path: tuple[str | int, ...], name: str, noun: str, known: Collection[str], section: str) -> Fault:
+    """The fault of `name`, given at `path`, which is no `noun` under `section`; says the nearest and the known ones."""
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}" if near else ""
+    listed = f"this stack has {', '.join(sorted(known))}" if known else f"this stack has none under {section}"
+    return Fault(path, f"{name!r} is no {noun} of this stack{hint}; {listed}")
