@@ -1,0 +1,121 @@
+"""The shapes of the machines that carry accelerators, and what of them is left for pods.
+
+The rows are data beside this module (`machines.csv`), read on first use and then kept. It knows no price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from components.handles import Capacity
+from components.nodes.names import named
+
+_MI = 2**20
+_GI = 2**30
+# Root volume of a node that has no instance store: what nodes commonly get, and enough for one engine image beside the system.
+_ROOT_VOLUME = 100 * _GI
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The shape of one kind of machine as sold: nominal figures, before kernel and kubelet take their share.
+
+    `accelerator` is None for a plain CPU machine, `provider` is `ec2`, another cloud's name, or `server`.
+    `max_pods` is the most pods that a kubelet there takes, `hugepages_2mi_bytes` the 2 MiB pages reserved at boot.
+    """
+
+    name: str
+    provider: str
+    accelerator: str | None
+    cards: int
+    cpu: int
+    memory_bytes: int
+    nvme_bytes: int
+    efa: int
+    hugepages_2mi_bytes: int
+    max_pods: int
+    source: str
+    read: str
+
+
+def machine(name: str) -> Machine:
+    """The machine called `name`. Raises ValueError naming the nearest name and every allowed one."""
+    return named(name, machines(), "machine")
+
+
+@cache
+def machines() -> Mapping[str, Machine]:
+    """Every row of the machine table by name, in the table's order."""
+    import csv
+
+    with Path(__file__).with_name("machines.csv").open(encoding="utf-8", newline="") as table:
+        return {row["name"]: _machine(row) for row in csv.DictReader(table)}
+
+
+def machines_of(accelerator: str | None) -> tuple[Machine, ...]:
+    """The machines that carry `accelerator`, in the table's order; the plain CPU machines for None."""
+    return tuple(each for each in machines().values() if each.accelerator == accelerator)
+
+
+def nominal(shape: Machine) -> Capacity:
+    """What the node reports as `status.capacity`: all that the kernel sees (7.5% of memory goes to the hypervisor and the kernel).
+
+    Karpenter subtracts the same 7.5% (`vmMemoryOverheadPercent`, aws/karpenter-provider-aws, read 2026-08).
+    """
+    overhead = math.ceil(shape.memory_bytes * 0.075 / _MI) * _MI
+    return Capacity(
+        cpu_millicores=shape.cpu * 1000,
+        memory_bytes=shape.memory_bytes - overhead,
+        accelerators=shape.cards,
+        hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
+        ephemeral_storage_bytes=shape.nvme_bytes or _ROOT_VOLUME,
+    )
+
+
+def allocatable(shape: Machine) -> Capacity:
+    """What the node offers to pods: capacity less what the kubelet of an EKS node keeps back.
+
+    Memory: 255 MiB and 11 MiB for each pod that the node may take, 100 MiB eviction threshold, and all huge pages, which
+    Kubernetes takes out of plain memory. CPU: 6% of the first core, 1% of the second, 0.5% of the next two, 0.25% of the rest.
+    Ephemeral storage: 1 GiB and 10%. (awslabs/amazon-eks-ami and aws/karpenter-provider-aws
+    pkg/providers/instancetype/types.go, read 2026-08; a server elsewhere mostly keeps back less.)
+    """
+    whole = nominal(shape)
+    cores = shape.cpu * 1000
+    # Ten-thousandths of a millicore, so that no rounding of fractions can differ between machines.
+    kept = (
+        min(cores, 1000) * 600 + _between(cores, 1000, 2000) * 100 + _between(cores, 2000, 4000) * 50 + _between(cores, 4000, cores) * 25
+    ) // 10_000
+    memory = whole.memory_bytes - (255 + 11 * shape.max_pods + 100) * _MI - shape.hugepages_2mi_bytes
+    return Capacity(
+        cpu_millicores=cores - kept,
+        memory_bytes=memory,
+        accelerators=shape.cards,
+        hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
+        ephemeral_storage_bytes=whole.ephemeral_storage_bytes - math.ceil(whole.ephemeral_storage_bytes / 10) - _GI,
+    )
+
+
+def _between(cores: int, low: int, high: int) -> int:
+    return max(min(cores, high) - low, 0)
+
+
+def _machine(row: dict[str, str]) -> Machine:
+    return Machine(
+        name=row["name"],
+        provider=row["provider"],
+        accelerator=row["accelerator"] or None,
+        cards=int(row["cards"]),
+        cpu=int(row["cpu"]),
+        memory_bytes=int(row["memoryGiB"]) * _GI,
+        nvme_bytes=int(row["nvmeGB"]) * 10**9,
+        efa=int(row["efa"]),
+        hugepages_2mi_bytes=int(row["hugepages2MiMiB"]) * _MI,
+        max_pods=int(row["maxPods"]),
+        source=row["source"],
+        read=row["read"],
+    )
