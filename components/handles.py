@@ -65,9 +65,13 @@ class NodeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim in the inference namespace that several pods may mount (RWX)."""
+    """A PersistentVolumeClaim in the inference namespace that several pods may mount (RWX).
+
+    `origin` identifies what is mounted (nfs://server/path) and stays when the claim gets another name.
+    """
 
     name: str
+    origin: str | None = None
     capacity_bytes: int | None = None
     ready: pulumi.Resource | None = field(default=None, repr=False)
 

@@ -1,23 +1,42 @@
 """The Job that copies a model onto a share and verifies it, and the mount that servers get from it.
 
-It runs on CPU nodes only and asks for no accelerator. What happens inside the Job is the payload's business.
+It runs on CPU nodes and asks for no accelerator. What happens inside the Job is the payload's business.
 """
 
 from __future__ import annotations
 
+import json
+
 import pulumi
+from pulumi_kubernetes.batch import v1 as batch
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import ModelMount, ObjectStore, VolumeClaim
-from components.naming import content_key
+from components.naming import bounded, content_key, labels, selector
+from components.network import outside, policy, tcp
+from components.preheat.pod import TARGET, pod_spec, program
+from components.preheat.request import cache_path, deadline_seconds, request_of
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
+
+COMPONENT = "preheat"
+_RETRIES = 4
+# Exit codes of the payload that mean: the same input fails the same way (2 bad request, 3 refused).
+_FINAL_EXIT_CODES = [2, 3]
+# Pulumi must wait longer than the Job may take: pulling images comes on top.
+_PULL_SECONDS = 900
+_HTTPS = 443
+_POD_IDENTITY_AGENT = "169.254.170.23/32"
 
 
 class PreheatJob(pulumi.ComponentResource):
     """Makes the files of `weights` present and verified in `target`; lends `mount`, whose gate is the Job.
 
     The Job's name carries what it would copy and how, so an unchanged stack does nothing, and a changed source,
-    revision, round or payload makes a new Job before the old one goes.
+    revision, round or payload makes a new Job before the old one goes. Finished Jobs are kept (no TTL): one that
+    Kubernetes collects is missing at the next refresh, so Pulumi would make it again; this one goes with its successor.
     """
 
     mount: ModelMount
@@ -34,17 +53,82 @@ class PreheatJob(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:preheat:PreheatJob", name, {"weights": weights.intent(), "preheat": preheat.intent()}, opts)
-        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source))
-        raise NotImplementedError("the Job follows with its payload")
+        child = pulumi.ResourceOptions(parent=self)
+        request = request_of(name, weights, preheat, source=source, target=TARGET)
+        deadline = deadline_seconds(weights, preheat)
+        files = program()
+        files_key = content_key(*(part for file in sorted(files.items()) for part in file))
+        code = core.ConfigMap(
+            f"{name}-program",
+            metadata=meta.ObjectMetaArgs(name=bounded(f"{name}-preheat", files_key), namespace=namespace, labels=labels(COMPONENT, name)),
+            data=files,
+            immutable=True,
+            opts=child,
+        )
+        gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
+        if isinstance(source, ObjectStore):
+            edge = networking.NetworkPolicy(
+                f"{name}-egress",
+                metadata=meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)),
+                spec=policy(selector(COMPONENT, name), egress=_egress(source)),
+                opts=child,
+            )
+            gates.append(edge)
+        # A Job cannot be changed, so everything that its pod is made of goes into its name.
+        key = content_key(
+            json.dumps(request, sort_keys=True), files_key, preheat.model_dump_json(), repr(source), target.name, str(deadline)
+        )
+        job = batch.Job(
+            name,
+            metadata=meta.ObjectMetaArgs(name=bounded(f"{name}-preheat", key), namespace=namespace, labels=labels(COMPONENT, name)),
+            spec=_job_spec(
+                core.PodTemplateSpecArgs(
+                    metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
+                    spec=pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key)),
+                ),
+                deadline,
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[code, *gates],
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"),
+            ),
+        )
+        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job)
+        self.register_outputs({"directory": self.mount.sub_path})
 
 
-def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ObjectStore | VolumeClaim) -> str:
-    """The directory on the share that holds these files: model, content key and round, so that nothing is overwritten."""
-    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude)
-    return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
+def _job_spec(template: core.PodTemplateSpecArgs, deadline: int) -> batch.JobSpecArgs:
+    return batch.JobSpecArgs(
+        template=template,
+        completions=1,
+        parallelism=1,
+        backoff_limit=_RETRIES,
+        active_deadline_seconds=deadline,
+        # A pod on its way out still writes; its successor would only wait for the lock.
+        pod_replacement_policy="Failed",
+        pod_failure_policy=batch.PodFailurePolicyArgs(
+            rules=[
+                batch.PodFailurePolicyRuleArgs(
+                    action="FailJob",
+                    on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirementArgs(
+                        container_name="preheat", operator="In", values=_FINAL_EXIT_CODES
+                    ),
+                ),
+                batch.PodFailurePolicyRuleArgs(
+                    action="Ignore",
+                    on_pod_conditions=[batch.PodFailurePolicyOnPodConditionsPatternArgs(type="DisruptionTarget", status="True")],
+                ),
+            ]
+        ),
+    )
 
 
-def _origin(source: ObjectStore | VolumeClaim, weights: WeightsSpec) -> str:
-    if isinstance(source, VolumeClaim):
-        return f"pvc:{source.name}/{weights.path}"
-    return f"s3:{source.endpoint or ''}/{source.bucket}/{source.prefix}/{weights.path}"
+def _egress(source: ObjectStore) -> list[networking.NetworkPolicyEgressRuleArgs]:
+    rules = [networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(source.port))]
+    if source.credentials is None:
+        # An ambient identity is fetched first: from STS (IRSA) or from the node's Pod Identity agent.
+        agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=_POD_IDENTITY_AGENT))
+        rules.append(networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(_HTTPS)))
+        rules.append(networking.NetworkPolicyEgressRuleArgs(to=[agent], ports=tcp(80)))
+    return rules

@@ -24,16 +24,25 @@ class NfsStore(pulumi.ComponentResource):
 
     Both names carry the content of the spec: volumes and claims are immutable, so a change makes new ones beside the old,
     servers move over, and no deletion waits for a claim in use. The share's data stays where it is.
+    Volumes belong to the whole cluster: `scope` tells this stack's from another's, by default it is `namespace`.
     """
 
     claim: VolumeClaim
 
-    def __init__(self, name: str, spec: NfsStoreSpec, *, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: NfsStoreSpec,
+        *,
+        namespace: pulumi.Input[str],
+        scope: str | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(name, spec.server, spec.path, spec.capacity, *spec.mount_options)
         claim_name = bounded(name, key)
         size = {"storage": spec.capacity}
-        volume_name = _volume_name(namespace, name, key)
+        volume_name = _volume_name(scope or namespace, name, key)
         volume = core.PersistentVolume(
             f"{name}-volume",
             metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
@@ -61,7 +70,9 @@ class NfsStore(pulumi.ComponentResource):
             # The name is known before the volume is there, so the edge is said here.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[volume]),
         )
-        self.claim = VolumeClaim(name=claim_name, capacity_bytes=bytes_of(spec.capacity), ready=claim)
+        self.claim = VolumeClaim(
+            name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
+        )
         self.register_outputs({"claim": claim_name})
 
 
@@ -82,20 +93,24 @@ class S3Store:
 
 
 def model_store(
-    name: str, spec: S3StoreSpec | NfsStoreSpec, *, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+    name: str,
+    spec: S3StoreSpec | NfsStoreSpec,
+    *,
+    namespace: pulumi.Input[str],
+    scope: str | None = None,
+    opts: pulumi.ResourceOptions | None = None,
 ) -> NfsStore | S3Store:
-    """The store that `spec` describes, by its kind. `namespace` is where claims live; `opts` go to what gets registered."""
+    """The store that `spec` describes, by its kind. `namespace` and `scope` are those of `NfsStore`."""
     match spec:
         case NfsStoreSpec():
-            return NfsStore(name, spec, namespace=namespace, opts=opts)
+            return NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts)
         case S3StoreSpec():
             return S3Store(spec)
         case _:
             assert_never(spec)
 
 
-def _volume_name(namespace: pulumi.Input[str], name: str, key: str) -> pulumi.Input[str]:
-    # A volume belongs to the whole cluster, where two stacks may both call a store `shared`.
-    if isinstance(namespace, str):
-        return bounded(f"{namespace}-{name}", content_key(namespace, key))
-    return pulumi.Output.from_input(namespace).apply(lambda known: bounded(f"{known}-{name}", content_key(known, key)))
+def _volume_name(scope: pulumi.Input[str], name: str, key: str) -> pulumi.Input[str]:
+    if isinstance(scope, str):
+        return bounded(f"{scope}-{name}", content_key(scope, key))
+    return pulumi.Output.from_input(scope).apply(lambda known: bounded(f"{known}-{name}", content_key(known, key)))

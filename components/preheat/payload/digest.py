@@ -1,0 +1,104 @@
+"""Checksums of files on disk, in one reading: sha256 for the manifest, and whatever the source can be compared by.
+
+It knows how S3 derives the ETag of a multipart upload (the md5 of the parts' md5s, then the number of parts; the AWS
+documentation, "Checking object integrity", read 2026-11), and tries the part sizes that common clients use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_MIB = 1 << 20
+# AWS CLI and boto3 8, rclone 5, mc 16, s3cmd 15, s5cmd 50, Java SDK and Terraform 5, hub tooling 10 to 512.
+_PART_SIZES = tuple(n * _MIB for n in (5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1024, 2048, 5120))
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Digests:
+    """What one reading of a file gives, in lower-case hex; only what was asked for is set."""
+
+    sha256: str
+    md5: str | None = None
+    git_sha1: str | None = None
+    etags: tuple[str, ...] = ()
+
+
+def part_sizes(size: int, parts: int) -> tuple[int, ...]:
+    """Part sizes that a multipart upload of `size` bytes in `parts` parts may have used."""
+    if parts < 1 or size < 1:
+        return ()
+    even = -(-size // parts)
+    candidates = dict.fromkeys((*_PART_SIZES, -(-even // _MIB) * _MIB, even))
+    return tuple(sorted(part for part in candidates if -(-size // part) == parts))
+
+
+class _Multipart:
+    def __init__(self, part: int) -> None:
+        self._part = part
+        self._room = part
+        self._inner = hashlib.md5(usedforsecurity=False)
+        self._outer = hashlib.md5(usedforsecurity=False)
+        self._count = 0
+
+    def update(self, data: memoryview) -> None:
+        while len(data):
+            head = data[: self._room]
+            self._inner.update(head)
+            self._room -= len(head)
+            data = data[len(head) :]
+            if self._room == 0:
+                self._close()
+
+    def _close(self) -> None:
+        self._outer.update(self._inner.digest())
+        self._inner = hashlib.md5(usedforsecurity=False)
+        self._room = self._part
+        self._count += 1
+
+    def etag(self) -> str:
+        if self._room != self._part:
+            self._close()
+        return f"{self._outer.hexdigest()}-{self._count}"
+
+
+def digest(
+    path: Path,
+    *,
+    md5: bool = False,
+    git_sha1: bool = False,
+    parts: int = 0,
+    counted: Callable[[int], None] | None = None,
+) -> Digests:
+    """Read `path` once. `parts` asks for the ETags it would have as a multipart upload of that many parts.
+
+    `counted` hears of every block and may raise to stop. Raises OSError when the file cannot be read.
+    """
+    size = path.stat().st_size
+    sha256 = hashlib.sha256()
+    hashes = [sha256]
+    plain_md5 = hashlib.md5(usedforsecurity=False)
+    blob = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
+    hashes += [plain_md5] if md5 else []
+    hashes += [blob] if git_sha1 else []
+    multiparts = [_Multipart(part) for part in part_sizes(size, parts)]
+    buffer = memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as stream:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while count := stream.readinto(buffer):
+            block = buffer[:count]
+            for each in (*hashes, *multiparts):
+                each.update(block)
+            if counted is not None:
+                counted(count)
+    return Digests(
+        sha256=sha256.hexdigest(),
+        md5=plain_md5.hexdigest() if md5 else None,
+        git_sha1=blob.hexdigest() if git_sha1 else None,
+        etags=tuple(each.etag() for each in multiparts),
+    )

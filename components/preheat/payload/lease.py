@@ -1,0 +1,149 @@
+"""A lock on a shared directory that survives crashed holders, skewed clocks and two waiters at once.
+
+Each holder creates the next generation of a lock file with O_EXCL, which the server of a share decides, and keeps its
+content changing. A lock whose content stands still for a lifetime, on the waiter's own clock, is stale: no wall clock of
+another machine is ever compared. Generations only grow, so that a taker and a late waiter cannot both win.
+It does not stop a frozen holder from finishing the write it is in; holders ask `held` before each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .outcome import Exit, PreheatError
+
+_RECORD = 512
+
+
+def _now() -> float:
+    # Unlike the monotonic clock this one also counts the time a machine was suspended, in which others may have taken over.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Lease:
+    """Exclusive use of `name` among all processes that see `directory`, for `lifetime` seconds after each heartbeat."""
+
+    def __init__(self, directory: Path, name: str, owner: str, lifetime: float) -> None:
+        self._directory = directory
+        self._name = name
+        self._owner = owner
+        self._lifetime = lifetime
+        self._generation = 0
+        self._beat = 0
+        self._fd = -1
+        self._valid_until = 0.0
+        self._ended = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    def acquire(self, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
+        """Wait until the lock is ours; False when `stop` is set first. `waiting` gets the holder's name now and then."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        seen, since = b"", _now()
+        while not stop.is_set():
+            generation, content = self._highest()
+            if content != seen:
+                seen, since = content, _now()
+            free = generation == 0 or _field(content, "state") == "released"
+            if (free or _now() - since >= self._lifetime) and self._take(generation + 1):
+                return True
+            if not free:
+                waiting(_field(content, "owner") or "another run")
+            stop.wait(min(1.0, self._lifetime / 8))
+        return False
+
+    def held(self) -> bool:
+        """Whether the last heartbeat is young enough that nobody may have taken over."""
+        return _now() < self._valid_until
+
+    def check(self) -> None:
+        """Raise PreheatError(LOST_LOCK) unless the lock is still ours."""
+        if not self.held():
+            raise PreheatError(
+                Exit.LOST_LOCK,
+                f"the lock {self._name!r} was not renewed in time, so another run may own the directory now",
+                "nothing is lost: the next run resumes what is staged; look for a share that hangs or a node that was frozen",
+            )
+
+    def release(self) -> None:
+        """Give the lock back; later waiters take it at once."""
+        self._ended.set()
+        if self._heart is not None:
+            self._heart.join()
+        if self._fd >= 0:
+            if self.held():
+                self._write("released")
+            os.close(self._fd)
+            self._fd = -1
+        self._valid_until = 0.0
+
+    def _take(self, generation: int) -> bool:
+        try:
+            fd = os.open(self._file(generation), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            return False
+        started = _now()
+        self._fd, self._generation = fd, generation
+        self._write("held")
+        if self._highest()[0] != generation:
+            os.close(fd)
+            self._fd = -1
+            self._file(generation).unlink(missing_ok=True)
+            return False
+        self._valid_until = started + self._lifetime * 0.6
+        for older in self._generations():
+            if older < generation:
+                self._file(older).unlink(missing_ok=True)
+        self._heart = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._heart.start()
+        return True
+
+    def _keep(self) -> None:
+        while not self._ended.wait(self._lifetime / 6):
+            started = _now()
+            try:
+                # A heart that starts again too late must not revive a lock that others may have taken meanwhile.
+                if not self.held() or self._highest()[0] != self._generation:
+                    break
+                self._write("held")
+            except OSError:
+                continue
+            self._valid_until = started + self._lifetime * 0.6
+        if not self._ended.is_set():
+            self._valid_until = 0.0
+
+    def _write(self, state: str) -> None:
+        self._beat += 1
+        record = json.dumps({"owner": self._owner, "beat": self._beat, "state": state}).encode()
+        # In place and of one length: a record renamed over the file could bring a removed generation back.
+        os.pwrite(self._fd, record[: _RECORD - 1].ljust(_RECORD - 1) + b"\n", 0)
+        os.fsync(self._fd)
+
+    def _generations(self) -> list[int]:
+        stem = f"{self._name}."
+        names = (entry.name for entry in self._directory.iterdir() if entry.name.startswith(stem))
+        return [int(name[len(stem) :]) for name in names if name[len(stem) :].isdigit()]
+
+    def _highest(self) -> tuple[int, bytes]:
+        generation = max(self._generations(), default=0)
+        if generation == 0:
+            return 0, b""
+        try:
+            return generation, self._file(generation).read_bytes()
+        except FileNotFoundError:
+            return generation, b""
+
+    def _file(self, generation: int) -> Path:
+        return self._directory / f"{self._name}.{generation}"
+
+
+def _field(content: bytes, name: str) -> str | None:
+    try:
+        value = json.loads(content).get(name)
+    except (ValueError, AttributeError):
+        return None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,157 @@
+"""The READY file: what a directory must hold, file by file, and whether it does.
+
+READY is written last and by rename, so that its presence says that every byte named in it was verified. Checking trusts
+size and modification time by default and reads every byte when asked; it never repairs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .digest import digest
+from .outcome import Exit, PreheatError
+
+READY = "READY"
+PARTIAL = "READY.partial"
+FORMAT = "inferplan.dev/ready.v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One file. `evidence` says what its bytes were compared with; `origin` identifies the source's version of it."""
+
+    path: str
+    size: int
+    sha256: str
+    mtime_ns: int
+    evidence: str
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a READY directory holds and where that came from."""
+
+    source: str
+    revision: str | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files together."""
+        return sum(entry.size for entry in self.entries)
+
+    def dumps(self) -> str:
+        """The manifest as the text of a READY file; the same manifest is the same text."""
+        files = [asdict(entry) for entry in sorted(self.entries, key=lambda e: e.path)]
+        head = {"format": FORMAT, "source": self.source, "revision": self.revision, "bytes": self.bytes}
+        return json.dumps({**head, "files": files}, indent=1) + "\n"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference between a directory and its manifest."""
+
+    path: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: expected {self.expected}, found {self.found}"
+
+
+def loads(text: str, where: str) -> Manifest:
+    """The manifest in `text`. Raises PreheatError(REFUSED) naming `where` when it is none."""
+    try:
+        return _parsed(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        problem = "this is no READY file that this program understands"
+        raise PreheatError(
+            Exit.REFUSED, problem, "run the preheat again, with a higher round", file=where, expected=FORMAT, found=str(error)
+        ) from None
+
+
+def _parsed(document: Any) -> Manifest:
+    if document["format"] != FORMAT:
+        raise ValueError(f"format {document['format']!r}")
+    entries = tuple(Entry(**entry) for entry in document["files"])
+    if any(not isinstance(e.path, str) or not isinstance(e.size, int) or not isinstance(e.mtime_ns, int) for e in entries):
+        raise ValueError("a field of the wrong type")
+    manifest = Manifest(source=document["source"], revision=document["revision"], entries=entries)
+    if document["bytes"] != manifest.bytes:
+        raise ValueError("sizes that do not add up")
+    return manifest
+
+
+def read(directory: Path) -> Manifest | None:
+    """The manifest of `directory`, None when it is not READY. Raises PreheatError(REFUSED) on a damaged one."""
+    try:
+        text = (directory / READY).read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError:
+        text = ""
+    return loads(text, str(directory / READY))
+
+
+def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Relative path and status of every file below `directory`, the READY files excepted."""
+    stack = [""]
+    while stack:
+        prefix = stack.pop()
+        with os.scandir(directory / prefix) as found:
+            for entry in found:
+                path = f"{prefix}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    stack.append(f"{path}/")
+                elif path not in (READY, PARTIAL):
+                    yield path, entry.stat(follow_symlinks=False)
+
+
+def check(
+    directory: Path,
+    manifest: Manifest,
+    *,
+    every_byte: bool,
+    workers: int | None = None,
+    counted: Callable[[int], None] | None = None,
+) -> list[Finding]:
+    """Differences between `directory` and `manifest`: missing, extra, resized and changed files.
+
+    With `every_byte` each file is read; otherwise only those whose modification time changed. `counted` hears of bytes read.
+    """
+    wanted = {entry.path: entry for entry in manifest.entries}
+    findings, suspects = [], []
+    for path, status in walk(directory):
+        entry = wanted.pop(path, None)
+        if entry is None:
+            findings.append(Finding(path, "no such file", f"{status.st_size} bytes"))
+        elif status.st_size != entry.size:
+            findings.append(Finding(path, f"{entry.size} bytes", f"{status.st_size} bytes"))
+        elif every_byte or status.st_mtime_ns != entry.mtime_ns:
+            suspects.append(entry)
+    findings += [Finding(path, f"{entry.size} bytes", "no file") for path, entry in wanted.items()]
+    findings += _changed(directory, suspects, workers, counted)
+    return sorted(findings, key=lambda f: f.path)
+
+
+def _changed(directory: Path, suspects: list[Entry], workers: int | None, counted: Callable[[int], None] | None) -> list[Finding]:
+    def compare(entry: Entry) -> Finding | None:
+        try:
+            found = digest(directory / entry.path, counted=counted).sha256
+        except OSError as error:
+            return Finding(entry.path, f"{entry.size} readable bytes", error.strerror or str(error))
+        return None if found == entry.sha256 else Finding(entry.path, f"sha256 {entry.sha256}", f"sha256 {found}")
+
+    if not suspects:
+        return []
+    # The largest first, so that no core is left with a whole shard when the others are done.
+    suspects.sort(key=lambda e: -e.size)
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        return [finding for finding in pool.map(compare, suspects) if finding is not None]

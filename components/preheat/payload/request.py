@@ -1,0 +1,82 @@
+"""What the Job was asked to do, read once from its environment.
+
+It checks the request's shape only. Credentials are never part of it: rclone finds those in the environment itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .outcome import Exit, PreheatError
+
+VARIABLE = "PREHEAT_REQUEST"
+_KINDS = ("remote", "local", "http", "hub")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One model to make READY. Sizes in bytes, times in seconds; the names are those of the JSON document."""
+
+    kind: str
+    """remote: an rclone remote such as an S3 bucket; local: a mounted directory; http: a base URL; hub: a Hugging Face repository."""
+    root: str
+    """Where the model's files start: remote:bucket/path, a directory, a URL, or a repository's name."""
+    target: Path
+    """Where the share is mounted."""
+    directory: str
+    """The directory below the share that becomes READY, for instance llama-3-8b/0123456789-r0."""
+    job: str
+    """Names the status file."""
+    revision: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_pickle: tuple[str, ...] = ()
+    keep: int = 2
+    streams: int = 4
+    segment_bytes: int = 256 << 20
+    retries: int = 8
+    backoff_seconds: float = 1.0
+    stall_seconds: float = 60.0
+    lease_seconds: float = 45.0
+    report_seconds: float = 5.0
+    endpoint: str = "https://huggingface.co"
+    """The hub's address; only read for kind hub."""
+
+    @property
+    def key(self) -> str:
+        """The content key in the directory's name: what rounds of the same content share."""
+        return PurePosixPath(self.directory).name.rpartition("-r")[0]
+
+
+def parse(text: str | None) -> Request:
+    """The request in a JSON document.
+
+    Raises PreheatError(BAD_REQUEST) when it is missing, is no JSON object, lacks a field or has one too many.
+    """
+    if not text:
+        raise _bad(f"the variable {VARIABLE} is empty", "run this program from the Job that inferplan makes")
+    try:
+        document: Any = json.loads(text)
+    except ValueError as error:
+        raise _bad(f"{VARIABLE} is not JSON ({error})", "give one JSON object") from None
+    if not isinstance(document, dict):
+        raise _bad(f"{VARIABLE} is a JSON {type(document).__name__}", "give one JSON object")
+    known = {f.name for f in fields(Request)}
+    unknown = sorted(set(document) - known)
+    missing = sorted({"kind", "root", "target", "directory", "job"} - set(document))
+    if unknown or missing:
+        raise _bad(f"{VARIABLE} lacks {missing} and does not know {unknown}", f"known fields are {', '.join(sorted(known))}")
+    if document["kind"] not in _KINDS:
+        raise _bad(f"kind is {document['kind']!r}", f"write one of {', '.join(_KINDS)}")
+    parts = str(document["directory"]).split("/")
+    if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or "-r" not in parts[-1]:
+        raise _bad(f"directory is {document['directory']!r}", "write a relative path that ends in <key>-r<round>")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    return Request(**{**values, "target": Path(values["target"])})
+
+
+def _bad(problem: str, remedy: str) -> PreheatError:
+    return PreheatError(Exit.BAD_REQUEST, problem, remedy)
