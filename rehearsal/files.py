@@ -1,0 +1,128 @@
+"""Where the rehearsal keeps its files, how it writes them, and how two runs of it keep out of each other's way.
+
+Nothing here is removed or rewritten outside the two directories it names.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rehearsal.errors import DiskFullError, RehearsalError
+from rehearsal.progress import Progress, StepWaiting
+
+_WAIT_REPORT_SECONDS = 5.0
+_RETRY_SECONDS = 0.05
+
+
+def cache_directory() -> Path:
+    """Where built programs live: `$INFERPLAN_CACHE_DIR`, else `$XDG_CACHE_HOME/inferplan`, else `~/.cache/inferplan`."""
+    return _directory("INFERPLAN_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
+
+
+def state_directory() -> Path:
+    """Where clusters live: `$INFERPLAN_STATE_DIR`, else `$XDG_STATE_HOME/inferplan`, else `~/.local/state/inferplan`."""
+    return _directory("INFERPLAN_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+
+
+def _directory(own: str, xdg: str, fallback: str) -> Path:
+    if value := os.environ.get(own):
+        return Path(value).absolute()
+    base = os.environ.get(xdg)
+    return (Path(base) if base else Path.home() / fallback).absolute() / "inferplan"
+
+
+@contextmanager
+def disk_faults(where: Path) -> Iterator[None]:
+    """Turn a full disk, a read-only place or a missing permission under `where` into an error with a remedy.
+
+    Raises:
+        DiskFullError: no space or no quota is left.
+        RehearsalError: the place cannot be written.
+    """
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFullError(f"no space left on the disk that holds {where}", "free some space there and run the same command again") from fault
+        if fault.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+            variable = "INFERPLAN_CACHE_DIR" if where.is_relative_to(cache_directory()) else "INFERPLAN_STATE_DIR"
+            raise RehearsalError(
+                f"cannot write {fault.filename or where}: {fault.strerror}", f"make it writable, or set {variable} to a directory that is"
+            ) from fault
+        raise
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write `content` so that a reader, and a process killed at any moment, sees the old file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object that a JSON file holds, or None where the file is missing, cut short or something else."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+@contextmanager
+def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
+    """Hold the lock file `path`; while another process holds it, say so every few seconds and wait.
+
+    The kernel drops the lock when its holder dies, however it dies. The file may be unlinked by whoever holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _acquire(path, purpose, progress)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, purpose: str, progress: Progress) -> int:
+    began = time.monotonic()
+    reported = began - _WAIT_REPORT_SECONDS
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read_holder(descriptor)
+            os.close(descriptor)
+            now = time.monotonic()
+            if now - reported >= _WAIT_REPORT_SECONDS:
+                reported = now
+                progress(StepWaiting(purpose, f"{holder} that is doing the same (lock {path})", now - began))
+            time.sleep(_RETRY_SECONDS)  # flock has no way to wait and to report at the same time
+            continue
+        with suppress(FileNotFoundError):
+            # The former holder may have removed the file between our open and our lock: then this lock guards nothing.
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                return descriptor
+        os.close(descriptor)
+
+
+def _read_holder(descriptor: int) -> str:
+    pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+    return f"process {pid}" if pid.isdigit() else "another process"

@@ -1,0 +1,114 @@
+"""CustomResourceDefinitions of the projects that stacks use, taken out of their pinned Go modules when first needed.
+
+Only pins and hashes are committed (`crds.toml`). A project whose module cannot be had is not in the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.errors import ToolchainError
+from rehearsal.files import cache_directory, disk_faults, exclusive
+from rehearsal.progress import Progress, StepFinished, StepStarted, silent
+from rehearsal.toolchain.go import Go, find_go
+from rehearsal.toolchain.gobuild import build_fault
+
+TABLE = Path(__file__).parent / "crds.toml"
+_LEAST_GO = (1, 24, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CrdSource:
+    """Where the CRDs of some API groups come from.
+
+    Attributes:
+        name: short name of the project.
+        groups: API groups that its CRDs define.
+        module: Go module path.
+        version: module version.
+        sum: the module's `h1:` hash, as go.sum writes it.
+        paths: CRD files inside the module.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    module: str
+    version: str
+    sum: str
+    paths: tuple[str, ...]
+
+    def digest(self) -> str:
+        """SHA-256 over the pin: names the directory that keeps the copied files."""
+        return hashlib.sha256(json.dumps([self.module, self.version, self.sum, self.paths]).encode()).hexdigest()
+
+
+def crd_sources() -> tuple[CrdSource, ...]:
+    """Every pinned project, in the table's order."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return tuple(
+        CrdSource(name, tuple(row["groups"]), row["module"], row["version"], row["sum"], tuple(row["paths"])) for name, row in table.items()
+    )
+
+
+def crd_groups() -> tuple[str, ...]:
+    """The API groups whose CRDs can be had, such as `gateway.networking.k8s.io`."""
+    return tuple(group for source in crd_sources() for group in source.groups)
+
+
+def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
+    """The CRD files of one API group, fetched now if the cache does not hold them.
+
+    Raises:
+        ToolchainError: the group is not in the table, or its module cannot be fetched or is not the pinned one.
+    """
+    source = next((source for source in crd_sources() if group in source.groups), None)
+    if source is None:
+        raise ToolchainError(f"no CustomResourceDefinitions are pinned for the API group {group}", f"pinned groups are {', '.join(crd_groups())}")
+    home = cache_directory() / "crds"
+    place = home / f"{source.name}-{source.digest()[:24]}"
+    if not place.is_dir():
+        with disk_faults(home), exclusive(home / ".lock", "fetching custom resource definitions", progress):
+            if not place.is_dir():
+                _fetch(source, place, progress)
+    return tuple(place / Path(path).name for path in source.paths if Path(path).name.startswith(f"{group}_"))
+
+
+def _fetch(source: CrdSource, place: Path, progress: Progress) -> None:
+    step = f"fetch the CRDs of {source.name} {source.version}"
+    progress(StepStarted(step, 1, 1))
+    began = time.monotonic()
+    go = find_go(_LEAST_GO, progress)
+    module = _download(source, go)
+    staging = place.with_name(f".{place.name}")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    for path in source.paths:
+        shutil.copyfile(module / path, staging / Path(path).name)
+    staging.rename(place)
+    progress(StepFinished(step, 1, 1, time.monotonic() - began, f"{len(source.paths)} files"))
+
+
+def _download(source: CrdSource, go: Go) -> Path:
+    arguments = [str(go.program), "mod", "download", "-json", f"{source.module}@{source.version}"]
+    # The root directory has no go.mod above it, so no project's replacements can apply.
+    answer = subprocess.run(arguments, cwd="/", env=go.environment, capture_output=True, text=True, check=False)
+    try:
+        found = json.loads(answer.stdout)
+    except ValueError:
+        found = {}
+    if "Error" in found or "Dir" not in found:
+        words = str(found.get("Error") or answer.stderr).strip().splitlines()[-4:]
+        raise build_fault(f"fetching {source.module} {source.version} failed", tuple(words), cache_directory(), go)
+    if found["Sum"] != source.sum:
+        raise ToolchainError(
+            f"{source.module} {source.version} has hash {found['Sum']}, pinned is {source.sum}",
+            "do not go on: the module was changed after it was pinned; ask who publishes it, then pin anew in rehearsal/toolchain/crds.toml",
+        )
+    return Path(found["Dir"])

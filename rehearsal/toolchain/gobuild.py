@@ -1,0 +1,109 @@
+"""Run `go build` for one pinned program, with its progress read and its failures put into words.
+
+It runs no shell, and builds nothing whose modules are not in the committed go.sum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from rehearsal.errors import DiskFullError, RehearsalError, ToolchainError
+from rehearsal.toolchain.go import Go
+from rehearsal.toolchain.pins import Source
+
+_REPORT_SECONDS = 5.0
+_TAIL_LINES = 8
+_PACKAGE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
+_NETWORK = re.compile(
+    r"dial tcp|no such host|connection refused|i/o timeout|network is unreachable|TLS handshake|40[0-9] |50[0-9] |lookup disabled|GOPROXY=off"
+)
+
+
+def build_program(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> None:
+    """Build `package` of `source` into the file `output`; `waiting` hears every few seconds what is going on.
+
+    Raises:
+        ToolchainError: the build failed; carries the compiler's last lines.
+        DiskFullError: the disk was full.
+    """
+    arguments = [str(go.program), "build", "-v", *source.build_arguments(), "-o", str(output), package]
+    process = subprocess.Popen(
+        arguments,
+        cwd=source.directory,
+        env=go.environment | {"PWD": str(source.directory)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    try:
+        tail = _follow(process, waiting)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if process.wait() != 0:
+        raise build_fault(f"building {output.name} {source.version} failed", tail, output, go)
+
+
+def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> tuple[str, ...]:
+    """Read the compiler's stderr to its end: `-v` names each package it compiles and each module it downloads."""
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    compiled = downloaded = 0
+    reported = time.monotonic()
+    assert process.stderr is not None  # noqa: S101 - it was opened as a pipe in this module
+    for raw in process.stderr:
+        line = raw.rstrip()
+        if line.startswith("go: downloading "):
+            downloaded += 1
+            doing = f"{downloaded} modules fetched so far"
+        elif _PACKAGE.match(line):
+            compiled += 1
+            doing = f"the compiler, {compiled} packages so far"
+        else:
+            tail.append(line)
+            continue
+        if time.monotonic() - reported >= _REPORT_SECONDS:
+            reported = time.monotonic()
+            waiting(doing)
+    return tuple(tail)
+
+
+def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> RehearsalError:
+    """The error that the last lines of a failed `go` call amount to."""
+    text = "\n".join(tail)
+    if "no space left on device" in text or "disk quota exceeded" in text:
+        cache = go.environment.get("GOCACHE") or "the Go build cache (go env GOCACHE)"
+        return DiskFullError(f"{what}: no space left on the disk that holds {where.parent} or {cache}", "free some space and run the same command again")
+    if "checksum mismatch" in text or "SECURITY ERROR" in text:
+        return ToolchainError(f"{what}: a downloaded module is not the one that was pinned", "do not go on; run `go clean -modcache` and try again", log_tail=tail)
+    if _NETWORK.search(text):
+        proxy = os.environ.get("GOPROXY") or "Go's default"
+        return ToolchainError(
+            f"{what}: a pinned Go module could not be fetched (GOPROXY: {_without_password(proxy)})",
+            "make the Go module proxy reachable once, or set GOPROXY to one that is; finished parts are kept",
+            log_tail=tail,
+        )
+    return ToolchainError(what, "read the compiler's words below; finished parts are kept and a new run goes on from there", log_tail=tail)
+
+
+def _without_password(proxy: str) -> str:
+    return re.sub(r"//[^/@\s]+@", "//***@", proxy)
+
+
+def module_directory(source: Source, go: Go) -> Path:
+    """Where the module cache holds the source of `source.module` at its pinned version."""
+    arguments = [str(go.program), "list", "-mod=readonly", "-m", "-json", source.module]
+    answer = subprocess.run(arguments, cwd=source.directory, env=go.environment, capture_output=True, text=True, check=False)
+    directory = json.loads(answer.stdout or "{}").get("Dir") if answer.returncode == 0 else None
+    if directory is None:
+        raise build_fault(f"finding {source.module} in the Go module cache failed", tuple(answer.stderr.splitlines()[-_TAIL_LINES:]), source.directory, go)
+    return Path(directory)

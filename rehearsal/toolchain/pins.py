@@ -1,0 +1,121 @@
+"""Which programs are built, from which Go module, with which flags, and the digest that names the result.
+
+The versions themselves stand in `modules/*/go.mod`, with their hashes in `go.sum` beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+MODULES_DIRECTORY = Path(__file__).parent / "modules"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One pinned Go module and what is taken from it.
+
+    Attributes:
+        name: directory under `modules/`.
+        module: the Go module's path, as it stands in go.mod.
+        programs: file name of each program and the Go package it is built from.
+        version_variables: Go string variables that are set to the module's version at link time.
+        data: files copied out of the module beside the programs: name and path inside the module.
+    """
+
+    name: str
+    module: str
+    programs: tuple[tuple[str, str], ...]
+    version_variables: tuple[str, ...] = ()
+    data: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """Where go.mod and go.sum stand."""
+        return MODULES_DIRECTORY / self.name
+
+    @cached_property
+    def version(self) -> str:
+        """The version that go.mod requires, such as `v1.34.4`."""
+        text = (self.directory / "go.mod").read_text(encoding="utf-8")
+        found = re.search(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
+        if found is None:
+            raise ValueError(f"{self.directory / 'go.mod'} does not require {self.module}")
+        return found.group(1)
+
+    @cached_property
+    def go_version(self) -> tuple[int, ...]:
+        """The least Go release that go.mod accepts, such as (1, 26, 0)."""
+        text = (self.directory / "go.mod").read_text(encoding="utf-8")
+        found = re.search(r"^go (\S+)$", text, re.MULTILINE)
+        return tuple(int(part) for part in found.group(1).split(".")) if found else (1, 0)
+
+    def build_arguments(self) -> list[str]:
+        """What follows `go build`, except the output and the packages."""
+        flags = ["-s", "-w"]
+        for variable in self.version_variables:
+            flags += ["-X", f"{variable}={self._value_of(variable)}"]
+        return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", " ".join(flags)]
+
+    def _value_of(self, variable: str) -> str:
+        major, minor, *_ = self.version.removeprefix("v").split(".")
+        known = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        return known[variable.rpartition(".")[2]]
+
+    def digest(self) -> str:
+        """SHA-256 over everything that decides the built bytes except the Go release: modules, flags, platform."""
+        inputs = {
+            "go.mod": _file_digest(self.directory / "go.mod"),
+            "go.sum": _file_digest(self.directory / "go.sum"),
+            "programs": self.programs,
+            "data": self.data,
+            "arguments": self.build_arguments(),
+            "environment": BUILD_ENVIRONMENT,
+            "platform": [sys.platform, platform.machine()],
+        }
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+BUILD_ENVIRONMENT = {
+    "CGO_ENABLED": "0",  # the same bytes whether or not a C compiler is installed
+    "GOFLAGS": "",  # a user's own flags must not change what is built
+    "GOTOOLCHAIN": "local",  # never download a second Go behind the user's back
+    "GOWORK": "off",
+}
+
+_KUBERNETES_VERSION = "k8s.io/component-base/version."
+_STAGES = "kustomize/stage/"
+
+SOURCES = (
+    Source("etcd", "go.etcd.io/etcd/server/v3", (("etcd", "go.etcd.io/etcd/server/v3"),)),
+    Source(
+        "kwok",
+        "sigs.k8s.io/kwok",
+        (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
+        version_variables=(),
+        data=(
+            ("node-initialize.yaml", _STAGES + "node/fast/node-initialize.yaml"),
+            ("node-heartbeat-with-lease.yaml", _STAGES + "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
+            ("pod-ready.yaml", _STAGES + "pod/fast/pod-ready.yaml"),
+            ("pod-complete.yaml", _STAGES + "pod/fast/pod-complete.yaml"),
+            ("pod-delete.yaml", _STAGES + "pod/fast/pod-delete.yaml"),
+        ),
+    ),
+    Source(
+        "kubernetes",
+        "k8s.io/kubernetes",
+        tuple((name, f"k8s.io/kubernetes/cmd/{name}") for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
+        version_variables=tuple(_KUBERNETES_VERSION + name for name in ("gitVersion", "gitMajor", "gitMinor", "gitTreeState")),
+    ),
+)
+"""In the order they are built: the smallest first, so that a broken network or disk shows within seconds."""
