@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, assert_never
 
 import pulumi
-
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
+from components.nodes.node_pool import NodePool
+
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore
 from components.namespace import InferenceNamespace
-from components.nodes.node_pool import NodePool
 from components.preheat.preheat_job import PreheatJob
 from components.serving.spec import ModelSpec, VllmSpec
 from components.serving.vllm import VllmService

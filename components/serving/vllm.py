@@ -56,9 +56,9 @@ class VllmService(pulumi.ComponentResource):
                 target=target,
                 cards=spec.cards,
                 times=times,
-                service_account=name,
+                service_account=account.metadata.name,
             ),
-            opts=_deployment_options(self, account, weights, times.rollout),
+            opts=_deployment_options(self, weights, times.rollout),
         )
         core.Service(name, metadata=_meta(name, namespace), spec=_service(name), opts=child)
         networking.NetworkPolicy(name, metadata=_meta(name, namespace), spec=_edges(name, gateway, weights), opts=child)
@@ -154,15 +154,13 @@ def _model_mount(name: str, weights: ModelMount) -> core.VolumeMountArgs:
     return core.VolumeMountArgs(name="model", mount_path=f"{MODELS}/{name}", sub_path=weights.sub_path, read_only=True)
 
 
-def _deployment_options(
-    component: VllmService, account: core.ServiceAccount, weights: ModelMount | ObjectStore, rollout_seconds: int
-) -> pulumi.ResourceOptions:
+def _deployment_options(component: VllmService, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:
     gate = weights.gate if isinstance(weights, ModelMount) else None
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
         parent=component,
-        # Kubernetes hides both edges: pods wait for an account without saying so, and no field names the Job that fills the share.
-        depends_on=[account] if gate is None else [account, gate],
+        # No field of a pod names the Job that fills its share: without this edge servers would start on an empty directory.
+        depends_on=[] if gate is None else [gate],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
@@ -102,7 +103,7 @@ def _mebibytes(amount: int) -> str | None:
 
 
 def deployment(
-    name: str, spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing, service_account: str
+    name: str, spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing, service_account: pulumi.Input[str]
 ) -> apps.DeploymentSpecArgs:
     """The Deployment of a model.
 

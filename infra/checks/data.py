@@ -48,7 +48,9 @@ def _store_faults(name: str, model: ModelSpec, settings: StackSettings) -> Itera
     elif not isinstance(target, NfsStoreSpec):
         shares = sorted(store for store, spec in settings.storage.items() if isinstance(spec, NfsStoreSpec))
         allowed = f"one of {', '.join(shares)}" if shares else "a store of kind nfs, which this stack does not have yet"
-        yield Fault((*here, "preheat", "into"), f"{model.preheat.into!r} is a store of kind {target.kind}, which no pod can mount; name {allowed}")
+        yield Fault(
+            (*here, "preheat", "into"), f"{model.preheat.into!r} is a store of kind {target.kind}, which no pod can mount; name {allowed}"
+        )
 
 
 def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings) -> Iterator[Fault]:

@@ -29,7 +29,9 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
             yield unknown(("models", name, "pool"), model.pool, "pool", targets, "nodePools")
             continue
         if target.accelerator is None:
-            yield Fault(("models", name, "pool"), f"pool {model.pool!r} has no accelerator, and {model.engine} needs one; {_others(targets)}")
+            yield Fault(
+                ("models", name, "pool"), f"pool {model.pool!r} has no accelerator, and {model.engine} needs one; {_others(targets)}"
+            )
             continue
         found = [*_engine(name, model, target), *_cards(name, model, target)]
         yield from found

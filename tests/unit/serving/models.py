@@ -1,0 +1,45 @@
+"""Models, pools and mounts that the serving tests start from; specs are built by validation only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
+from components.nodes.spec import SimulatedPool, target_of
+from components.serving.spec import VllmSpec
+from components.serving.vllm import VllmService
+from tests.recorder import declare
+
+KEY = SecretRef(name="chat-server-key", key="api-key")
+MOUNT = ModelMount(claim=VolumeClaim(name="shared"), sub_path="llama/abc-r0")
+BUCKET = ObjectStore(bucket="acme-weights", prefix="llm", endpoint="http://minio:9000", path_style=True, credentials="minio")
+GATEWAY = {"app.kubernetes.io/component": "gateway", "app.kubernetes.io/instance": "gateway"}
+
+
+def vllm(**fields: Any) -> VllmSpec:
+    return VllmSpec.model_validate(
+        {"engine": "vllm", "weights": {"store": "weights", "path": "llama", "size": "16Gi"}, "pool": "p", **fields}
+    )
+
+
+def pool(accelerator: str, **fields: Any) -> NodeTarget:
+    return target_of("p", SimulatedPool.model_validate({"provider": "simulated", "accelerator": accelerator, "nodes": 2, **fields}))
+
+
+L40S = pool("nvidia-l40s", machine="g6e.12xlarge")
+GAUDI2 = pool("gaudi-2")
+
+
+def declared(spec: VllmSpec, *, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT):
+    return declare(
+        lambda: VllmService("chat", spec, namespace="inference", target=target, weights=weights, server_key=KEY, gateway=GATEWAY)
+    )
+
+
+def deployment_of(spec: VllmSpec, **where: Any) -> dict[str, Any]:
+    return declared(spec, **where).one("kubernetes:apps/v1:Deployment").inputs["spec"]
+
+
+def container_of(spec: VllmSpec, **where: Any) -> dict[str, Any]:
+    [container] = deployment_of(spec, **where)["template"]["spec"]["containers"]
+    return container

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from components.serving.spec import VLLM_OPTIONS
+from tests.unit.serving.models import vllm
+
+
+def faults(**fields) -> str:
+    with pytest.raises(ValidationError) as refused:
+        vllm(**fields)
+    return "\n".join(fault["msg"] for fault in refused.value.errors())
+
+
+def test_the_parallel_sizes_multiply_to_the_accelerators():
+    assert "= 4, but accelerators is 8" in faults(tensorParallelSize=2, pipelineParallelSize=2, accelerators=8)
+    assert vllm(tensorParallelSize=2, pipelineParallelSize=2).cards == 4
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai", "vllm/vllm-openai:latest", "registry:5000/vllm", "vllm/vllm-openai:nightly"])
+def test_an_image_that_moves_is_refused_with_the_remedy(image):
+    message = faults(image=image)
+    assert image in message
+    assert "fixed tag" in message
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.33.0", "registry:5000/vllm@sha256:" + "0" * 64])
+def test_an_image_that_stays_is_taken(image):
+    assert vllm(image=image).image == image
+
+
+@pytest.mark.parametrize("spelling", [each for spellings in VLLM_OPTIONS.values() for each in spellings])
+def test_extra_args_cannot_repeat_a_typed_field_in_any_spelling(spelling):
+    assert "use the field" in faults(extraArgs=[f"{spelling}=1"])
+
+
+@pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5"])
+def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
+    assert "may not stand in extraArgs" in faults(extraArgs=[argument])
+
+
+@pytest.mark.parametrize("name", ["HABANA_VISIBLE_DEVICES", "VLLM_API_KEY", "HOME"])
+def test_a_reserved_environment_variable_is_refused_with_its_reason(name):
+    assert name in faults(env={name: "x"})
+
+
+def test_a_consumer_named_twice_is_refused():
+    assert "chat stands more than once" in faults(consumers=["chat", "batch", "chat"])

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from components.serving.vllm import serve_args
+from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, vllm
+
+POD_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_a_replica_claims_every_card_that_it_shards_over():
+    resources = container_of(vllm(tensorParallelSize=4))["resources"]
+    assert resources["limits"]["nvidia.com/gpu"] == "4"
+    assert resources["requests"]["nvidia.com/gpu"] == "4"
+
+
+def test_a_gaudi_replica_asks_for_its_cards_and_huge_pages_alike_in_requests_and_limits():
+    resources = container_of(vllm(tensorParallelSize=2), target=GAUDI2)["resources"]
+    for key in ("habana.ai/gaudi", "hugepages-2Mi", "memory"):
+        assert resources["requests"][key] == resources["limits"][key]
+    assert resources["limits"]["habana.ai/gaudi"] == "2"
+
+
+def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_by_default():
+    from components.serving.workload import demand_of
+    from components.spec import bytes_of, millicores_of
+
+    for target in (L40S, GAUDI2, pool("nvidia-h100"), pool("nvidia-t4")):
+        capacity = target.capacity
+        demand = demand_of(vllm(), 1, target)
+        assert millicores_of(demand["cpu"]) * capacity.accelerators <= capacity.cpu_millicores
+        assert bytes_of(demand["memory"]) * capacity.accelerators <= capacity.memory_bytes
+        assert bytes_of(demand.get("hugepages-2Mi", "0")) * capacity.accelerators <= capacity.hugepages_2mi_bytes
+
+
+def test_gaudi_gets_the_validated_options_and_its_own_image_and_never_a_visible_devices_literal():
+    container = container_of(vllm(tensorParallelSize=2), target=GAUDI2)
+    names = {each["name"] for each in container["env"]}
+    assert {"--dtype=bfloat16", "--block-size=128"} <= set(container["args"])
+    assert container["image"].startswith("vault.habana.ai/")
+    assert "PT_HPU_ENABLE_LAZY_COLLECTIVES" in names
+    assert not names & {"HABANA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
+
+
+def test_a_card_without_bfloat16_serves_in_half_precision():
+    assert "--dtype=half" in serve_args("chat", vllm(), target=pool("nvidia-t4"), weights=MOUNT)
+
+
+def test_the_dtype_that_a_user_wrote_wins_over_the_cards_default():
+    assert "--dtype=float16" in serve_args("chat", vllm(dtype="float16"), target=GAUDI2, weights=MOUNT)
+
+
+def test_every_argument_is_an_option_that_vllm_itself_lists():
+    known = json.loads((Path(__file__).parent / "vllm-options-0.32.0.json").read_text())
+    everything = vllm(
+        maxModelLen=8192, maxNumSeqs=64, maxNumBatchedTokens=4096, gpuMemoryUtilization=0.9, dtype="auto",
+        quantization="fp8", kvCacheDtype="fp8", blockSize=32, enablePrefixCaching=False, tensorParallelSize=2,
+    )  # fmt: skip
+    for weights in (MOUNT, BUCKET):
+        model, *options = serve_args("chat", everything, target=L40S, weights=weights)
+        assert not model.startswith("-")
+        assert {option.partition("=")[0] for option in options} <= set(known)
+
+
+def test_a_disabled_switch_becomes_vllms_negated_option():
+    assert "--no-enable-prefix-caching" in serve_args("chat", vllm(enablePrefixCaching=False), target=L40S, weights=MOUNT)
+
+
+def test_weights_in_a_bucket_are_streamed_without_any_volume_of_theirs():
+    pod = deployment_of(vllm(), weights=BUCKET)["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["args"][0] == "s3://acme-weights/llm/llama"
+    assert "--load-format=runai_streamer" in container["args"]
+    assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp", "cache"}
+    env = {each["name"]: each for each in container["env"]}
+    assert env["AWS_ENDPOINT_URL"]["value"] == "http://minio:9000"
+    assert env["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"] == {"name": "minio", "key": "AWS_SECRET_ACCESS_KEY"}
+
+
+def test_mounted_weights_are_read_only_and_of_the_verified_directory_alone():
+    pod = deployment_of(vllm())["template"]["spec"]
+    mount = next(each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model")
+    assert mount == {"name": "model", "mountPath": "/models/chat", "subPath": "llama/abc-r0", "readOnly": True}
+
+
+def test_the_server_key_travels_as_a_reference_only():
+    [key] = [each for each in container_of(vllm())["env"] if each["name"] == "VLLM_API_KEY"]
+    assert key == {"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": KEY.name, "key": KEY.key}}}
+
+
+@pytest.mark.parametrize("target", [L40S, GAUDI2], ids=["nvidia", "gaudi"])
+def test_a_pod_fits_the_restricted_profile(target):
+    pod = deployment_of(vllm(), target=target)["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostIPC", "hostNetwork", "hostPID"} & pod.keys()
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        assert POD_SECURITY.items() <= container["securityContext"].items()
+    assert {key for volume in pod["volumes"] for key in volume} <= {"name", "emptyDir", "persistentVolumeClaim"}
+
+
+def test_a_pod_carries_no_account_token_and_no_service_links():
+    pod = deployment_of(vllm())["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+
+
+def test_a_replica_is_replaced_in_place_so_that_a_full_pool_never_deadlocks():
+    assert deployment_of(vllm())["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert deployment_of(vllm(rollout="surge"))["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_only_a_model_with_replicas_to_spare_has_a_disruption_budget():
+    kind = "kubernetes:policy/v1:PodDisruptionBudget"
+    assert declared(vllm(replicas=1)).of_type(kind) == []
+    budget = declared(vllm(replicas=2)).one(kind).inputs["spec"]
+    assert budget["maxUnavailable"] == 1
+
+
+def test_a_scaled_to_zero_model_keeps_its_service_and_asks_for_no_pod():
+    recording = declared(vllm(replicas=0))
+    assert recording.one("kubernetes:apps/v1:Deployment").inputs["spec"]["replicas"] == 0
+    assert recording.of_type("kubernetes:core/v1:Service")
+
+
+def test_only_the_gateway_may_reach_the_server():
+    spec = declared(vllm()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
+    [rule] = spec["ingress"]
+    assert [peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for peer in rule["from"]] == ["gateway"]
+    assert rule["ports"] == [{"port": 8000, "protocol": "TCP"}]
+
+
+def test_pulumi_waits_longer_than_kubernetes_before_it_gives_a_rollout_up():
+    made = declared(vllm(replicas=4)).one("kubernetes:apps/v1:Deployment")
+    seconds = int((made.options.custom_timeouts.create or "0s").removesuffix("s"))
+    assert seconds >= 4 * made.inputs["spec"]["progressDeadlineSeconds"]
+
+
+def test_the_previewed_intent_is_what_the_user_wrote_without_defaults():
+    [component] = declared(vllm(replicas=3)).of_type("inferplan:serving:VllmService")
+    assert component.inputs["spec"] == {
+        "engine": "vllm",
+        "weights": {"store": "weights", "path": "llama", "size": "16Gi"},
+        "pool": "p",
+        "replicas": 3,
+    }
