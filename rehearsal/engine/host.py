@@ -24,6 +24,7 @@ from pulumi.runtime import settings as runtime_settings
 from pulumi.runtime.config import set_all_config
 
 from rehearsal.engine.errors import ProgramFailed
+from rehearsal.errors import RehearsalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -73,16 +74,17 @@ def run(
     secret_keys: Collection[str] = (),
     preview: bool,
     workers: int = 0,
+    give_up: Callable[[], None] | None = None,
 ) -> None:
     """Run `program` to its end, all registrations answered.
 
     `config` maps full keys (`inferplan:cluster`) to values as the CLI passes them: strings, structured values as JSON.
     `workers` is how many registrations may block at once; 0 runs them inline, for a monitor that never waits.
-    Raises ProgramFailed.
+    `give_up` is called when the run is broken off (Ctrl-C), to free registrations that block. Raises ProgramFailed.
     """
     context = contextvars.copy_context()
     with _collector_at_rest():
-        context.run(_run, program, monitor, dict(config), sorted(secret_keys), preview, workers)
+        context.run(_run, program, monitor, dict(config), sorted(secret_keys), preview, workers, give_up)
 
 
 def _run(
@@ -92,6 +94,7 @@ def _run(
     secret_keys: list[str],
     preview: bool,  # noqa: FBT001 - Context.run passes arguments on by position
     workers: int,
+    give_up: Callable[[], None] | None,
 ) -> None:
     runtime_settings.ROOT.set(None)
     settings = runtime_settings.Settings(
@@ -112,8 +115,14 @@ def _run(
     loop.set_default_executor(executor)
     try:
         loop.run_until_complete(run_in_stack(lambda: _call(program)))
+    except RehearsalError:
+        raise
     except Exception as error:
         raise _failure(error, monitor) from error
+    except BaseException:
+        if give_up is not None:
+            give_up()
+        raise
     finally:
         _drain(loop)
         executor.shutdown(wait=True)

@@ -39,6 +39,7 @@ class ResourceState:
     protect: bool = False
     retain_on_delete: bool = False
     delete_before_replace: bool = False
+    delete_timeout: str = ""
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -101,6 +102,7 @@ def state_of(registration: Registration, key: bytes | None = None) -> ResourceSt
         protect=options.protect,
         retain_on_delete=options.retain_on_delete,
         delete_before_replace=options.delete_before_replace,
+        delete_timeout=options.custom_timeouts.delete or "",
         ignore_changes=options.ignore_changes,
         replace_on_changes=options.replace_on_changes,
         aliases=options.aliases,

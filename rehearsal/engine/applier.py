@@ -1,0 +1,246 @@
+"""Realizes registrations on a cluster as they come: the part of the monitor that acts.
+
+Every Kubernetes object is applied and awaited before its registration is answered, so that the SDK's own order is the
+order of the cluster. A resource that fails makes its dependents skipped and leaves everything else going. What is not
+a Kubernetes object gets stand-in outputs and is sent nowhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rehearsal.engine import stand_ins
+from rehearsal.engine.api import ApiError
+from rehearsal.engine.await_ready import Interrupted, Waiter
+from rehearsal.engine.change import compare
+from rehearsal.engine.durations import seconds_of
+from rehearsal.engine.errors import Failure, ObjectFailed, RegistrationRefused
+from rehearsal.engine.kubernetes_defaults import is_object, is_patch
+from rehearsal.engine.monitor import Realized
+from rehearsal.engine.objects import Objects, Result, refusal
+from rehearsal.engine.plan import ResourceState, state_of
+from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
+from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
+from rehearsal.engine.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.values import Secret, has_unknown, mark_secrets, reveal
+from rehearsal.engine.watching import Key
+from rehearsal.errors import DiskFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rehearsal.engine.journal import Journal
+    from rehearsal.engine.recording import Registration
+
+Object = dict[str, Any]
+
+WAIT_SECONDS: Final = 600.0
+_SHORTEST_SECRET: Final = 4
+_NOT_AWAITED: Final = {
+    "Ingress": "its address was not awaited: no ingress controller runs in a simulated cluster",
+    "LoadBalancer": "its address was not awaited: no load balancer is there in a simulated cluster",
+}
+
+
+@dataclass(kw_only=True)
+class Applier:
+    """Applies to the cluster of `objects`; one instance a run, called from many threads."""
+
+    objects: Objects
+    waiter: Waiter
+    journal: Journal
+    listener: Listener
+    digest_key: bytes
+    failures: list[Failure] = field(default_factory=list)
+    skipped: list[Target] = field(default_factory=list)
+    changes: dict[str, list[Target]] = field(default_factory=lambda: defaultdict(list))
+    declared: set[Key] = field(default_factory=set)
+    interrupted: bool = False
+    _bad: dict[str, str] = field(default_factory=dict)
+    _states: dict[str, ResourceState] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _before: Mapping[str, set[Key]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        before: dict[str, set[Key]] = defaultdict(set)
+        for key, entry in self.journal.entries().items():
+            before[entry.urn].add(key)
+        self._before = before
+
+    def register(self, registration: Registration) -> Realized:
+        """Apply and await the resource, and answer with its live state."""
+        state = state_of(registration, self.digest_key)
+        with self._lock:
+            self._states[registration.urn] = state
+        if not registration.custom:
+            return Realized()
+        target = _target(registration)
+        culprit = self._culprit(registration)
+        if culprit:
+            return self._skip(target, culprit)
+        try:
+            if is_object(registration.type, registration.inputs):
+                return self._object(registration, state, target)
+            if registration.type.startswith("kubernetes:"):
+                raise ObjectFailed(f"the rehearsal cannot install a {registration.type}", "declare the objects that it would make")
+        except ObjectFailed as failed:
+            return self._fail(target, failed, registration)
+        except Interrupted:
+            self.interrupted = True
+            return Realized(failed=True)
+        except OSError as error:
+            raise DiskFullError(f"the journal of applied objects cannot be written: {error}", "make room and run it again") from error
+        id_, outputs = stand_ins.realize(registration)
+        return Realized(id=id_, outputs=outputs)
+
+    def read(self, registration: Registration) -> Realized:
+        """Look up an object that exists already. Raises RegistrationRefused when it does not."""
+        _, module, kind = registration.type.split(":")
+        api_version = module.removeprefix("core/")
+        namespace, _, name = registration.id.rpartition("/")
+        key = Key(kind, namespace, name)
+        try:
+            live = self.objects.get(self.objects.resource(api_version, kind), key)
+        except ObjectFailed as failed:
+            raise RegistrationRefused(failed.message, urn=registration.urn) from failed
+        if live is None:
+            raise RegistrationRefused(f"{kind} {registration.id} does not exist in the simulated cluster", urn=registration.urn)
+        return Realized(id=registration.id, outputs=_outputs(live, {}))
+
+    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A stand-in for the few provider functions that have one."""
+        del arguments
+        answer = stand_ins.answer(token)
+        if answer is None:
+            raise RegistrationRefused(f"the function {token} needs a provider, and the rehearsal runs none", urn="")
+        return answer
+
+    def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
+        inputs = registration.inputs
+        resource = self.objects.resource(inputs["apiVersion"], inputs["kind"])
+        body = reveal(inputs)
+        namespace = (target.namespace or "default") if resource.namespaced else ""
+        key = Key(inputs["kind"], namespace, target.name)
+        patch = is_patch(registration.type)
+        known = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
+        replace = "" if patch else self._replacing(known, state)
+        existed = self.journal.entry(known) is not None
+        self.journal.intend(known, inputs["apiVersion"], state)
+        with self._lock:
+            self.declared.add(known)
+        try:
+            if patch:
+                result = self.objects.patch(body, key, resource, registration.urn)
+            else:
+                result = self.objects.apply(body, key, resource, replace=replace, known=existed, limit=_delete_limit(registration))
+        except ApiError as error:
+            raise refusal(error) from error
+        self._note(target, known, result)
+        live = self._await(registration, target, result)
+        return Realized(id=f"{namespace}/{key.name}" if namespace else key.name, outputs=_outputs(live, inputs))
+
+    def _await(self, registration: Registration, target: Target, result: Result) -> Object:
+        began = time.monotonic()
+        live = self.waiter.ready(target, result.live, _limit(registration, result))
+        spec = live.get("spec") or {}
+        note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
+        self._tell(Ready(target=target, seconds=time.monotonic() - began, note=note))
+        return live
+
+    def _note(self, target: Target, key: Key, result: Result) -> None:
+        self.journal.applied(key)
+        change = result.change
+        renamed = self._before.get(target.urn, set()) - {key}
+        if change == "created" and renamed:
+            change = "replaced"
+        with self._lock:
+            self.changes[change].append(target)
+        self._tell(Applied(target=target, change=change, note=result.note))
+
+    def _replacing(self, key: Key, state: ResourceState) -> str:
+        entry = self.journal.entry(key)
+        if entry is None or not entry.done:
+            return ""
+        with self._lock:
+            provider = self._states.get(state.provider)
+        change = compare(entry.state, state, provider=provider.inputs if provider else {})
+        paths = [each.text for each in change.differences if each.replacing]
+        return f"the Kubernetes provider replaces it when {', '.join(paths)} changes" if change.op == "replace" else ""
+
+    def _culprit(self, registration: Registration) -> str:
+        with self._lock:
+            for urn in (*registration.dependencies, registration.provider):
+                if urn in self._bad:
+                    return self._bad[urn]
+            if has_unknown(registration.inputs):
+                return next(iter(self._bad.values()), "a value that is not known")
+        return ""
+
+    def _skip(self, target: Target, culprit: str) -> Realized:
+        with self._lock:
+            self._bad[target.urn] = culprit
+            self.skipped.append(target)
+        self._tell(Skipped(target=target, because=culprit))
+        return Realized(failed=True)
+
+    def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
+        message = _without_secrets(failed.message, registration.inputs)
+        with self._lock:
+            self._bad[target.urn] = str(target)
+            self.failures.append(Failure(target=target, message=message, remedy=failed.remedy))
+        self._tell(Failed(target=target, message=message, remedy=failed.remedy))
+        return Realized(failed=True)
+
+    def _tell(self, event: Any) -> None:
+        self.listener(event)
+
+
+def _target(registration: Registration) -> Target:
+    inputs = registration.inputs
+    metadata = inputs.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    kind = str(inputs.get("kind") or registration.type.rpartition(":")[2])
+    name = str(metadata.get("name") or registration.name)
+    return Target(urn=registration.urn, kind=kind, name=name, namespace=str(metadata.get("namespace") or ""))
+
+
+def _limit(registration: Registration, result: Result) -> float:
+    timeouts = registration.options.custom_timeouts
+    given = timeouts.create if result.change in ("created", "replaced") else timeouts.update
+    if given:
+        return seconds_of(given)
+    seconds = annotation(result.live, TIMEOUT_SECONDS)
+    return float(seconds) if seconds.isdigit() else WAIT_SECONDS
+
+
+def _delete_limit(registration: Registration) -> float:
+    given = registration.options.custom_timeouts.delete
+    return seconds_of(given) if given else DELETE_SECONDS
+
+
+def _outputs(live: Object, inputs: Mapping[str, Any]) -> Object:
+    metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+    outputs = mark_secrets({**live, "metadata": metadata}, dict(inputs))
+    if live["kind"] == "Secret":
+        outputs |= {name: Secret(reveal(outputs[name])) for name in ("data", "stringData") if name in outputs}
+    return outputs
+
+
+def _without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
+    for text in sorted(_secret_texts(inputs), key=len, reverse=True):
+        message = message.replace(text, "[secret]")
+    return message
+
+
+def _secret_texts(value: Any, *, secret: bool = False) -> set[str]:
+    if isinstance(value, Secret):
+        return _secret_texts(value.value, secret=True)
+    if isinstance(value, dict):
+        return {text for item in value.values() for text in _secret_texts(item, secret=secret)}
+    if isinstance(value, list):
+        return {text for item in value for text in _secret_texts(item, secret=secret)}
+    return {value} if secret and isinstance(value, str) and len(value) >= _SHORTEST_SECRET else set()

@@ -1,0 +1,203 @@
+"""Single objects of the cluster: apply one, delete one, and say what that changed.
+
+Server-side apply with a field manager of our own; the request that creates is the request that updates. It never
+takes a field from another manager unless the program asks for it with the annotation `pulumi.com/patchForce`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rehearsal.engine.api import Api, ApiError, Resource, UnknownKindError
+from rehearsal.engine.errors import ObjectFailed
+from rehearsal.engine.readiness import annotation
+from rehearsal.engine.watching import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rehearsal.engine.await_ready import Waiter
+    from rehearsal.engine.progress import ChangeKind
+
+Object = dict[str, Any]
+
+MANAGER: Final = "inferplan-rehearsal"
+_NAMESPACE_SECONDS: Final = 30.0
+_VOLATILE: Final = ("resourceVersion", "managedFields", "generation", "selfLink")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A live object and what applying changed; `note` says why an object was replaced."""
+
+    live: Object
+    change: ChangeKind
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """Applies to and deletes from the cluster behind `api`.
+
+    `ensure_crds` is told the API group of a kind that is missing, and returns whether it installed its definitions.
+    """
+
+    api: Api
+    waiter: Waiter
+    ensure_crds: Callable[[str], bool] | None = None
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """How the server serves a kind. Raises ObjectFailed that names the missing definition's group."""
+        group = api_version.rpartition("/")[0]
+        try:
+            return self.api.resource(api_version, kind)
+        except UnknownKindError as missing:
+            if self.ensure_crds is not None and "." in group and self.ensure_crds(group):
+                try:
+                    return self.api.resource(api_version, kind)
+                except UnknownKindError:
+                    pass
+            raise ObjectFailed(
+                f"the cluster serves no {missing}: the CustomResourceDefinition of group {group or 'core'} is not installed",
+                f"declare the definitions of {group or 'that kind'} before it, or add them to the rehearsal's table of definitions",
+            ) from missing
+
+    def get(self, resource: Resource, key: Key) -> Object | None:
+        """The live object, None when it is not there. Raises ObjectFailed."""
+        try:
+            return self.api.request("GET", resource.path(key.namespace, key.name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise refusal(error) from error
+
+    def apply(self, body: Object, key: Key, resource: Resource, *, replace: str, known: bool, limit: float) -> Result:
+        """Make the object what `body` says.
+
+        `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `limit` how
+        many seconds a deletion may take. Raises ObjectFailed; the message never holds a value of the body.
+        """
+        before = self.get(resource, key) if known or replace else None
+        if before is not None and replace:
+            self.delete(key, resource, before, limit)
+            return Result(live=self._send(body, key, resource)[0], change="replaced", note=replace)
+        try:
+            live, created = self._send(body, key, resource)
+        except ApiError as error:
+            if not is_immutable(error):
+                raise refusal(error) from error
+            existing = self.get(resource, key)
+            if existing is None:
+                raise refusal(error) from error
+            self.delete(key, resource, existing, limit)
+            note = f"the API server does not let it change in place: {_fields(error)}"
+            return Result(live=self._send(body, key, resource)[0], change="replaced", note=note)
+        if created:
+            return Result(live=live, change="created")
+        if before is None:
+            return Result(live=live, change="changed", note="it was there already and is managed from now on")
+        return Result(live=live, change="unchanged" if _content(before) == _content(live) else "changed")
+
+    def _send(self, body: Object, key: Key, resource: Resource) -> tuple[Object, bool]:
+        force = annotation(body, "pulumi.com/patchForce") == "true"
+        path = resource.path(key.namespace, key.name)
+        try:
+            live, created = self.api.apply(path, body, manager=MANAGER, force=force)
+        except ApiError as error:
+            if not (error.status == 404 and error.details.get("kind") == "namespaces"):
+                raise
+            # The namespace may be on its way, declared without an edge to what lives in it.
+            if not self.waiter.exists(Key("Namespace", "", key.namespace), "v1", _NAMESPACE_SECONDS):
+                raise
+            live, created = self.api.apply(path, body, manager=MANAGER, force=force)
+        if resource.kind == "Node" and "status" in body:
+            live = self._node_status(body, path, live)
+        return live, created
+
+    def _node_status(self, body: Object, path: str, live: Object) -> Object:
+        # A node's own request never carries its status; and what kwok made up meanwhile has to give way.
+        del live
+        status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
+        return self.api.apply(f"{path}/status", status, manager=MANAGER, force=True)[0]
+
+    def patch(self, body: Object, key: Key, resource: Resource, urn: str) -> Result:
+        """Own the fields in `body` of an object that something else made (the provider's Patch resources)."""
+        before = self.get(resource, key)
+        force = annotation(body, "pulumi.com/patchForce") == "true"
+        try:
+            live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=force)
+        except ApiError as error:
+            raise refusal(error) from error
+        same = before is not None and _content(before) == _content(live)
+        return Result(live=live, change="created" if created else "unchanged" if same else "changed")
+
+    def unpatch(self, key: Key, resource: Resource, urn: str) -> None:
+        """Give up the fields that a Patch resource owned."""
+        live = self.get(resource, key)
+        if live is None:
+            return
+        body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": key.name}}
+        try:
+            self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=True)
+        except ApiError as error:
+            raise refusal(error) from error
+
+    def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
+        """Delete `live` and what it owns, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
+        uid = live["metadata"]["uid"]
+        options = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
+        try:
+            self.api.request("DELETE", resource.path(key.namespace, key.name), options)
+        except ApiError as error:
+            # Not found: gone already. Conflict: the name is another object's now, and ours is gone.
+            if error.status not in (404, 409):
+                raise refusal(error) from error
+            return
+        self.waiter.gone(key, uid, live["apiVersion"], limit)
+
+
+def patch_manager(urn: str) -> str:
+    """The field manager of a Patch resource: one each, so that giving up its fields leaves those of others."""
+    return f"{MANAGER}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
+
+
+def _content(live: Object) -> Object:
+    metadata = {name: value for name, value in live["metadata"].items() if name not in _VOLATILE}
+    content = {name: value for name, value in live.items() if name not in ("metadata", "status")}
+    if live["kind"] == "Node":
+        status = live.get("status") or {}
+        content["status"] = {name: status.get(name) for name in ("capacity", "allocatable")}
+    return {**content, "metadata": metadata}
+
+
+def is_immutable(error: ApiError) -> bool:
+    """Whether the server refuses because a field cannot change once the object exists."""
+    words = (
+        "immutable",
+        "may not change once set",
+        "updates to statefulset spec",
+        "pod updates may not change",
+        "is forbidden after creation",
+    )
+    return error.status == 422 and any(word in error.message for word in words)
+
+
+def _fields(error: ApiError) -> str:
+    causes = error.details.get("causes") or ()
+    return ", ".join(dict.fromkeys(str(each.get("field", "")) for each in causes)) or "a field is immutable"
+
+
+def refusal(error: ApiError) -> ObjectFailed:
+    """`error` in a person's words. Values that the server quotes are left out where they may be secret."""
+    if error.reason == "Conflict":
+        return ObjectFailed(
+            f"another field manager owns what is declared here: {error.message}",
+            'leave the field out, or take it over with the annotation pulumi.com/patchForce: "true"',
+        )
+    if error.status == 0:
+        return ObjectFailed(error.message, "run the same command again: it repairs the cluster and goes on")
+    if error.reason == "Forbidden" and "exceeded quota" in error.message:
+        return ObjectFailed(error.message, "ask for less, or give the quota more")
+    return ObjectFailed(f"the API server refuses it ({error.status} {error.reason}): {error.message}", "correct what is declared")

@@ -1,0 +1,175 @@
+"""When an object counts as ready, told from the live object alone: the rules of the Kubernetes provider.
+
+Source: pulumi-kubernetes, provider/pkg/await, commit 94977969 (2026-07-01), in this project's words. Left out because
+nothing in a simulated cluster would ever fulfil them, and said so when it happens: addresses of Ingresses and of
+Services of type LoadBalancer. Pure functions; waiting and asking is done elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Object = dict[str, Any]
+
+SKIP_AWAIT: Final = "pulumi.com/skipAwait"
+WAIT_FOR: Final = "pulumi.com/waitFor"
+TIMEOUT_SECONDS: Final = "pulumi.com/timeoutSeconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """`ready`, or `failed` for good with the reason in `why`, or neither: then `why` says what is missing."""
+
+    ready: bool = False
+    failed: bool = False
+    why: str = ""
+
+
+READY: Final = Readiness(ready=True)
+
+
+def condition(live: Object, type_: str) -> Object:
+    """The status condition of `type_`, {} when there is none."""
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == type_), {})
+
+
+def _current(live: Object) -> bool:
+    return (live.get("status") or {}).get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
+
+
+def _deployment(live: Object) -> Readiness:
+    if not _current(live):
+        return Readiness(why="the Deployment controller has not looked at it yet")
+    status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
+    progressing = condition(live, "Progressing")
+    rolled_out = progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
+    if rolled_out and condition(live, "Available").get("status") == "True" and status.get("updatedReplicas", 0) >= wanted:
+        return READY
+    return Readiness(why=f"{status.get('availableReplicas', 0)} of {wanted} pods are available")
+
+
+def _stateful_set(live: Object) -> Readiness:
+    status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
+    if not _current(live):
+        return Readiness(why="the StatefulSet controller has not looked at it yet")
+    if status.get("readyReplicas", 0) >= wanted and status.get("currentRevision") == status.get("updateRevision"):
+        return READY
+    return Readiness(why=f"{status.get('readyReplicas', 0)} of {wanted} pods are ready")
+
+
+def _daemon_set(live: Object) -> Readiness:
+    status = live.get("status") or {}
+    wanted = status.get("desiredNumberScheduled", 0)
+    if not _current(live):
+        return Readiness(why="the DaemonSet controller has not looked at it yet")
+    if status.get("numberReady", 0) >= wanted and status.get("updatedNumberScheduled", 0) >= wanted:
+        return READY
+    return Readiness(why=f"{status.get('numberReady', 0)} of {wanted} pods are ready")
+
+
+def _job(live: Object) -> Readiness:
+    if condition(live, "Complete").get("status") == "True":
+        return READY
+    failed = condition(live, "Failed")
+    if failed.get("status") == "True":
+        return Readiness(failed=True, why=f"the Job failed: {failed.get('reason', '')}: {failed.get('message', '')}")
+    status = live.get("status") or {}
+    if live["spec"].get("suspend"):
+        return Readiness(why="the Job is suspended")
+    return Readiness(why=f"{status.get('succeeded', 0)} of {live['spec'].get('completions', 1)} pods have succeeded")
+
+
+def _pod(live: Object) -> Readiness:
+    phase = (live.get("status") or {}).get("phase")
+    if phase == "Succeeded" or condition(live, "Ready").get("status") == "True":
+        return READY
+    if phase == "Failed":
+        return Readiness(failed=True, why=f"the pod failed: {live['status'].get('message', live['status'].get('reason', ''))}")
+    return Readiness(why=f"the pod is {phase or 'not looked at yet'}")
+
+
+def _phase(*wanted: str) -> Callable[[Object], Readiness]:
+    def check(live: Object) -> Readiness:
+        phase = (live.get("status") or {}).get("phase")
+        return READY if phase in wanted else Readiness(why=f"phase {phase or 'not set yet'}, wanted {' or '.join(wanted)}")
+
+    return check
+
+
+def _quota(live: Object) -> Readiness:
+    same = (live.get("status") or {}).get("hard") == live["spec"].get("hard")
+    return READY if same else Readiness(why="the quota is not in force yet")
+
+
+def _established(live: Object) -> Readiness:
+    refused = condition(live, "NamesAccepted")
+    if refused.get("status") == "False":
+        return Readiness(failed=True, why=f"the names are taken: {refused.get('message', '')}")
+    return READY if condition(live, "Established").get("status") == "True" else Readiness(why="the kind is not served yet")
+
+
+_RULES: Final[dict[str, Callable[[Object], Readiness]]] = {
+    "apps/v1/Deployment": _deployment,
+    "apps/v1/StatefulSet": _stateful_set,
+    "apps/v1/DaemonSet": _daemon_set,
+    "batch/v1/Job": _job,
+    "v1/Pod": _pod,
+    "v1/PersistentVolume": _phase("Available", "Bound"),
+    "v1/PersistentVolumeClaim": _phase("Bound"),
+    "v1/Namespace": _phase("Active"),
+    "v1/ResourceQuota": _quota,
+    "apiextensions.k8s.io/v1/CustomResourceDefinition": _established,
+}
+_JSONPATH = re.compile(r"^jsonpath=\{?\.?(?P<path>[^}=]+)\}?(?:=(?P<value>.*))?$")
+
+
+def annotation(live: Object, name: str) -> str:
+    """An annotation's value, "" when it is not there."""
+    return str(((live.get("metadata") or {}).get("annotations") or {}).get(name, ""))
+
+
+def rule_for(live: Object) -> Callable[[Object], Readiness] | None:
+    """The rule that decides when `live` is ready, None when it is as soon as it exists.
+
+    Raises ValueError for a `pulumi.com/waitFor` annotation that cannot be read.
+    """
+    if annotation(live, SKIP_AWAIT) == "true":
+        return None
+    given = annotation(live, WAIT_FOR)
+    if not given:
+        return _RULES.get(f"{live['apiVersion']}/{live['kind']}")
+    expressions = json.loads(given) if given.startswith("[") else [given]
+    checks = [_custom(str(each)) for each in expressions]
+
+    def check(current: Object) -> Readiness:
+        return next((found for found in (each(current) for each in checks) if not found.ready), READY)
+
+    return check
+
+
+def _custom(expression: str) -> Callable[[Object], Readiness]:
+    if expression.startswith("condition="):
+        name, _, wanted = expression.removeprefix("condition=").partition("=")
+        wanted = wanted or "True"
+        return lambda live: (
+            READY if str(condition(live, name).get("status", "")).lower() == wanted.lower() else Readiness(why=f"{expression} is not met")
+        )
+    match = _JSONPATH.match(expression)
+    if match is None or "[" in match["path"]:
+        raise ValueError(f"{WAIT_FOR}: {expression!r} is not understood; write condition=Name or jsonpath={{.plain.path}}=value")
+
+    def check(live: Object) -> Readiness:
+        found: Any = live
+        for part in match["path"].split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        met = found is not None and (match["value"] is None or str(found) == match["value"])
+        return READY if met else Readiness(why=f"{expression} is not met")
+
+    return check

@@ -1,0 +1,79 @@
+"""Why an object is not ready, in the words of whoever holds it up: the scheduler, a quota, a volume, a container.
+
+It reads the live copy only and changes nothing; of several reasons it gives the one nearest to the cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.engine.readiness import condition
+
+if TYPE_CHECKING:
+    from rehearsal.engine.watching import Watching
+
+Object = dict[str, Any]
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod")
+
+
+def observe_for(watching: Watching, kind: str) -> None:
+    """Begin to follow what `why` needs for objects of `kind`."""
+    watching.observe("v1", "Event")
+    if kind in _WORKLOADS:
+        watching.observe("v1", "Pod")
+    if kind == "Deployment":
+        watching.observe("apps/v1", "ReplicaSet")
+
+
+def why(watching: Watching, live: Object) -> str:
+    """The reason in one sentence, "" when nobody has said anything yet."""
+    for owner in _chain(watching, live):
+        refusal = condition(owner, "ReplicaFailure")
+        if refusal.get("status") == "True":
+            return str(refusal.get("message", ""))
+        told = _warning(watching, owner)
+        if told:
+            return told
+    for pod in _pods(watching, live):
+        told = _pod_reason(watching, pod)
+        if told:
+            return f"pod {pod['metadata']['name']}: {told}"
+    return ""
+
+
+def _chain(watching: Watching, live: Object) -> list[Object]:
+    return [live, *watching.owned("ReplicaSet", live["metadata"]["uid"])]
+
+
+def _pods(watching: Watching, live: Object) -> list[Object]:
+    if live["kind"] == "Pod":
+        return [live]
+    owners = [each["metadata"]["uid"] for each in _chain(watching, live)]
+    return [pod for uid in owners for pod in watching.owned("Pod", uid) if condition(pod, "Ready").get("status") != "True"]
+
+
+def _pod_reason(watching: Watching, pod: Object) -> str:
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason", ""))
+    status = pod.get("status") or {}
+    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        state = each.get("state") or {}
+        held = state.get("waiting") or state.get("terminated") or {}
+        if held.get("reason") and held["reason"] not in ("ContainerCreating", "PodInitializing", "Completed"):
+            return f"container {each['name']}: {held['reason']}" + (f": {held['message']}" if held.get("message") else "")
+    return _warning(watching, pod)
+
+
+def _warning(watching: Watching, live: Object) -> str:
+    """The latest thing that was said about `live` and holds it up."""
+    told = [each for each in watching.owned("Event", live["metadata"]["uid"]) if each.get("type") == "Warning" or _holds_up(each)]
+    if not told:
+        return ""
+    latest = max(told, key=lambda each: int(each["metadata"]["resourceVersion"]))
+    return str(latest.get("message", ""))
+
+
+def _holds_up(event: Object) -> bool:
+    # Reported as type Normal, although nothing goes on until it is dealt with.
+    return event.get("reason") in ("FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled")
