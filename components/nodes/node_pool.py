@@ -1,0 +1,69 @@
+"""A pool of nodes that models run on: adopted where it exists, made of pretend nodes on the simulated cluster.
+
+It creates no machine for an existing pool and touches none of its nodes: whoever runs them labels them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pulumi
+
+from components.nodes.simulated import pretend_nodes, pretend_runtime_classes
+from components.nodes.spec import ExistingPool, NodePoolSpec, SimulatedPool, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from components.handles import NodeTarget
+
+
+class NodePool(pulumi.ComponentResource):
+    """One pool of like nodes. `target` is the handle that says where pods of this pool may land."""
+
+    def __init__(self, name: str, spec: NodePoolSpec, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:nodes:NodePool", name, {"spec": spec.intent()}, opts)
+        match spec:
+            case ExistingPool():
+                pass
+            case SimulatedPool():
+                for node in pretend_nodes(name, spec):
+                    SimulatedNode(node["metadata"]["name"], node, opts=pulumi.ResourceOptions(parent=self))
+            case _:
+                assert_never(spec)
+        # Annotated here and not on the class: Pulumi evaluates the annotations of resource classes as it registers them.
+        self.target: NodeTarget = target_of(name, spec)
+        self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
+
+
+class RuntimeClasses(pulumi.ComponentResource):
+    """The RuntimeClasses that pods on simulated pools name; on a real cluster the vendor's operator brings them.
+
+    They belong to no pool: two pools of one vendor share the class.
+    """
+
+    def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)
+        from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+        from pulumi_kubernetes.node.v1 import RuntimeClass
+
+        for each in pretend_runtime_classes(classes):
+            called = each["metadata"]["name"]
+            RuntimeClass(
+                f"{name}-{called}",
+                handler=each["handler"],
+                metadata=ObjectMetaArgs(name=called),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})
+
+
+class SimulatedNode(pulumi.CustomResource):
+    """A Node object with a status: the typed `core.v1.Node` has none to give, and kwok would then invent 1,000 CPUs.
+
+    A change of its status replaces the node, since the API server ignores status in an ordinary update.
+    """
+
+    def __init__(self, name: str, manifest: Mapping[str, Any], *, opts: pulumi.ResourceOptions) -> None:
+        fixed = pulumi.ResourceOptions(replace_on_changes=["status"], delete_before_replace=True)
+        super().__init__("kubernetes:core/v1:Node", name, dict(manifest), pulumi.ResourceOptions.merge(opts, fixed))

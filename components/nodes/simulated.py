@@ -1,0 +1,175 @@
+"""Pretend nodes: the Node objects that kwok plays, shaped like the machines that a pool says it has.
+
+Everything is pure: objects in, objects out. Whether they reach a cluster, and that the cluster is a simulated one, is
+for others to see to; conditions and addresses are kwok's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from components.handles import Capacity
+from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
+from components.nodes import machines
+from components.nodes.spec import (
+    MachineShape,
+    NodePoolSpec,
+    SimulatedPool,
+    accelerator_of,
+    capacity_of,
+    machine_of,
+    max_nodes,
+    node_selector_of,
+    taints_of,
+    target_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from components.handles import Taint
+    from components.nodes.accelerators import Accelerator
+
+REGION = "simulated"
+ONLY_ZONE = "simulated-a"
+_KUBELET_PODS = 110  # the kubelet's own default of maxPods
+_DIGITS = 5
+_BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
+_DECIMAL = ("P", "T", "G", "M", "k")
+
+
+def pretend_nodes(name: str, spec: NodePoolSpec) -> list[dict[str, Any]]:
+    """The Node objects of pool `name` as plain manifests, whoever provides the pool, so that it can be rehearsed."""
+    labels = node_selector_of(name, spec) | _machine_labels(spec)
+    nominal, offered = _nominal(spec), capacity_of(spec)
+    pods, accelerator = _max_pods(spec), accelerator_of(spec)
+    status = {"capacity": _resources(nominal, accelerator, pods), "allocatable": _resources(offered, accelerator, pods)}
+    taints = [_taint(each) for each in taints_of(spec)]
+    zones = _zones(spec)
+    return [_node(node_name(name, index), labels | _place(zones, index), taints, status) for index in range(max_nodes(spec))]
+
+
+def cpu_nodes(count: int) -> list[dict[str, Any]]:
+    """`count` plain CPU nodes outside any pool, for stacks that name none: something has to run the gateway."""
+    spec = SimulatedPool.model_validate({"provider": "simulated", "nodes": count})
+    nodes = pretend_nodes("rehearsal-cpu", spec)
+    for node in nodes:
+        del node["metadata"]["labels"][POOL_LABEL]
+    return nodes
+
+
+def runtime_classes_of(pools: Mapping[str, NodePoolSpec]) -> tuple[str, ...]:
+    """The RuntimeClasses that pods of `pools` name, each once, sorted."""
+    named = {target_of(name, spec).runtime_class for name, spec in pools.items()}
+    return tuple(sorted(each for each in named if each is not None))
+
+
+def pretend_runtime_classes(names: Iterable[str]) -> list[dict[str, Any]]:
+    """The RuntimeClass objects called `names`, as plain manifests; the API server refuses pods that name one it does not have."""
+    return [
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name} for name in sorted(set(names))
+    ]
+
+
+def node_name(pool: str, index: int) -> str:
+    """The name of node `index` of `pool`, which is a label's value as well and so has 63 characters at most."""
+    if len(pool) + 1 + _DIGITS <= MAX_NAME:
+        return f"{pool}-{index}"
+    return f"{bounded(pool, content_key(pool), MAX_NAME - 1 - _DIGITS)}-{index}"
+
+
+def quantity(amount: int) -> str:
+    """`amount` as the API server itself would write it back, so that no apply ever sees a difference."""
+    for base, suffixes in ((1024, _BINARY), (1000, _DECIMAL)):
+        for power, suffix in zip(range(len(suffixes), 0, -1), suffixes, strict=True):
+            if amount and amount % base**power == 0:
+                return f"{amount // base**power}{suffix}"
+    return str(amount)
+
+
+def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], status: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": dict(sorted({**labels, "kubernetes.io/hostname": name}.items())),
+        },
+        "spec": {"taints": [dict(each) for each in taints]} if taints else {},
+        "status": {kind: dict(amounts) for kind, amounts in status.items()},
+    }
+
+
+def _machine_labels(spec: NodePoolSpec) -> dict[str, str]:
+    machine, accelerator = machine_of(spec), accelerator_of(spec)
+    labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    if isinstance(machine, str):
+        labels["node.kubernetes.io/instance-type"] = machine
+    return labels if accelerator is None else labels | _discovered(accelerator, capacity_of(spec).accelerators)
+
+
+def _discovered(accelerator: Accelerator, cards: int) -> dict[str, str]:
+    """What node and GPU feature discovery would put on a node with `cards` of `accelerator`."""
+    labels = dict(accelerator.labels)
+    if accelerator.compute is None:
+        return labels
+    major, minor = accelerator.compute.split(".")
+    return labels | {
+        "nvidia.com/gpu.product": accelerator.product or "",
+        "nvidia.com/gpu.count": str(cards),
+        "nvidia.com/gpu.memory": str(accelerator.memory_bytes // 2**20),
+        "nvidia.com/gpu.family": accelerator.family or "",
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/mig.capable": "true" if accelerator.mig else "false",
+    }
+
+
+def _zones(spec: NodePoolSpec) -> list[str]:
+    # Racks mostly carry no zone labels: inventing them for adopted nodes would promise a spread that the real ones cannot give.
+    return (spec.zones or [ONLY_ZONE]) if isinstance(spec, SimulatedPool) else []
+
+
+def _place(zones: list[str], index: int) -> dict[str, str]:
+    if not zones:
+        return {}
+    return {"topology.kubernetes.io/region": REGION, "topology.kubernetes.io/zone": zones[index % len(zones)]}
+
+
+def _nominal(spec: NodePoolSpec) -> Capacity:
+    machine = machine_of(spec)
+    if isinstance(machine, str):
+        return machines.nominal(machines.machine(machine))
+    offered = capacity_of(spec)
+    return Capacity(
+        cpu_millicores=offered.cpu_millicores,
+        memory_bytes=offered.memory_bytes + offered.hugepages_2mi_bytes,
+        accelerators=offered.accelerators,
+        hugepages_2mi_bytes=offered.hugepages_2mi_bytes,
+        ephemeral_storage_bytes=offered.ephemeral_storage_bytes,
+    )
+
+
+def _max_pods(spec: NodePoolSpec) -> int:
+    machine = machine_of(spec)
+    return _KUBELET_PODS if isinstance(machine, MachineShape) else machines.machine(machine).max_pods
+
+
+def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
+    resources = {
+        "cpu": f"{capacity.cpu_millicores}m" if capacity.cpu_millicores % 1000 else str(capacity.cpu_millicores // 1000),
+        "ephemeral-storage": quantity(capacity.ephemeral_storage_bytes),
+        "memory": quantity(capacity.memory_bytes),
+        "pods": str(pods),
+    }
+    if capacity.hugepages_2mi_bytes:
+        resources["hugepages-2Mi"] = quantity(capacity.hugepages_2mi_bytes)
+    if accelerator is not None:
+        resources[accelerator.resource] = str(capacity.accelerators)
+    return dict(sorted(resources.items()))
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect}
