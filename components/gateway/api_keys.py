@@ -1,0 +1,107 @@
+"""Where keys enter: derived from the stack's encrypted seed, kept as Kubernetes Secrets, lent as references.
+
+No key leaves except inside a Secret. It checks no request (the gateway does) and keeps no list of retired keys: a version
+that the stack no longer names is not written anywhere, so nothing accepts it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.gateway import keys
+from components.gateway.names import PROXY_SECRET, SECRET_KEY, consumer_secret, server_key_secret
+from components.gateway.proxy_keys import PROXY_FILE, proxy_keys
+from components.handles import SecretRef
+from components.naming import labels
+
+if TYPE_CHECKING:
+    from components.gateway.spec import ConsumerSpec
+
+
+class KeyRing(Protocol):
+    """What the gateway borrows: who holds keys, the Secret with their hashes, and a mark that changes when that does."""
+
+    consumers: Mapping[str, ConsumerSpec]
+    proxy_secret: str
+    fingerprint: pulumi.Output[str]
+
+
+class ApiKeys(pulumi.ComponentResource):
+    """One Secret for each model's server, one for each consumer, one for the proxy; lends references to them.
+
+    Their names are fixed and their content changes in place, so the Kubernetes provider must have enableSecretMutable on:
+    without it each rotation would delete the Secret first.
+    """
+
+    consumers: Mapping[str, ConsumerSpec]
+    proxy_secret: str
+    fingerprint: pulumi.Output[str]
+    """Changes with every change of the proxy's Secret and says nothing about its content."""
+
+    def __init__(
+        self,
+        name: str,
+        consumers: Mapping[str, ConsumerSpec],
+        models: Sequence[str],
+        *,
+        namespace: pulumi.Input[str],
+        seed: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
+        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent}, opts)
+        self._models = frozenset(models)
+        self.consumers = dict(consumers)
+        self.proxy_secret = PROXY_SECRET
+        secret_seed = pulumi.Output.secret(seed)
+        for model in models:
+            server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
+            self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
+        for consumer, spec in consumers.items():
+            newest = secret_seed.apply(lambda text, who=consumer, version=spec.newest: keys.consumer_key(text, who, version))
+            self._secret(f"{name}-consumer-{consumer}", consumer_secret(consumer), namespace, {SECRET_KEY: newest})
+        content = secret_seed.apply(lambda text: proxy_keys(text, self.consumers, models))
+        self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: content})
+        mark = secret_seed.apply(lambda text: keys.fingerprint(text, json.dumps(intent, sort_keys=True)))
+        # It must show in a pod template; it is an HMAC under a derived key, so it may.
+        self.fingerprint = pulumi.Output.unsecret(mark)
+        self.register_outputs({"proxySecret": PROXY_SECRET, "fingerprint": self.fingerprint})
+
+    def server_key(self, model: str) -> SecretRef:
+        """Where the key of `model`'s server is kept.
+
+        Raises KeyError when no key was made for that model.
+        """
+        if model not in self._models:
+            raise KeyError(f"no server key was made for {model!r}; name it among the models of ApiKeys")
+        return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
+
+    def consumer_key(self, consumer: str) -> SecretRef:
+        """Where the newest key of `consumer` is kept, for clients inside the cluster.
+
+        Raises KeyError when there is no such consumer.
+        """
+        if consumer not in self.consumers:
+            raise KeyError(f"there is no consumer {consumer!r}; there are {', '.join(sorted(self.consumers)) or 'none'}")
+        return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)
+
+    def _secret(self, name: str, called: str, namespace: pulumi.Input[str], content: Mapping[str, pulumi.Output[str]]) -> None:
+        core.Secret(
+            name,
+            metadata=meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("api-keys", called)),
+            type="Opaque",
+            # `data`, since a field that leaves `stringData` would stay in the cluster under server-side apply.
+            data={key: value.apply(_base64) for key, value in content.items()},
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

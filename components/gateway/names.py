@@ -1,0 +1,19 @@
+"""Names of the Secrets that hold keys, each spelled once: whoever reads a key addresses it by these."""
+
+from __future__ import annotations
+
+PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
+"""What the gateway's proxy mounts: hashes of consumers' keys, and the servers' keys that it presents."""
+
+SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
+"""The field of a consumer's or a server's Secret that holds the key."""
+
+
+def consumer_secret(consumer: str) -> str:
+    """The Secret with a consumer's newest key, for clients inside the cluster."""
+    return f"consumer-{consumer}"
+
+
+def server_key_secret(model: str) -> str:
+    """The Secret with the key that a model's server asks for; only the server and the gateway read it."""
+    return f"{model}-server-key"
