@@ -1,0 +1,208 @@
+"""What a stack looks like on its cluster right now: pools, models, stores, consumers, as plain rows.
+
+It asks a cluster for lists and counts; it draws nothing and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.nodes.spec import target_of
+from components.storage.spec import NfsStoreSpec
+from infra.settings import StackSettings
+
+Get = Callable[[str], Mapping[str, Any]]
+"""Answers GET of a Kubernetes API path with the decoded JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolRow:
+    """A pool: nodes that are Ready of those there should be, and accelerators that pods have claimed of those on Ready nodes."""
+
+    name: str
+    accelerator: str
+    nodes_ready: int
+    nodes: int
+    accelerators_used: int
+    accelerators: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """A model: replicas that are Ready of those wanted, where it answers, and why it does not when it does not."""
+
+    name: str
+    engine: str
+    pool: str
+    ready: int
+    wanted: int
+    endpoint: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreRow:
+    """A store: its kind, where it is, and whether it can be used."""
+
+    name: str
+    kind: str
+    place: str
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerRow:
+    """A consumer: the key versions that are valid, and the models they open."""
+
+    name: str
+    keys: tuple[int, ...]
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackState:
+    """Everything `inferplan status` shows."""
+
+    pools: tuple[PoolRow, ...]
+    models: tuple[ModelRow, ...]
+    stores: tuple[StoreRow, ...]
+    consumers: tuple[ConsumerRow, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether every node, replica and store is as wanted."""
+        models = all(row.ready == row.wanted for row in self.models)
+        pools = all(row.nodes_ready >= row.nodes for row in self.pools)
+        return models and pools and all(row.state != "Pending" for row in self.stores)
+
+
+def read_state(settings: StackSettings, get: Get) -> StackState:
+    """The state of the stack on the cluster that `get` reaches. Whatever `get` raises passes through."""
+    nodes = get("/api/v1/nodes").get("items", [])
+    pods = get("/api/v1/pods").get("items", [])
+    space = f"namespaces/{settings.namespace}"
+    deployments = {_name(each): each for each in get(f"/apis/apps/v1/{space}/deployments").get("items", [])}
+    jobs = get(f"/apis/batch/v1/{space}/jobs").get("items", [])
+    claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
+    return StackState(
+        pools=tuple(_pools(settings, nodes, pods)),
+        models=tuple(_models(settings, deployments, pods, jobs)),
+        stores=tuple(_stores(settings, claims)),
+        consumers=tuple(consumers(settings)),
+    )
+
+
+def consumers(settings: StackSettings) -> Iterable[ConsumerRow]:
+    """The consumers of a stack with the models that they may call."""
+    for name, spec in settings.consumers.items():
+        models = tuple(model for model, each in settings.models.items() if name in each.consumers)
+        yield ConsumerRow(name=name, keys=tuple(spec.keys), models=models)
+
+
+def endpoint(settings: StackSettings, model: str) -> str:
+    """The URL that clients call for `model`: the gateway's, or the one inside the cluster without a gateway."""
+    gateway = settings.gateway
+    if gateway is None:
+        return f"http://{model}.{settings.namespace}.svc:8000/v1"
+    if gateway.host is None:
+        return f"http://gateway.{settings.namespace}.svc/{model}/v1"
+    return f"{'http' if gateway.insecure else 'https'}://{gateway.host}/{model}/v1"
+
+
+def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterable[PoolRow]:
+    claimed = _claimed(pods)
+    for name, spec in settings.node_pools.items():
+        target = target_of(name, spec)
+        resource = None if target.accelerator is None else target.accelerator.resource
+        mine = [node for node in nodes if target.node_selector.items() <= node["metadata"].get("labels", {}).items()]
+        ready = [node for node in mine if _condition(node, "Ready") == "True"]
+        yield PoolRow(
+            name=name,
+            accelerator="cpu" if target.accelerator is None else target.accelerator.name,
+            nodes_ready=len(ready),
+            nodes=target.nodes,
+            accelerators_used=sum(claimed[_name(node)][resource] for node in ready) if resource else 0,
+            accelerators=sum(int(node["status"]["allocatable"].get(resource, 0)) for node in ready) if resource else 0,
+        )
+
+
+def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
+    claimed: dict[str, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+    for pod in pods:
+        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        for container in pod["spec"]["containers"]:
+            for resource, amount in container.get("resources", {}).get("requests", {}).items():
+                # Extended resources are whole numbers; cpu and memory are not counted here.
+                if "/" in resource:
+                    claimed[pod["spec"].get("nodeName", "")][resource] += int(amount)
+    return claimed
+
+
+def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]) -> Iterable[ModelRow]:
+    for name, spec in settings.models.items():
+        found = deployments.get(name)
+        ready = 0 if found is None else found.get("status", {}).get("readyReplicas", 0)
+        reason = "" if found is not None and ready >= spec.replicas else _why(name, found, pods, jobs)
+        yield ModelRow(
+            name=name,
+            engine=spec.engine,
+            pool=spec.pool,
+            ready=ready,
+            wanted=spec.replicas,
+            endpoint=endpoint(settings, name),
+            reason=reason,
+        )
+
+
+def _why(name: str, deployment: Any, pods: list[Any], jobs: list[Any]) -> str:
+    if deployment is None:
+        preheat = next((job for job in jobs if _instance(job) == name), None)
+        if preheat is not None and not preheat.get("status", {}).get("succeeded"):
+            return _pod_reason(_name(preheat), [pod for pod in pods if _owner(pod) == _name(preheat)]) or "preheat is running"
+        return "not applied yet"
+    mine = [pod for pod in pods if _instance(pod) == name and pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "model"]
+    failure = next((each["message"] for each in deployment.get("status", {}).get("conditions", []) if each["type"] == "ReplicaFailure"), "")
+    return failure or _pod_reason(name, mine) or "no pod yet"
+
+
+def _pod_reason(name: str, pods: list[Any]) -> str:
+    for pod in pods:
+        for condition in pod.get("status", {}).get("conditions", []):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return condition.get("message") or f"{name} waits for a node"
+        for status in pod.get("status", {}).get("containerStatuses", []):
+            waiting = status.get("state", {}).get("waiting")
+            if waiting:
+                return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
+    return "loading" if pods else ""
+
+
+def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
+    for name, spec in settings.storage.items():
+        if isinstance(spec, NfsStoreSpec):
+            phases = [claim.get("status", {}).get("phase", "Pending") for claim in claims if _instance(claim) == name]
+            yield StoreRow(name=name, kind="nfs", place=f"{spec.server}:{spec.path}", state=phases[0] if phases else "not applied yet")
+        else:
+            place = f"s3://{spec.bucket}/{spec.prefix}".rstrip("/")
+            yield StoreRow(name=name, kind="s3", place=place + (f" at {spec.endpoint}" if spec.endpoint else ""), state="referenced")
+
+
+def _name(thing: Any) -> str:
+    return thing["metadata"]["name"]
+
+
+def _instance(thing: Any) -> str:
+    return thing["metadata"].get("labels", {}).get("app.kubernetes.io/instance", "")
+
+
+def _owner(pod: Any) -> str:
+    owners = pod["metadata"].get("ownerReferences", [])
+    return owners[0]["name"] if owners else ""
+
+
+def _condition(node: Any, kind: str) -> str:
+    return next((each["status"] for each in node.get("status", {}).get("conditions", []) if each["type"] == kind), "Unknown")
