@@ -34,6 +34,8 @@ class PreheatError(Exception):
     file: str | None = None
     expected: str | None = None
     found: str | None = None
+    transient: bool = False
+    """Whether reading the file again may help."""
 
     def __str__(self) -> str:
         where = f"{self.file}: " if self.file else ""

@@ -6,8 +6,9 @@ It checks the request's shape only. Credentials are never part of it: rclone fin
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from .outcome import Exit, PreheatError
@@ -30,6 +31,8 @@ class Request:
     """The directory below the share that becomes READY, for instance llama-3-8b/0123456789-r0."""
     job: str
     """Names the status file."""
+    user: str = ""
+    """Who will read the directory; its round is kept for as long as it is the user's latest."""
     revision: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -46,9 +49,19 @@ class Request:
     """The hub's address; only read for kind hub."""
 
     @property
-    def key(self) -> str:
-        """The content key in the directory's name: what rounds of the same content share."""
-        return PurePosixPath(self.directory).name.rpartition("-r")[0]
+    def content(self) -> str:
+        """What all rounds of the same content share, as one name: llama-3-8b.0123456789."""
+        return self.directory.rpartition("-r")[0].replace("/", ".")
+
+    @property
+    def final(self) -> Path:
+        """The directory that becomes READY."""
+        return self.target / self.directory
+
+    @property
+    def private(self) -> Path:
+        """Where this program keeps what is not READY: staging, locks, status."""
+        return self.target / ".inferplan"
 
 
 def parse(text: str | None) -> Request:
@@ -72,10 +85,11 @@ def parse(text: str | None) -> Request:
     if document["kind"] not in _KINDS:
         raise _bad(f"kind is {document['kind']!r}", f"write one of {', '.join(_KINDS)}")
     parts = str(document["directory"]).split("/")
-    if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or "-r" not in parts[-1]:
+    if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or not re.fullmatch(r".+-r\d+", parts[-1]):
         raise _bad(f"directory is {document['directory']!r}", "write a relative path that ends in <key>-r<round>")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
-    return Request(**{**values, "target": Path(values["target"])})
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    values["target"] = Path(values["target"])
+    return Request(**values)
 
 
 def _bad(problem: str, remedy: str) -> PreheatError:

@@ -1,0 +1,51 @@
+"""How far a large file has come, kept beside it, so that a run that was killed goes on where it stopped.
+
+It is a hint for speed only: whether the bytes are right is decided by reading all of them at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+_HEADER = struct.Struct("<8sQQ")
+_SLOT = struct.Struct("<Q")
+_MAGIC = b"IPJRNL1\n"
+
+
+class Journal:
+    """How far each segment of one large file has come. It exists from the file's first byte to its last."""
+
+    def __init__(self, path: Path, size: int, segment: int) -> None:
+        self._path = path
+        self.size = size
+        self.segment = segment
+        self.count = max(1, -(-size // segment))
+        header = _HEADER.pack(_MAGIC, size, segment)
+        self.fresh = True
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            old = path.read_bytes()
+            self.fresh = old[: _HEADER.size] != header or len(old) != _HEADER.size + self.count * _SLOT.size
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        if self.fresh:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, header + bytes(self.count * _SLOT.size), 0)
+        slots = os.pread(self._fd, self.count * _SLOT.size, _HEADER.size)
+        self.done = [min(value, self.length(n)) for n, (value,) in enumerate(_SLOT.iter_unpack(slots))]
+
+    def length(self, number: int) -> int:
+        """Bytes of one segment."""
+        return min(self.segment, self.size - number * self.segment)
+
+    def advance(self, number: int, count: int) -> None:
+        """Note that `count` more bytes of a segment are written."""
+        self.done[number] += count
+        os.pwrite(self._fd, _SLOT.pack(self.done[number]), _HEADER.size + number * _SLOT.size)
+
+    def close(self, *, complete: bool) -> None:
+        """Close the journal, and remove it when the file is complete."""
+        os.close(self._fd)
+        if complete:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,113 @@
+"""Runs rclone: listing, reading ranges, copying batches. Everything that talks to a store goes through it.
+
+Credentials reach it by environment only; its configuration file is switched off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .outcome import Exit, PreheatError, scrubbed
+
+# rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
+_DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
+
+
+class Rclone:
+    """The rclone binary on PATH, with a fixed environment. `idle` is after how many silent seconds it drops a connection."""
+
+    def __init__(self, environment: Mapping[str, str], flags: Sequence[str], *, idle: float) -> None:
+        self._environment = {**os.environ, **environment, "RCLONE_CONFIG": "", "GOGC": "50"}
+        # Without read-ahead and with few retries of its own, what was lost and what is tried again is decided here.
+        self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", "--low-level-retries", "3", *flags]
+
+    def listing(self, location: str) -> list[dict[str, Any]]:
+        """Every file below `location`, as `rclone lsjson` describes it. Raises PreheatError."""
+        found = json.loads(self._run(["lsjson", "-R", "--files-only", "--hash", "--no-mimetype", location]))
+        return [each for each in found if not each["IsDir"]]
+
+    def stat(self, location: str) -> dict[str, Any]:
+        """One file, as `rclone lsjson --stat` describes it. Raises PreheatError."""
+        return json.loads(self._run(["lsjson", "--stat", "--no-mimetype", location]))
+
+    def read(self, location: str) -> bytes:
+        """The bytes of one small file. Raises PreheatError."""
+        return self._run(["cat", location])
+
+    def link(self, location: str) -> str:
+        """A URL that reads one object for ten minutes. It is a credential: never print it. Raises PreheatError."""
+        return self._run(["link", "--expire", "10m", location]).decode().strip().splitlines()[-1]
+
+    def stream(self, location: str, offset: int, count: int) -> subprocess.Popen[bytes]:
+        """A running rclone that writes `count` bytes of one file to its stdout."""
+        command = ["rclone", "cat", *self._flags, "--buffer-size", "0", "--offset", str(offset), "--count", str(count), location]
+        # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment, bufsize=0
+        )
+
+    def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str:
+        """Copy `paths` below `root` into a directory; the last error line, "" for none. Ends early when `alive` says so."""
+        options = ["--no-check-dest", "--ignore-checksum", "--retries", "1", "--transfers", str(streams), "--buffer-size", "1M"]
+        command = ["rclone", "copy", *self._flags, *options, "--files-from-raw", "-", root, str(into)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=self._environment
+        ) as process:
+            watcher = _Watcher(process, alive)
+            _out, err = process.communicate("".join(f"{path}\n" for path in paths).encode())
+            watcher.end()
+        return "" if process.returncode == 0 else last_line(err) or f"rclone ended with {process.returncode}"
+
+    def _run(self, arguments: Sequence[str]) -> bytes:
+        command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=self._environment, check=False)
+        except FileNotFoundError:
+            raise PreheatError(
+                Exit.BAD_REQUEST, "there is no rclone on PATH", "use an image that has it, see preheat.rcloneImage"
+            ) from None
+        if done.returncode == 0:
+            return done.stdout
+        line = last_line(done.stderr)
+        if done.returncode in (_DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND):
+            # A location names no secret, unlike the environment that reaches it.
+            remedy = "check the store's bucket and prefix, and weights.path"
+            raise PreheatError(Exit.REFUSED, f"nothing is at {arguments[-1]}", remedy, found=line)
+        raise PreheatError(
+            Exit.SOURCE, "the source did not answer as it should", "check that it is up and that the key may read it", found=line
+        )
+
+
+class _Watcher:
+    """Kills a process when `alive` turns false."""
+
+    def __init__(self, process: subprocess.Popen[bytes], alive: Callable[[], bool]) -> None:
+        self._ended = threading.Event()
+        self._process = process
+        self._alive = alive
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.2):
+            if not self._alive():
+                self._process.kill()
+                return
+
+
+def last_line(stderr: bytes) -> str:
+    """The last line that rclone wrote, without its time stamp and without any credential."""
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    text = lines[-1] if lines else ""
+    _stamp, mark, rest = text.partition(" : ")
+    return scrubbed(rest if mark else text)[:400]

@@ -1,0 +1,211 @@
+"""One preheat from start to end: lock, look, list, move, prove, publish, collect.
+
+A directory becomes READY only after every file in it was read back from the share and found equal to the source.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from .contents import check_file, check_index, refuse_names, wanted
+from .fetch import Fetch, Stopped, free_bytes
+from .lease import Lease
+from .manifest import Entry, Manifest, check, read
+from .outcome import Exit, PreheatError
+from .progress import Progress, size
+from .request import Request
+from .shelf import Shelf
+from .source import Source, SourceFile, prove
+from .staging import Staging
+
+_READINGS = 3
+_LISTINGS = 4
+_HEADROOM = 1 << 20
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended well. `moved` counts bytes that came over the network."""
+
+    manifest: Manifest
+    moved: int
+
+
+class Preheat:
+    """Makes one directory READY. `stop` ends the run early, with everything staged kept for the next one."""
+
+    def __init__(self, request: Request, source: Source, progress: Progress, stop: threading.Event) -> None:
+        self._request = request
+        self._source = source
+        self._progress = progress
+        self._stop = stop
+        self._staging = Staging(request)
+        self._shelf = Shelf(request, self._staging)
+
+    def run(self) -> Result:
+        """Do it. Raises PreheatError with the reason, Stopped when told to, OSError when the share fails."""
+        owner = os.environ.get("POD_NAME") or f"{socket.gethostname()}:{os.getpid()}"
+        lease = Lease(self._request.private / "locks", self._request.content, owner, self._request.lease_seconds)
+        self._progress.begin("waiting for the lock", 0)
+        if not lease.acquire(self._stop, _Waiting(self._progress)):
+            raise Stopped
+        try:
+            present = self._present()
+            if present is not None:
+                self._collect()
+                return Result(present, 0)
+            manifest = self._make(lease)
+            lease.check()
+            self._shelf.publish(manifest)
+            self._collect()
+            return Result(manifest, self._progress.moved)
+        finally:
+            lease.release()
+
+    def _present(self) -> Manifest | None:
+        """The manifest of a directory that is READY and as it should be; a damaged one is withdrawn."""
+        final = self._request.final
+        if not final.is_dir():
+            return None
+        if self._shelf.resume(lambda manifest: not check(final, manifest, every_byte=True)):
+            self._progress.say("finished a publication that was interrupted")
+        try:
+            manifest = read(final)
+        except PreheatError as damaged:
+            self._progress.say(str(damaged))
+            manifest = None
+        if manifest is not None:
+            findings = check(final, manifest, every_byte=False)
+            if not findings:
+                return manifest
+            for finding in findings:
+                self._progress.say(f"damaged, so it is made again: {finding}")
+        self._staging.prepare()
+        self._shelf.withdraw()
+        return None
+
+    def _make(self, lease: Lease) -> Manifest:
+        self._staging.prepare()
+        proven: dict[str, Entry] = {}
+        files = self._list()
+        changed: list[str] = []
+        for _ in range(_LISTINGS):
+            self._staging.settle(files)
+            proven = {file.path: proven[file.path] for file in files if _unchanged(proven.get(file.path), file)}
+            proven |= self._bring([file for file in files if file.path not in proven], lease)
+            again = self._list()
+            if again == files:
+                check_index(self._staging.files, proven)
+                return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(proven.values()))
+            changed = sorted({file.path for file in set(again) ^ set(files)})
+            self._progress.say(f"the source changed meanwhile, reading again: {', '.join(changed[:5])}")
+            files = again
+        remedy = "let the upload finish, then run the preheat again"
+        raise PreheatError(
+            Exit.SOURCE, "the source keeps changing while it is read", remedy, file=changed[0], found=f"{_LISTINGS} different listings"
+        )
+
+    def _list(self) -> list[SourceFile]:
+        files = [file for file in self._source.files() if wanted(file.path, self._request.include, self._request.exclude)]
+        files = [file for file in files if not file.path.startswith(".inferplan/")]
+        if not files:
+            remedy = "check weights.path, and preheat.include and preheat.exclude"
+            raise PreheatError(Exit.REFUSED, f"no file to preheat at {self._source.name}", remedy)
+        refuse_names([file.path for file in files], self._request.allow_pickle)
+        return sorted(files, key=lambda file: file.path)
+
+    def _bring(self, files: Sequence[SourceFile], lease: Lease) -> dict[str, Entry]:
+        spared = self._staging.reuse(files, self._shelf.rounds())
+        if spared:
+            self._progress.say(f"{size(spared)} are the same as in an earlier round")
+        proven: dict[str, Entry] = {}
+        for reading in range(1, _READINGS + 1):
+            missing = [file for file in files if file.path not in proven]
+            failures = self._pass(missing, proven, lease)
+            if not failures:
+                return proven
+            for path, failure in sorted(failures.items()):
+                if reading == _READINGS:
+                    raise failure
+                self._progress.say(f"{failure.file}: {failure.problem}; reading it again ({reading} of {_READINGS - 1})")
+                self._staging.drop(path)
+        raise AssertionError("the last reading either proves or raises")
+
+    def _pass(self, files: Sequence[SourceFile], proven: dict[str, Entry], lease: Lease) -> dict[str, PreheatError]:
+        """Move what is missing and prove everything; what could not be proved, by path."""
+        staged = [file for file in files if self._staging.complete(file)]
+        missing = [file for file in files if not self._staging.complete(file)]
+        self._check_room(missing)
+        total = sum(file.size for file in files)
+        self._progress.begin("copying" if missing else "verifying", total, sum(file.size for file in staged))
+        fetch = Fetch(self._request, self._source, self._staging, lease=lease, progress=self._progress, stop=self._stop)
+        proofs: dict[str, Future[Entry]] = {}
+        with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="proof") as pool:
+
+            def arrived(file: SourceFile) -> None:
+                proofs[file.path] = pool.submit(self._prove, file, fetch)
+
+            for file in staged:
+                arrived(file)
+            try:
+                fetch.bring(missing, arrived)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return _sort_out(proofs, proven)
+
+    def _prove(self, file: SourceFile, fetch: Fetch) -> Entry:
+        path = self._staging.files / file.path
+        path.chmod(0o644)
+        sha256, evidence = prove(path, file, self._source, again=fetch.second_sha256, counted=self._go_on)
+        check_file(path, file.path)
+        mtime_ns = path.stat().st_mtime_ns
+        return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=mtime_ns, evidence=evidence, origin=file.origin)
+
+    def _go_on(self, _count: int) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+    def _check_room(self, missing: Iterable[SourceFile]) -> None:
+        need = sum(file.size for file in missing)
+        have = free_bytes(self._request.target)
+        if need + _HEADROOM > have + self._staging.bytes():
+            remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
+            raise PreheatError(Exit.TARGET, "the share is too full", remedy, expected=f"{size(need)} free", found=size(have))
+
+    def _collect(self) -> None:
+        for name in self._shelf.collect():
+            self._progress.say(f"removed round {name}")
+
+
+class _Waiting:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._said = 0.0
+
+    def __call__(self, holder: str) -> None:
+        if time.monotonic() - self._said > 5 or not self._said:
+            self._said = time.monotonic()
+            self._progress.say(f"waiting: {holder} works on the same files")
+
+
+def _unchanged(entry: Entry | None, file: SourceFile) -> bool:
+    return entry is not None and (entry.origin, entry.size) == (file.origin, file.size)
+
+
+def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:
+    failures: dict[str, PreheatError] = {}
+    for path, future in proofs.items():
+        try:
+            proven[path] = future.result()
+        except PreheatError as failure:
+            if not failure.transient:
+                raise
+            failures[path] = failure
+    return failures

@@ -1,0 +1,210 @@
+"""Where a model comes from: what files there are, what their bytes can be compared with, where rclone finds them.
+
+A store that gives no checksum for a file is read twice rather than believed. Files that a store lists are never invented
+or left out here; choosing among them is the caller's part.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from .digest import digest
+from .manifest import READY, loads
+from .outcome import Exit, PreheatError
+from .rclone import Rclone
+
+SUMS = "SHA256SUMS"
+_SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """One file at the source. `origin` changes when the source's version of the file does."""
+
+    path: str
+    size: int
+    origin: str
+    sha256: str | None = None
+    md5: str | None = None
+    git_sha1: str | None = None
+
+
+class Source(Protocol):
+    """What the transfer asks of any source."""
+
+    name: str
+    rclone: Rclone
+    root: str
+
+    def files(self) -> list[SourceFile]:
+        """Every file, with what is known of its content. Raises PreheatError."""
+        ...
+
+    def location(self, path: str) -> str:
+        """Where rclone finds a file."""
+        ...
+
+    def etag(self, path: str) -> str | None:
+        """The store's entity tag of a file, None where it has none."""
+        ...
+
+
+class RemoteSource:
+    """An rclone remote, such as a bucket behind S3's API."""
+
+    def __init__(self, rclone: Rclone, root: str) -> None:
+        self.rclone = rclone
+        self.root = root.rstrip("/")
+        self.name = self.root
+
+    def files(self) -> list[SourceFile]:
+        """Every file; checksums from a SHA256SUMS or READY beside them, else the store's md5 where its ETag is one."""
+        found = [
+            SourceFile(
+                path=each["Path"],
+                size=each["Size"],
+                origin=f"{each['Size']}:{each['ModTime']}:{each.get('Hashes', {}).get('md5', '')}",
+                md5=each.get("Hashes", {}).get("md5") or None,
+            )
+            for each in self.rclone.listing(self.root)
+        ]
+        return published(found, lambda path: self.rclone.read(self.location(path)))
+
+    def location(self, path: str) -> str:
+        """Where rclone finds a file."""
+        return f"{self.root}/{path}"
+
+    def etag(self, path: str) -> str | None:
+        """The object's ETag, from the answer to a request for its first byte."""
+        try:
+            url = self.rclone.link(self.location(path))
+            request = urllib.request.Request(url, headers={"Range": "bytes=0-0"})  # noqa: S310 - rclone only makes http(s) links
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+                tag = answer.headers.get("ETag")
+        except (PreheatError, OSError, IndexError, ValueError):
+            return None
+        return tag.strip('"') if tag else None
+
+
+class LocalSource:
+    """A mounted directory, such as an NFS share or another claim."""
+
+    def __init__(self, rclone: Rclone, root: str) -> None:
+        self.rclone = rclone
+        self.root = root.rstrip("/")
+        self.name = self.root
+
+    def files(self) -> list[SourceFile]:
+        """Every file; checksums from a SHA256SUMS or READY beside them, if there is one."""
+        base = Path(self.root)
+        if not base.is_dir():
+            raise PreheatError(Exit.REFUSED, f"nothing is at {self.root}", "check the store's path, and weights.path")
+        found = []
+        for path in sorted(base.rglob("*")):
+            if path.is_file():
+                status = path.stat()
+                name = path.relative_to(base).as_posix()
+                found.append(SourceFile(path=name, size=status.st_size, origin=f"{status.st_size}:{status.st_mtime_ns}"))
+        return published(found, lambda path: (base / path).read_bytes())
+
+    def location(self, path: str) -> str:
+        """Where rclone finds a file."""
+        return f"{self.root}/{path}"
+
+    def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
+        """A directory has no entity tags."""
+        return None
+
+
+def published(files: list[SourceFile], read: Reader) -> list[SourceFile]:
+    """`files` with the sha256 that a SHA256SUMS or a READY file beside them publishes; those two are left out.
+
+    Raises PreheatError(REFUSED) when one of them cannot be understood or names a file that is not there.
+    """
+    names = {file.path for file in files}
+    sums: dict[str, str] = {}
+    if READY in names:
+        sums |= {entry.path: entry.sha256 for entry in loads(read(READY).decode(errors="replace"), READY).entries}
+    if SUMS in names:
+        sums |= parse_sums(read(SUMS).decode(errors="replace"))
+    for path in sorted(set(sums) - names):
+        where = SUMS if SUMS in names else READY
+        raise PreheatError(
+            Exit.REFUSED, f"{where} names this file, and it is not at the source", "upload it, or correct the list", file=path
+        )
+    return [replace(file, sha256=sums.get(file.path)) for file in files if file.path not in (READY, SUMS)]
+
+
+def parse_sums(text: str) -> dict[str, str]:
+    """Path to sha256, from what `sha256sum` writes. Raises PreheatError(REFUSED) naming the line that is different."""
+    sums = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        match = _SUM.match(line)
+        if match is None:
+            remedy = f"write the file with: sha256sum $(find . -type f) > {SUMS}"
+            raise PreheatError(Exit.REFUSED, f"line {number} is not a checksum", remedy, file=SUMS, found=repr(line[:80]))
+        sums[match[2]] = match[1]
+    return sums
+
+
+class Reader(Protocol):
+    """Reads one small file of a source."""
+
+    def __call__(self, path: str, /) -> bytes:
+        """The file's bytes."""
+        ...
+
+
+def prove(path: Path, file: SourceFile, source: Source, *, again: Again, counted: Callable[[int], None] | None = None) -> tuple[str, str]:
+    """The sha256 of the copy at `path`, and what it was compared with to know that it equals the source's `file`.
+
+    Raises PreheatError(REFUSED) when it differs. `again` reads the file at the source once more and gives its sha256.
+    """
+    if file.sha256 is not None:
+        found = digest(path, counted=counted).sha256
+        return _same(file, "sha256", file.sha256, found), "sha256"
+    if file.git_sha1 is not None:
+        both = digest(path, git_sha1=True, counted=counted)
+        _same(file, "git blob sha1", file.git_sha1, both.git_sha1)
+        return both.sha256, "git-sha1"
+    if file.md5 is not None:
+        both = digest(path, md5=True, counted=counted)
+        _same(file, "md5", file.md5, both.md5)
+        return both.sha256, "md5"
+    tag = source.etag(file.path) or ""
+    multipart = re.fullmatch(r"[0-9a-f]{32}-([1-9]\d{0,4})", tag)
+    found = digest(path, parts=int(multipart[1]) if multipart else 0, counted=counted)
+    if tag in found.etags:
+        return found.sha256, "etag"
+    return _same(file, "sha256 of a second reading", again(file), found.sha256), "second reading"
+
+
+class Again(Protocol):
+    """Reads a file at the source once more and gives its sha256."""
+
+    def __call__(self, file: SourceFile, /) -> str:
+        """The sha256."""
+        ...
+
+
+def _same(file: SourceFile, what: str, expected: str, found: str | None) -> str:
+    if expected != found:
+        remedy = "the bytes changed on their way or are broken at the source: upload the file again; if the bucket uses SSE-KMS, "
+        remedy += f"put a {SUMS} beside the files, since its ETags are no checksums"
+        raise PreheatError(
+            Exit.REFUSED,
+            "the copy differs from the source",
+            remedy,
+            file=file.path,
+            expected=f"{what} {expected}",
+            found=str(found),
+            transient=True,
+        )
+    return expected

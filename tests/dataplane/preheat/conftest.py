@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import shutil
+import threading
+
+import boto3
+import pytest
+from boto3.s3.transfer import TransferConfig
+from moto.server import ThreadedMotoServer
+
+from components.handles import ObjectStore
+
+from .rig import BUCKET, MIB, MODEL, SECRET, Job, Proxy, tiny_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rclone():
+    if shutil.which("rclone") is None:
+        pytest.skip("there is no rclone on PATH; install Debian's package rclone")
+
+
+@pytest.fixture(scope="session")
+def moto():
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    yield server.get_host_and_port()
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def proxy_server(moto):
+    proxy = Proxy(moto)
+    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    yield proxy
+    proxy.released.set()
+    proxy.shutdown()
+    proxy.server_close()
+
+
+@pytest.fixture
+def proxy(proxy_server):
+    proxy_server.faults = type(proxy_server.faults)()
+    proxy_server.released = threading.Event()
+    yield proxy_server
+    proxy_server.released.set()
+
+
+@pytest.fixture
+def bucket(moto):
+    """A boto3 client of an S3 that holds nothing but an empty bucket."""
+    host, port = moto
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://{host}:{port}",
+        region_name="us-east-1",
+        aws_access_key_id=SECRET["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=SECRET["AWS_SECRET_ACCESS_KEY"],
+    )
+    client.create_bucket(Bucket=BUCKET)
+    yield client
+    for each in client.list_objects_v2(Bucket=BUCKET).get("Contents", ()):
+        client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    client.delete_bucket(Bucket=BUCKET)
+
+
+@pytest.fixture
+def put(bucket):
+    """Uploads files of the model as the AWS command line does: from 8 MiB on in parts of 8 MiB."""
+    import io
+
+    config = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, use_threads=False)
+
+    def upload(files, prefix=f"llm/{MODEL}"):
+        for path, data in files.items():
+            bucket.upload_fileobj(io.BytesIO(data), BUCKET, f"{prefix}/{path}", Config=config)
+
+    return upload
+
+
+@pytest.fixture
+def model(put):
+    files = tiny_model()
+    put(files)
+    return files
+
+
+@pytest.fixture
+def store(proxy):
+    return ObjectStore(bucket=BUCKET, prefix="llm", region="us-east-1", endpoint=proxy.url, path_style=True, credentials="minio")
+
+
+@pytest.fixture
+def job(tmp_path, store):
+    """Makes the container of a preheat Job that copies from the S3 server to a temporary share."""
+    target = tmp_path / "share"
+    target.mkdir()
+
+    def make(**changes):
+        return Job(**{"target": target, "source": store, **changes})
+
+    return make
