@@ -40,17 +40,22 @@ _DECIMAL = ("P", "T", "G", "M", "k")
 
 def pretend_nodes(name: str, spec: NodePoolSpec) -> list[dict[str, Any]]:
     """The Node objects of pool `name` as plain manifests, whoever provides the pool, so that it can be rehearsed."""
-    labels = node_selector_of(name, spec) | _machine_labels(spec)
+    labels, selected = _machine_labels(spec), node_selector_of(name, spec)
     nominal, offered = _nominal(spec), capacity_of(spec)
     pods, accelerator = _max_pods(spec), accelerator_of(spec)
     status = {"capacity": _resources(nominal, accelerator, pods), "allocatable": _resources(offered, accelerator, pods)}
     taints = [_taint(each) for each in taints_of(spec)]
     zones = _zones(spec)
-    return [_node(node_name(name, index), labels | _place(zones, index), taints, status) for index in range(max_nodes(spec))]
+    names = [node_name(name, index) for index in range(max_nodes(spec))]
+    own = [{"kubernetes.io/hostname": each, **_place(zones, index)} for index, each in enumerate(names)]
+    # What the pool selects by comes last: pods must find these nodes, whatever else the table would have called them.
+    return [_node(each, labels | place | selected, taints, status) for each, place in zip(names, own, strict=True)]
 
 
 def cpu_nodes(count: int) -> list[dict[str, Any]]:
     """`count` plain CPU nodes outside any pool, for stacks that name none: something has to run the gateway."""
+    if count < 1:
+        return []
     spec = SimulatedPool.model_validate({"provider": "simulated", "nodes": count})
     nodes = pretend_nodes("rehearsal-cpu", spec)
     for node in nodes:
@@ -94,7 +99,7 @@ def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], st
         "metadata": {
             "name": name,
             "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": dict(sorted({**labels, "kubernetes.io/hostname": name}.items())),
+            "labels": dict(sorted(labels.items())),
         },
         "spec": {"taints": [dict(each) for each in taints]} if taints else {},
         "status": {kind: dict(amounts) for kind, amounts in status.items()},

@@ -18,6 +18,7 @@ from components.spec import Bytes, Cpu, DnsLabel, Labels, Spec, bytes_of, millic
 
 CPU_MACHINE = "m7i.2xlarge"
 _MOST_NODES = 5000  # the size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters, read 2026-11)
+_HOST = "kubernetes.io/hostname"
 _HUGEPAGE = 2 * 2**20
 _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 
@@ -92,6 +93,14 @@ class _Pool(Spec):
     runtime_class: DnsLabel | None = None
     """RuntimeClass of the accelerator's pods. By default `habana` on Gaudi and none on NVIDIA; `null` says that the nodes' own will do."""
 
+    @model_validator(mode="after")
+    def _taints_are_distinct(self) -> Self:
+        given = [(each.key, each.effect) for each in self.taints or []]
+        twice = sorted({f"{key}:{effect}" for key, effect in given if given.count((key, effect)) > 1})
+        if twice:
+            raise ValueError(f"taints names {', '.join(twice)} more than once; a node holds one value for a key and effect, keep one")
+        return self
+
 
 class ExistingPool(_Pool):
     """Nodes that are already there, adopted by their labels; nothing is created for them."""
@@ -107,6 +116,14 @@ class ExistingPool(_Pool):
     @model_validator(mode="after")
     def _machine_carries_the_accelerator(self) -> Self:
         _check_machine(self.accelerator, self.machine)
+        return self
+
+    @model_validator(mode="after")
+    def _one_host_name_is_one_node(self) -> Self:
+        if self.nodes > 1 and _HOST in (self.node_selector or {}):
+            raise ValueError(
+                f"nodeSelector names {_HOST}, which selects one node, but nodes is {self.nodes}; select by a label that all carry"
+            )
         return self
 
 
