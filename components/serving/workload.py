@@ -15,14 +15,13 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, ObjectStore, SecretRef
 from components.naming import selector
+from components.serving.demand import demand_of
 from components.serving.spec import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
 from components.spec import bytes_of
 
 COMPONENT = "model"
 CACHE = "/cache"
-# Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
-SHARE_FOR_MODELS = 0.9
 _WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
 _USER = 65532
 
@@ -79,27 +78,6 @@ def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.Reso
         if key not in ("cpu", "memory"):
             requests[key] = limits[key] = amount
     return core.ResourceRequirementsArgs(requests=requests, limits=limits)
-
-
-def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, str]:
-    """What one replica asks of a node, by resource name, as Kubernetes quantities."""
-    capacity = target.capacity
-    share = SHARE_FOR_MODELS * cards / max(1, capacity.accelerators)
-    wanted = spec.resources
-    demand = {
-        "cpu": wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m",
-        "memory": wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // 2**30)}Gi",
-    }
-    if target.accelerator is not None:
-        demand[target.accelerator.resource] = str(cards)
-        pages = wanted.hugepages2_mi or _mebibytes(target.accelerator.hugepages_2mi_bytes * cards)
-        if pages:
-            demand["hugepages-2Mi"] = pages
-    return demand
-
-
-def _mebibytes(amount: int) -> str | None:
-    return f"{amount // 2**20}Mi" if amount else None
 
 
 def deployment(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.nodes.spec import target_of
-from components.serving.workload import demand_of
+from components.serving.demand import demand_of
 from components.spec import Fault, bytes_of, millicores_of
 from infra.checks.references import unknown
 
