@@ -63,15 +63,19 @@ def _is_whole(source: Source) -> bool:
         return False
 
 
+def toolchain_digest() -> str:
+    """The digest of the set of programs that this checkout pins, whether or not they are built."""
+    return "-".join(source.digest()[:12] for source in SOURCES)
+
+
 def built() -> Toolchain | None:
     """The toolchain if all of it is in the cache, else None; takes milliseconds and changes nothing."""
     if not all(_is_whole(source) for source in SOURCES):
         return None
     programs = {name: _place(source) / name for source in SOURCES for name, _ in source.programs}
     stages = tuple(_place(source) / name for source in SOURCES for name, _ in source.data)
-    digest = "-".join(source.digest()[:12] for source in SOURCES)
     version = next(source.version for source in SOURCES if source.name == "kubernetes")
-    return Toolchain(programs, stages, version, digest)
+    return Toolchain(programs, stages, version, toolchain_digest())
 
 
 def ensure(progress: Progress = silent) -> Toolchain:

@@ -1,0 +1,173 @@
+"""The five programs of a cluster: what each is started with, and how it tells that it is well.
+
+Everything listens on 127.0.0.1 only; etcd listens on a socket file in the cluster's directory, since it asks nobody who
+they are. Real admission (Pod Security, quota, limit ranges, priority, service accounts) is the API server's default set
+and is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"
+COMPONENTS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
+"""In the order they are started; they are stopped in the opposite order."""
+
+LISTENING = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
+"""The components that need a TCP port."""
+
+_ETCD_SOCKET = "unix://etcd.sock:0"  # a file name relative to the working directory: absolute ones break at 108 characters
+_PEER_SOCKET = "unix://peer.sock:0"
+_PRETEND_NODE = "kwok.x-k8s.io/node=fake"
+_NODE_GRACE = "1h"  # a laptop that slept must not wake to find every pretend node lost
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where one cluster keeps what its programs read and write.
+
+    Attributes:
+        directory: the cluster's own directory, absolute; also the programs' working directory.
+        ports: TCP port by component, of those in `LISTENING`.
+    """
+
+    directory: Path
+    ports: dict[str, int]
+
+    @property
+    def pki(self) -> Path:
+        """Keys and certificates."""
+        return self.directory / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, which the components use as well."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return f"https://127.0.0.1:{self.ports[API_SERVER]}"
+
+    def log(self, component: str) -> Path:
+        """The file that a component's output goes to."""
+        return self.directory / "logs" / f"{component}.log"
+
+
+def arguments(component: str, layout: Layout) -> list[str]:
+    """The command line of a component, without the program itself."""
+    match component:
+        case "etcd":
+            return _etcd(layout)
+        case "kube-apiserver":
+            return _api_server(layout)
+        case "kube-controller-manager":
+            return _controller_manager(layout)
+        case "kube-scheduler":
+            return [f"--config={layout.directory / 'scheduler.json'}", *_serving(component, layout)]
+        case "kwok":
+            return [
+                f"--config={layout.directory / 'stages.yaml'}",
+                f"--kubeconfig={layout.kubeconfig}",
+                f"--manage-nodes-with-annotation-selector={_PRETEND_NODE}",
+                f"--server-address=127.0.0.1:{layout.ports[KWOK]}",
+                "--node-ip=127.0.0.1",
+                "--node-lease-duration-seconds=40",
+            ]
+        case _:
+            raise ValueError(component)
+
+
+def health_url(component: str, layout: Layout) -> str | None:
+    """Where a component says whether it is well; None for etcd, of which the API server's /readyz speaks."""
+    match component:
+        case "kube-apiserver":
+            return f"{layout.server}/readyz"
+        case "kube-controller-manager" | "kube-scheduler":
+            return f"https://127.0.0.1:{layout.ports[component]}/healthz"
+        case "kwok":
+            return f"http://127.0.0.1:{layout.ports[component]}/healthz"
+        case _:
+            return None
+
+
+def _etcd(layout: Layout) -> list[str]:
+    return [
+        f"--data-dir={layout.directory / 'etcd'}",
+        f"--listen-client-urls={_ETCD_SOCKET}",
+        f"--advertise-client-urls={_ETCD_SOCKET}",
+        f"--listen-peer-urls={_PEER_SOCKET}",
+        f"--initial-advertise-peer-urls={_PEER_SOCKET}",
+        f"--initial-cluster=default={_PEER_SOCKET}",
+        "--unsafe-no-fsync",  # a cluster lost to a power cut is made anew; waiting for the disk would cost seconds at each start
+        "--auto-compaction-retention=1",
+        "--log-level=warn",
+    ]
+
+
+def _serving(component: str, layout: Layout) -> list[str]:
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.ports[component]}",
+        f"--tls-cert-file={layout.pki / 'server.crt'}",
+        f"--tls-private-key-file={layout.pki / 'server.key'}",
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez",
+    ]
+
+
+def _api_server(layout: Layout) -> list[str]:
+    pki = layout.pki
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.ports[API_SERVER]}",
+        f"--etcd-servers={_ETCD_SOCKET}",
+        f"--tls-cert-file={pki / 'server.crt'}",
+        f"--tls-private-key-file={pki / 'server.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        f"--service-account-key-file={pki / 'tokens.key'}",
+        f"--service-account-signing-key-file={pki / 'tokens.key'}",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--authorization-mode=RBAC",
+        "--anonymous-auth=false",
+        "--allow-privileged=true",
+        "--endpoint-reconciler-type=none",  # no pod runs here that could call it, and a loopback endpoint is refused
+        "--profiling=false",
+    ]
+
+
+def _controller_manager(layout: Layout) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfig}",
+        *_serving(CONTROLLER_MANAGER, layout),
+        f"--service-account-private-key-file={layout.pki / 'tokens.key'}",
+        f"--root-ca-file={layout.pki / 'ca.crt'}",
+        "--leader-elect=false",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+        f"--node-monitor-grace-period={_NODE_GRACE}",
+        "--node-startup-grace-period=1h",
+        "--namespace-sync-period=30s",
+        "--profiling=false",
+    ]
+
+
+def scheduler_configuration(layout: Layout) -> bytes:
+    """The scheduler's own configuration: one replica, no request limit, and a pending pod tried again within two seconds."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(layout.kubeconfig), "qps": 500, "burst": 1000},
+        "leaderElection": {"leaderElect": False},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 2,
+        "enableProfiling": False,
+    }
+    return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def stage_configuration(stages: tuple[Path, ...]) -> bytes:
+    """kwok's configuration: how pretend nodes and pods move on. A pod's start-up delay would be a `delay` in pod-ready."""
+    return b"\n---\n".join(stage.read_bytes().strip() for stage in stages) + b"\n"

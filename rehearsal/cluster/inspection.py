@@ -1,0 +1,53 @@
+"""Look at one cluster without changing it: what is amiss, and its handle when nothing is."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from rehearsal.cluster import processes
+from rehearsal.cluster.client import Client
+from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, scheduler_configuration
+from rehearsal.cluster.handle import Cluster, Outcome
+from rehearsal.cluster.record import Record
+from rehearsal.cluster.startup import identity
+from rehearsal.errors import ClusterError
+from rehearsal.toolchain.build import toolchain_digest
+
+_HEALTH_SECONDS = 3.0
+
+
+def programs_digest() -> str:
+    """Names the programs and how they are started; a cluster made with another digest is not reused."""
+    layout = Layout(Path("/"), dict.fromkeys(LISTENING, 0))
+    words = [word for component in COMPONENTS for word in arguments(component, layout)]
+    text = "\0".join([*words, scheduler_configuration(layout).decode()])
+    return f"{toolchain_digest()}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def complaints(directory: Path, record: Record) -> dict[str, str]:
+    """What is amiss with the cluster in `directory`, by component; empty when it is well and still the recorded one."""
+    found = processes.running(directory)
+    amiss = {component: "is not running" for component in COMPONENTS if component not in found}
+    amiss |= {component: f"runs {len(pids)} times" for component, pids in found.items() if len(pids) > 1}
+    client = Client(directory / "pki")
+    layout = Layout(directory, record.ports)
+    for component in found:
+        url = health_url(component, layout)
+        if url is not None and component not in amiss and (complaint := client.complaint(url, _HEALTH_SECONDS)):
+            amiss[component] = f"does not answer well: {complaint}"
+    if not amiss:
+        try:
+            uid = identity(client, layout.server, _HEALTH_SECONDS)
+        except ClusterError as fault:
+            return {API_SERVER: fault.message}
+        if uid != record.uid:
+            return {API_SERVER: f"answers for cluster {uid}, recorded is {record.uid}"}
+    return amiss
+
+
+def handle(directory: Path, record: Record, outcome: Outcome = "reused", repairs: tuple[str, ...] = ()) -> Cluster:
+    """The handle of the recorded cluster in `directory`."""
+    layout = Layout(directory, record.ports)
+    context = f"inferplan-{directory.name}"
+    return Cluster(directory.name, directory, layout.server, layout.kubeconfig, context, record.uid, record.version, outcome, repairs)

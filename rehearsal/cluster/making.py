@@ -1,0 +1,121 @@
+"""Make a cluster from nothing, or mend one that is half dead.
+
+Both end every process they started when they fail, and leave the logs for reading.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rehearsal.cluster import processes
+from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, LISTENING, Layout, scheduler_configuration, stage_configuration
+from rehearsal.cluster.inspection import handle, programs_digest
+from rehearsal.cluster.pki import kubeconfig_text, write_pki
+from rehearsal.cluster.record import Record, boot_id, forget_record, write_record
+from rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free
+from rehearsal.errors import ClusterError
+from rehearsal.files import write_atomically
+from rehearsal.progress import Notice, Progress
+from rehearsal.toolchain.build import Toolchain, ensure
+
+if TYPE_CHECKING:
+    from rehearsal.cluster.handle import Cluster
+
+_ATTEMPTS = 3
+
+
+def clear(directory: Path) -> None:
+    """End the cluster's processes and remove its directory; the record goes first, so that a kill leaves a leftover."""
+    forget_record(directory)
+    processes.end(directory)
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+def make(directory: Path, port: int | None, reason: str, progress: Progress) -> Cluster:
+    """A new cluster in `directory`, which must not exist; `reason` says why an earlier one was given up, if any was.
+
+    Raises:
+        RehearsalError: it did not come up.
+    """
+    toolchain = ensure(progress)
+    for attempt in range(1, _ATTEMPTS + 1):
+        layout = Layout(directory, _ports(port))
+        try:
+            record = _bring_up(layout, toolchain, progress)
+        except PortTakenError:
+            if attempt == _ATTEMPTS or (port is not None and not is_free(port)):
+                raise
+            progress(Notice("another program took a port that was free a moment ago; starting again with other ports"))
+            clear(directory)
+            continue
+        return handle(directory, record, "recreated" if reason else "created", (reason,) if reason else ())
+    raise AssertionError
+
+
+def _ports(port: int | None) -> dict[str, int]:
+    ports = free_ports()
+    if port is not None:
+        if not is_free(port):
+            raise PortTakenError(f"port {port} on 127.0.0.1 is in use by another program", f"stop that program (`ss -ltnp 'sport = :{port}'` names it), or give another port or none")
+        ports[API_SERVER] = port
+    return ports
+
+
+def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, wanted: tuple[str, ...] = COMPONENTS) -> Record:
+    _write_files(layout, toolchain)
+    try:
+        uid = Startup(layout, toolchain.programs, progress).bring_up(wanted)
+    except BaseException:
+        processes.end(layout.directory)
+        raise
+    record = Record(uid, toolchain.version, layout.ports, programs_digest(), boot_id())
+    write_record(layout.directory, record)
+    return record
+
+
+def _write_files(layout: Layout, toolchain: Toolchain) -> None:
+    layout.directory.mkdir(mode=0o700, exist_ok=True)
+    if not (layout.pki / "tokens.key").exists():  # written last of all keys
+        write_pki(layout.pki)
+    write_atomically(layout.kubeconfig, kubeconfig_text(layout.pki, layout.server, f"inferplan-{layout.directory.name}"))
+    write_atomically(layout.directory / "scheduler.json", scheduler_configuration(layout))
+    write_atomically(layout.directory / "stages.yaml", stage_configuration(toolchain.stages))
+
+
+def mend(directory: Path, record: Record, amiss: dict[str, str], progress: Progress) -> Cluster | None:
+    """The recorded cluster with what is amiss started again and its data kept; None where that did not help.
+
+    Raises:
+        DiskFullError: mending failed for want of space, so making it anew would as well.
+    """
+    toolchain = ensure(progress)
+    repairs = _findings(record, amiss)
+    for text in repairs:
+        progress(Notice(text))
+    # The controllers find a restarted API server only after a back-off; starting them again is quicker than waiting.
+    everything = bool(amiss.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in amiss.values())
+    wanted = COMPONENTS if everything else tuple(amiss)
+    processes.end(directory, wanted)
+    ports = record.ports
+    if taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
+        repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
+        progress(Notice(repairs[-1]))
+        processes.end(directory)
+        ports, wanted = free_ports(), COMPONENTS
+    try:
+        mended = _bring_up(Layout(directory, ports), toolchain, progress, wanted)
+    except ClusterError as fault:
+        progress(Notice(f"mending did not help: {fault.message}"))
+        return None
+    return handle(directory, mended, "repaired", tuple(repairs)) if mended.uid == record.uid else None
+
+
+def _findings(record: Record, amiss: dict[str, str]) -> list[str]:
+    if record.boot != boot_id() and len(amiss) == len(COMPONENTS):
+        return ["the machine was restarted since, so the control plane is started again with its data"]
+    if len(amiss) == len(COMPONENTS):
+        return ["the control plane was stopped, so it is started again with its data"]
+    return [f"{component} {text}, so it is started again" for component, text in amiss.items()]
