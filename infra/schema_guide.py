@@ -1,0 +1,99 @@
+"""Finds, in the JSON Schema of a spec, what may stand at a path of a user's data: which keys, and what they mean.
+
+It follows unions by the tag that the data carries. It is asked only when something is wrong, so that a sound stack
+never pays for a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+Path = tuple[str | int, ...]
+
+
+@cache
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of `model`, in the spelling of YAML."""
+    return model.model_json_schema(by_alias=True)
+
+
+class SchemaGuide:
+    """What `model` allows along the paths of `data`."""
+
+    def __init__(self, model: type[BaseModel], data: Any) -> None:
+        self._schema = schema_of(model)
+        self._data = data
+
+    def keys(self, path: Path) -> list[str]:
+        """The keys that may stand in the mapping at `path`; empty where names are free or nothing is known."""
+        return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("properties", ())})
+
+    def tags(self, path: Path, discriminator: str) -> list[str]:
+        """The values that `discriminator` may have in the mapping at `path`."""
+        found = set()
+        for schema, _ in self._at(path):
+            found |= set(self._plain(schema).get("discriminator", {}).get("mapping", ()))
+            for part in self._branches(schema):
+                tag = part.get("properties", {}).get(discriminator, {})
+                found |= {tag["const"]} if "const" in tag else set(tag.get("enum", ()))
+        return sorted(found)
+
+    def description(self, path: Path) -> str:
+        """What the key at `path` means, in one line without its full stop; empty where nothing is known."""
+        for schema, _ in self._at(path):
+            for part in (schema, *self._branches(schema)):
+                if text := part.get("description"):
+                    return " ".join(text.split()).removesuffix(".")
+        return ""
+
+    def key_description(self, path: Path) -> str:
+        """What a name in the mapping at `path` has to look like."""
+        for schema, data in self._at(path):
+            for part in self._parts(schema, data):
+                if text := self._plain(part.get("propertyNames", {})).get("description"):
+                    return text.removesuffix(".")
+        return ""
+
+    def _at(self, path: Path) -> list[tuple[dict[str, Any], Any]]:
+        here = [(self._schema, self._data)]
+        for part in path:
+            here = [step for schema, data in here for step in self._step(schema, data, part)]
+        return here
+
+    def _step(self, schema: dict[str, Any], data: Any, part: str | int) -> Iterator[tuple[dict[str, Any], Any]]:
+        for option in self._parts(schema, data):
+            if isinstance(part, int):
+                below = option.get("items")
+                inner = data[part] if isinstance(data, list) and part < len(data) else None
+            else:
+                named = next(iter(option.get("patternProperties", {}).values()), option.get("additionalProperties"))
+                below = option.get("properties", {}).get(part, named)
+                inner = data.get(part) if isinstance(data, dict) else None
+            if isinstance(below, dict):
+                yield below, inner
+
+    def _plain(self, schema: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in schema:
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**self._schema["$defs"][schema["$ref"].rpartition("/")[2]], **beside}
+        return schema
+
+    def _branches(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
+        schema = self._plain(schema)
+        options = [option for key in ("oneOf", "anyOf", "allOf") for option in schema.get(key, ())]
+        return [branch for option in options for branch in self._branches(option)] if options else [schema]
+
+    def _parts(self, schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
+        """The branches of a union that the data's tag picks; all where no tag decides."""
+        plain = self._plain(schema)
+        if "discriminator" in plain and isinstance(data, dict):
+            tag = data.get(plain["discriminator"]["propertyName"])
+            target = plain["discriminator"].get("mapping", {}).get(tag) if isinstance(tag, str) else None
+            if target is not None:
+                return self._branches({"$ref": target})
+        options = [option for key in ("oneOf", "anyOf", "allOf") for option in plain.get(key, ())]
+        return [part for option in options for part in self._parts(option, data)] if options else [plain]

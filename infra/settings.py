@@ -1,0 +1,170 @@
+"""What a stack says, as one frozen value. The only reader of Pulumi's configuration, the stack's name and the environment.
+
+It makes no resource and decrypts nothing. Secrets stay apart from the settings, as outputs that the engine marked secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from components.cluster.spec import ClusterSpec
+from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.naming import NAMESPACE
+from components.nodes.spec import NodePoolSpec
+from components.serving.spec import ModelSpec
+from components.spec import DnsLabel, Fault, Spec
+from components.storage.spec import StoreSpec
+from infra.checks import check
+from infra.faults import LocatedFault, StackFaults
+from infra.stack_file import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
+from infra.wording import faults_of
+
+if TYPE_CHECKING:
+    import pulumi
+
+
+class StackSettings(Spec):
+    """Everything a stack file says, secrets left out. The keys of maps are the names."""
+
+    cluster: ClusterSpec
+    """The Kubernetes cluster that everything runs on, existing or simulated."""
+    namespace: DnsLabel = NAMESPACE
+    """The Kubernetes namespace that holds the models and the gateway."""
+    node_pools: dict[DnsLabel, NodePoolSpec]
+    """Pools of nodes by name, each with its accelerator and size."""
+    storage: dict[DnsLabel, StoreSpec] = {}
+    """Model stores by name, S3 buckets and NFS shares."""
+    models: dict[DnsLabel, ModelSpec] = {}
+    """Models by name, each with its engine, weights, pool and consumers."""
+    gateway: GatewaySpec | None = None
+    """The key-protected way in from outside; absent or {}, there is none."""
+    consumers: dict[DnsLabel, ConsumerSpec] = {}
+    """Who holds keys, by name, each with the key versions that are valid now."""
+
+
+@dataclass(frozen=True)
+class StackSecrets:
+    """Secret values of a stack; never part of a spec, never shown."""
+
+    api_key_seed: pulumi.Output[str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One environment: its name, what it says, its secrets, and where the simulated cluster's kubeconfig lies."""
+
+    name: str
+    settings: StackSettings
+    secrets: StackSecrets
+    simulated_kubeconfig: str
+
+
+def validate(file: StackFile) -> StackSettings:
+    """The settings that `file` holds. Raises StackFaults with every fault of the file, of its values and between them."""
+    if file.root is None:
+        raise StackFaults(file.shown_path, file.faults)
+    ours = {key: value for key, value in file.config.items() if key.startswith(f"{PROJECT}:")}
+    settings, faults = _judge(ours, has_key_seed=f"{PROJECT}:apiKeySeed" in file.secrets, file=file)
+    if settings is None or faults:
+        raise StackFaults(file.shown_path, faults)
+    return settings
+
+
+def load() -> Stack:
+    """The running stack, from the configuration that the engine passes. Raises StackRefused with every fault."""
+    import pulumi
+    from pulumi.runtime.config import is_config_secret
+
+    from infra.refusal import StackRefused
+
+    name = pulumi.get_stack()
+    config = pulumi.Config(PROJECT)
+    fields = [each.alias or key for key, each in StackSettings.model_fields.items()]
+    values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
+    seed = config.get(SECRET_KEYS[0])
+    file = _file_behind(values, name)
+    settings, faults = _judge(values, has_key_seed=bool(seed), file=file)
+    if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
+        message = f"stands in clear; replace it with: pulumi config set --secret {SECRET_KEYS[0]}"
+        faults = [*faults, LocatedFault(Fault(SECRET_KEYS, message), file.locate(SECRET_KEYS) if file else None)]
+    if settings is None or faults:
+        raise StackRefused(file.shown_path if file else f"stack {name}", faults)
+    secrets = StackSecrets(config.get_secret(SECRET_KEYS[0]) if seed else None)
+    return Stack(name, settings, secrets, simulated_kubeconfig(name))
+
+
+def simulated_kubeconfig(stack: str) -> str:
+    """The kubeconfig of the simulated cluster of `stack`: $INFERPLAN_KUBECONFIG, else where the rehearsal keeps it."""
+    if named := os.environ.get("INFERPLAN_KUBECONFIG"):
+        return named
+    if state := os.environ.get("INFERPLAN_STATE_DIR"):
+        directory = Path(state).absolute()
+    else:
+        base = os.environ.get("XDG_STATE_HOME")
+        directory = (Path(base) if base else Path.home() / ".local" / "state").absolute() / "inferplan"
+    return str(directory / "clusters" / stack / "kubeconfig")
+
+
+def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
+    notation = list(file.faults) if file else []
+    data = {key.removeprefix(f"{PROJECT}:"): _structure(text) for key, text in config.items()}
+    if data.get("gateway") == {}:
+        # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
+        del data["gateway"]
+    settings, found = None, []
+    try:
+        settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        found = faults_of(error, data, StackSettings, file.written if file else lambda _path: None)
+        found += _faults_between_the_sound(data, found, has_key_seed=has_key_seed)
+    else:
+        found = list(check(settings, has_key_seed=has_key_seed))
+    if not has_key_seed and all(fault.path != SECRET_KEYS for fault in (*found, *(each.fault for each in notation))):
+        found.append(Fault(SECRET_KEYS, f'is missing; set it with: pulumi config set --secret {SECRET_KEYS[0]} "$(openssl rand -hex 32)"'))
+    noted = {each.fault.path for each in notation}
+    found = [fault for fault in found if fault.path not in noted and fault.path[-1:] != ("secure",)]
+    return settings, [*notation, *(LocatedFault(fault, file.locate(fault.path) if file else None) for fault in found)]
+
+
+def _faults_between_the_sound(data: dict[str, Any], found: list[Fault], *, has_key_seed: bool) -> list[Fault]:
+    """Cross-checks of the models that are sound themselves, where nothing but models is unsound."""
+    unsound = {fault.path[:2] for fault in found}
+    if any(len(path) < 2 or path[0] != "models" for path in unsound):
+        return []
+    models = {name: model for name, model in data["models"].items() if ("models", name) not in unsound}
+    try:
+        settings = StackSettings.model_validate_json(json.dumps({**data, "models": models}), strict=True)
+    except ValidationError:
+        return []
+    return list(check(settings, has_key_seed=has_key_seed))
+
+
+def _structure(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:
+    """The stack file that `config` came from, None where the CLI was given another one."""
+    from pulumi.runtime.settings import get_root_directory
+
+    path = stack_path(Path(get_root_directory()), stack)
+    if not path.is_file():
+        return None
+    try:
+        name = str(path.relative_to(Path(get_root_directory())))
+    except ValueError:
+        name = str(path)
+    file = read_stack(path, shown_path=name)
+    written = {key: _structure(text) for key, text in file.config.items() if key in config}
+    passed = {key: _structure(text) for key, text in config.items() if key in written}
+    return file if written == passed else None
