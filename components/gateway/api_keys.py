@@ -7,7 +7,6 @@ that the stack no longer names is not written anywhere, so nothing accepts it.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +28,7 @@ class KeyRing(Protocol):
     """What the gateway borrows: who holds keys, the Secret with their hashes, and a mark that changes when that does."""
 
     consumers: Mapping[str, ConsumerSpec]
-    proxy_secret: str
+    proxy_secret: pulumi.Output[str]
     fingerprint: pulumi.Output[str]
 
 
@@ -40,8 +39,8 @@ class ApiKeys(pulumi.ComponentResource):
     without it each rotation would delete the Secret first.
     """
 
-    consumers: Mapping[str, ConsumerSpec]
-    proxy_secret: str
+    proxy_secret: pulumi.Output[str]
+    """The proxy's Secret by its live name, so that whoever mounts it waits for its latest content."""
     fingerprint: pulumi.Output[str]
     """Changes with every change of the proxy's Secret and says nothing about its content."""
 
@@ -58,8 +57,7 @@ class ApiKeys(pulumi.ComponentResource):
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
         super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent}, opts)
         self._models = frozenset(models)
-        self.consumers = dict(consumers)
-        self.proxy_secret = PROXY_SECRET
+        self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         secret_seed = pulumi.Output.secret(seed)
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
@@ -67,12 +65,12 @@ class ApiKeys(pulumi.ComponentResource):
         for consumer, spec in consumers.items():
             newest = secret_seed.apply(lambda text, who=consumer, version=spec.newest: keys.consumer_key(text, who, version))
             self._secret(f"{name}-consumer-{consumer}", consumer_secret(consumer), namespace, {SECRET_KEY: newest})
-        content = secret_seed.apply(lambda text: proxy_keys(text, self.consumers, models))
-        self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: content})
-        mark = secret_seed.apply(lambda text: keys.fingerprint(text, json.dumps(intent, sort_keys=True)))
+        proxy = secret_seed.apply(lambda text: proxy_keys(text, self.consumers, models))
+        secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)})
+        self.proxy_secret = secret.metadata.name
         # It must show in a pod template; it is an HMAC under a derived key, so it may.
-        self.fingerprint = pulumi.Output.unsecret(mark)
-        self.register_outputs({"proxySecret": PROXY_SECRET, "fingerprint": self.fingerprint})
+        self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda made: made.fingerprint))
+        self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
 
     def server_key(self, model: str) -> SecretRef:
         """Where the key of `model`'s server is kept.
@@ -92,8 +90,8 @@ class ApiKeys(pulumi.ComponentResource):
             raise KeyError(f"there is no consumer {consumer!r}; there are {', '.join(sorted(self.consumers)) or 'none'}")
         return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)
 
-    def _secret(self, name: str, called: str, namespace: pulumi.Input[str], content: Mapping[str, pulumi.Output[str]]) -> None:
-        core.Secret(
+    def _secret(self, name: str, called: str, namespace: pulumi.Input[str], content: Mapping[str, pulumi.Output[str]]) -> core.Secret:
+        return core.Secret(
             name,
             metadata=meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("api-keys", called)),
             type="Opaque",

@@ -1,25 +1,46 @@
-"""The entrance: an nginx that checks keys and forwards inference calls, and nothing else, to the models' servers."""
+"""The entrance: an nginx that checks keys and forwards inference calls, and nothing else, to the models' servers.
+
+It keeps no key in clear but the servers' own, terminates no TLS (the ingress does), and judges no request body.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 
 import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.autoscaling import v2 as autoscaling
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.policy import v1 as policy
 
 from components.gateway.api_keys import KeyRing
-from components.gateway.spec import GatewaySpec
+from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, url_of
+from components.gateway.proxy import proxy_config
+from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, place
+from components.gateway.spec import AutoscalingSpec, GatewaySpec
 from components.handles import Endpoint
-from components.naming import selector
+from components.naming import bounded, content_key, labels, selector
+from components.network import pods, tcp
+from components.network import policy as network_policy
 
 COMPONENT = "gateway"
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 """The labels of the gateway's pods, for the policies that let them in."""
+# The label that every model server's pods carry; each server's own policy says which port opens.
+_MODEL_PODS = {"app.kubernetes.io/component": "model"}
 
 
 class Gateway(pulumi.ComponentResource):
-    """The key-checking proxy in front of `endpoints`."""
+    """The key-checking proxy in front of `endpoints`, and the way in that `spec` asks for.
 
-    url: str | None
+    Its objects are called `name`, and its pods carry `GATEWAY_PODS`, so a namespace holds one gateway.
+    """
+
+    url: str
+    """What a client's base URL starts with, before `/<model>/v1`."""
 
     def __init__(
         self,
@@ -31,4 +52,71 @@ class Gateway(pulumi.ComponentResource):
         keys: KeyRing,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        raise NotImplementedError
+        super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
+        metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
+        content = {"nginx.conf": proxy_config(spec, endpoints, keys.consumers, place()), "prepare.sh": _prepare_script()}
+        config = core.ConfigMap(
+            f"{name}-config", metadata=_content_named(name, metadata, content), data=content, immutable=True, opts=child
+        )
+        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        proxy = deployment(
+            spec,
+            GATEWAY_PODS,
+            config_map=config.metadata.name,
+            keys_secret=keys.proxy_secret,
+            fingerprint=keys.fingerprint,
+            service_account=account.metadata.name,
+            grpc=grpc,
+        )
+        apps.Deployment(name, metadata=metadata, spec=proxy, opts=child)
+        core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
+        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child)
+        if spec.replicas > 1:
+            policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
+        if spec.autoscaling is not None:
+            autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
+        expose(name, spec, metadata, grpc=grpc, opts=child)
+        self.url = url_of(name, spec)
+        self.register_outputs({"url": self.url})
+
+
+def _prepare_script() -> str:
+    return (files("components.gateway") / "payload" / "prepare.sh").read_text(encoding="utf-8")
+
+
+def _content_named(name: str, metadata: meta.ObjectMetaArgs, content: Mapping[str, str]) -> meta.ObjectMetaArgs:
+    """Named by content: a change makes a new object beside the old, so pods of before keep theirs until they are gone."""
+    called = bounded(f"{name}-config", content_key(*content.values()))
+    return meta.ObjectMetaArgs(name=called, namespace=metadata.namespace, labels=metadata.labels)
+
+
+def _service(*, grpc: bool) -> core.ServiceSpecArgs:
+    ports = [core.ServicePortArgs(name="http", port=SERVICE_PORT, target_port="http", protocol="TCP", app_protocol="http")]
+    if grpc:
+        h2c = "kubernetes.io/h2c"
+        ports.append(core.ServicePortArgs(name="grpc", port=SERVICE_GRPC_PORT, target_port="grpc", protocol="TCP", app_protocol=h2c))
+    return core.ServiceSpecArgs(type="ClusterIP", selector=dict(GATEWAY_PODS), ports=ports)
+
+
+def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgs:
+    # Where clients and ingress controllers come from is not ours to know; keys decide who is answered.
+    inbound = networking.NetworkPolicyIngressRuleArgs(ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT))
+    ports = sorted({protocol.port for endpoint in endpoints for protocol in endpoint.protocols})
+    outbound = [networking.NetworkPolicyEgressRuleArgs(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
+    return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
+
+
+def _budget() -> policy.PodDisruptionBudgetSpecArgs:
+    return policy.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=dict(GATEWAY_PODS)))
+
+
+def _scaling(name: str, spec: GatewaySpec, wanted: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
+    target = autoscaling.MetricTargetArgs(type="Utilization", average_utilization=wanted.cpu_percent)
+    return autoscaling.HorizontalPodAutoscalerSpecArgs(
+        scale_target_ref=autoscaling.CrossVersionObjectReferenceArgs(api_version="apps/v1", kind="Deployment", name=name),
+        min_replicas=spec.replicas,
+        max_replicas=wanted.max_replicas,
+        metrics=[autoscaling.MetricSpecArgs(type="Resource", resource=autoscaling.ResourceMetricSourceArgs(name="cpu", target=target))],
+    )

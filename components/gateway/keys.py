@@ -26,6 +26,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NAME_PATTERN = "[a-z][-a-z0-9]{0,62}"
 VERSION_PATTERN = "[1-9][0-9]{0,5}"
+PRINTED_PATTERN = f"{PREFIX}_{NAME_PATTERN}_{VERSION_PATTERN}_[0-9A-Za-z]{{{SECRET_DIGITS}}}_[0-9A-Za-z]{{{CHECK_DIGITS}}}"
 _PRINTED = re.compile(
     rf"{PREFIX}_(?P<consumer>{NAME_PATTERN})_(?P<version>{VERSION_PATTERN})"
     rf"_(?P<secret>[0-9A-Za-z]{{{SECRET_DIGITS}}})_(?P<check>[0-9A-Za-z]{{{CHECK_DIGITS}}})",

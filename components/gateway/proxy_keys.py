@@ -8,6 +8,7 @@ it takes the same time whatever the secret part is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
 PROXY_FILE = "keys.conf"
 
 
-def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str]) -> str:
-    """The include file of the proxy, in nginx's syntax; the same input gives the same bytes.
+@dataclass(frozen=True, kw_only=True)
+class ProxyKeys:
+    """The include file of the proxy, kept out of the repr, and a mark of its content that may be shown."""
+
+    text: str = field(repr=False)
+    fingerprint: str
+
+
+def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str]) -> ProxyKeys:
+    """The include file in nginx's syntax; the same input gives the same bytes. Its first line carries the fingerprint.
 
     Raises ValueError when the seed is too weak.
     """
@@ -33,9 +42,11 @@ def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequenc
             check = keys.proxy_digest(keys.consumer_key(seed, consumer, version), salt)
             last_day = spec.expires.get(version)
             lines.append(f'    {consumer}_{version} "{check if last_day is None else f"{check},{end_of(last_day)}"}";')
-    lines += ["}", "map /$model $server_key {", '    default "";']
-    lines += [f'    /{model} "{keys.server_key(seed, model)}";' for model in sorted(models)]
-    return "\n".join([*lines, "}", ""])
+    lines += ["}", "map /$model $server_authorization {", '    default "";']
+    lines += [f'    /{model} "Bearer {keys.server_key(seed, model)}";' for model in sorted(models)]
+    content = "\n".join([*lines, "}", ""])
+    mark = keys.fingerprint(seed, content)
+    return ProxyKeys(text=f"# fingerprint {mark}\n{content}", fingerprint=mark)
 
 
 def end_of(day: date) -> int:

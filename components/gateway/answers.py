@@ -1,0 +1,106 @@
+"""What the gateway itself says and what it lets through besides bodies: error answers, and headers by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorAnswer:
+    """An error in the shape of the OpenAI API. `statuses` are nginx's own, `answer` is what the client sees."""
+
+    answer: int
+    type: str
+    code: str
+    message: str
+    statuses: str = ""
+    becomes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.statuses:
+            object.__setattr__(self, "statuses", str(self.answer))
+
+
+_REQUEST = "invalid_request_error"
+
+ERRORS: tuple[ErrorAnswer, ...] = (
+    ErrorAnswer(answer=400, type=_REQUEST, code="bad_request", message="the request is not valid HTTP"),
+    ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal"),
+    ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key has no right to call $served_model"),
+    ErrorAnswer(
+        answer=404, type=_REQUEST, code="not_found", message="nothing is served here; calls read POST /<model>/v1/chat/completions"
+    ),
+    ErrorAnswer(answer=405, type=_REQUEST, code="method_not_allowed", message="this method is not served"),
+    ErrorAnswer(answer=408, type=_REQUEST, code="request_timeout", message="the request did not arrive in time"),
+    ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="the request needs a Content-Length"),
+    ErrorAnswer(answer=413, type=_REQUEST, code="request_too_large", message="the request body is larger than this gateway accepts"),
+    ErrorAnswer(answer=414, type=_REQUEST, code="uri_too_long", message="the request line is longer than this gateway accepts"),
+    ErrorAnswer(
+        answer=429, type="rate_limit_error", code="rate_limit_exceeded", message="$consumer asks for more than its limits; retry later"
+    ),
+    ErrorAnswer(
+        answer=431,
+        type=_REQUEST,
+        code="headers_too_large",
+        message="the request headers are larger than this gateway accepts",
+        statuses="494",
+        becomes=431,
+    ),
+    ErrorAnswer(answer=500, type="server_error", code="internal_error", message="the gateway failed; its log has the request id"),
+    ErrorAnswer(answer=501, type=_REQUEST, code="not_implemented", message="this transfer encoding is not supported"),
+    ErrorAnswer(answer=502, type="server_error", code="bad_gateway", message="no server of $served_model answers; retry later"),
+    ErrorAnswer(answer=503, type="server_error", code="unavailable", message="the gateway cannot take this request now; retry later"),
+    ErrorAnswer(answer=504, type="server_error", code="gateway_timeout", message="the server of $served_model did not answer in time"),
+)
+
+GRPC_ERRORS: tuple[tuple[int, str], ...] = (
+    (3, "the request is not valid or too large"),
+    (4, "the model server did not answer in time"),
+    (7, "this key has no right to call the model"),
+    (8, "the consumer asks for more than its limits"),
+    (12, "nothing is served here: name the model in the metadata x-model"),
+    (14, "no server of the model answers"),
+    (16, "the API key is missing or not valid"),
+)
+
+PASSED_HEADERS = (
+    "Accept",
+    "Accept-Encoding",
+    "Anthropic-Beta",
+    "Anthropic-Version",
+    "Content-Encoding",
+    "Content-Type",
+    "Inference-Header-Content-Length",
+    "Traceparent",
+    "Tracestate",
+    "User-Agent",
+)
+"""Request headers that reach a server; every other one stays at the gateway."""
+
+STRIPPED_HEADERS = (
+    "Cookie",
+    "Forwarded",
+    "Proxy-Authorization",
+    "X-Api-Key",
+    "X-Consumer-Id",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Forwarded-User",
+    "X-Model",
+    "X-Real-Ip",
+    "X-Remote-User",
+    "X-User",
+    "X-User-Id",
+)
+"""Metadata of gRPC calls that stays at the gateway: credentials and claims of identity."""
+
+CORS_HEADERS = (
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Headers",
+    "Access-Control-Allow-Methods",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Expose-Headers",
+    "Access-Control-Max-Age",
+)
+"""A server's own CORS headers, which would contradict the gateway's."""

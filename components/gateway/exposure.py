@@ -1,0 +1,91 @@
+"""How clients outside the cluster reach the proxy: an Ingress, routes on a Gateway that exists, or not at all.
+
+It installs no controller: the class or the Gateway is named by the user and belongs to the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
+
+if TYPE_CHECKING:
+    from components.gateway.spec import GatewaySpec
+
+SERVICE_PORT = 80
+SERVICE_GRPC_PORT = 8082
+
+
+def expose(name: str, spec: GatewaySpec, metadata: meta.ObjectMetaArgs, *, grpc: bool, opts: pulumi.ResourceOptions) -> None:
+    """Registers what leads from outside to the Service `name`."""
+    match spec.exposure:
+        case "ingress":
+            networking.Ingress(name, metadata=_annotated(metadata, spec), spec=_ingress(name, spec, grpc=grpc), opts=opts)
+        case "gatewayApi":
+            _route("HTTPRoute", name, metadata, _http_route(name, spec), opts)
+            if grpc:
+                _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, spec), opts)
+        case "internal":
+            pass
+
+
+def url_of(name: str, spec: GatewaySpec) -> str:
+    """What a client's base URL starts with; for an internal gateway, inside the namespace."""
+    if spec.host is None or spec.exposure == "internal":
+        return f"http://{name}"
+    return f"http://{spec.host}" if spec.insecure else f"https://{spec.host}"
+
+
+def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec) -> meta.ObjectMetaArgs:
+    # The address comes from a controller that others run; an update must not wait for it.
+    annotations = {"pulumi.com/skipAwait": "true"}
+    if spec.tls is not None and spec.tls.cluster_issuer is not None:
+        annotations["cert-manager.io/cluster-issuer"] = spec.tls.cluster_issuer
+    return meta.ObjectMetaArgs(name=metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
+
+
+def _ingress(name: str, spec: GatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:
+    paths = [_path("/", name, "http")]
+    if grpc:
+        paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
+    tls = (
+        None if spec.tls is None or spec.host is None else [networking.IngressTLSArgs(hosts=[spec.host], secret_name=spec.tls.secret_name)]
+    )
+    rule = networking.IngressRuleArgs(host=spec.host, http=networking.HTTPIngressRuleValueArgs(paths=paths))
+    return networking.IngressSpecArgs(ingress_class_name=spec.ingress_class_name, rules=[rule], tls=tls)
+
+
+def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgs:
+    backend = networking.IngressServiceBackendArgs(name=service, port=networking.ServiceBackendPortArgs(name=port))
+    return networking.HTTPIngressPathArgs(path=path, path_type="Prefix", backend=networking.IngressBackendArgs(service=backend))
+
+
+def _route(kind: str, name: str, metadata: meta.ObjectMetaArgs, spec: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+    from pulumi_kubernetes.apiextensions import CustomResource
+
+    identity = meta.ObjectMetaArgs(name=name, namespace=metadata.namespace, labels=metadata.labels)
+    CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata=identity, spec=spec, opts=opts)
+
+
+def _attached(spec: GatewaySpec) -> dict[str, Any]:
+    parent = {} if spec.parent is None else spec.parent.model_dump(by_alias=True, exclude_none=True)
+    return {"parentRefs": [parent], "hostnames": [spec.host]}
+
+
+def _http_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "backendRefs": [{"name": name, "port": SERVICE_PORT}],
+        # Off: Envoy's default of 15 s would end most answers; the proxy behind has its own limits.
+        "timeouts": {"request": "0s"},
+    }
+    return {**_attached(spec), "rules": [rule]}
+
+
+def _grpc_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
+    matches = [{"method": {"service": GRPC_SERVICE, "method": method}} for method in GRPC_METHODS]
+    return {**_attached(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}

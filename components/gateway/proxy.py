@@ -1,0 +1,166 @@
+"""The proxy's configuration: a typed model built from what the stack's models export, and the nginx text made of it.
+
+It decides nothing at run time and holds no key. Every value that reaches the text is checked against the characters that
+its place allows, so nothing a stack says can become a directive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from components.gateway import keys, routes
+from components.gateway.answers import CORS_HEADERS, ERRORS, GRPC_ERRORS, PASSED_HEADERS, STRIPPED_HEADERS
+from components.gateway.limits import Share, connection_shares, pauses, rate_shares
+from components.spec import bytes_of
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from components.gateway.spec import ConsumerSpec, GatewaySpec
+    from components.handles import Endpoint, Protocol
+
+_HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_SERVED_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]{0,255}")
+_MODEL = re.compile(routes.MODEL)
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the proxy runs: addresses it listens on and files it uses. The defaults are those inside the pod."""
+
+    listen: str = "8080"
+    grpc_listen: str = "8082"
+    status_listen: str = "8081"
+    scratch: str = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
+    keys_file: str = "/etc/gateway-keys/keys.conf"
+    runtime_file: str = "/tmp/runtime.conf"  # noqa: S108 - a volume of the pod's own, not the node's directory
+    access_log: str = "/dev/stdout"
+    error_log: str = "stderr"
+    workers: int = 2
+
+
+def proxy_config(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place = Place()) -> str:
+    """The nginx configuration for `endpoints`; the same input gives the same bytes.
+
+    Raises ValueError when an endpoint carries a value that has no place in a configuration file.
+    """
+    return _template().render(site=_site(spec, endpoints, consumers, place))
+
+
+def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place) -> dict[str, object]:
+    ordered = sorted(endpoints, key=lambda each: each.model)
+    for endpoint in ordered:
+        _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
+    kinds = {protocol.kind for endpoint in ordered for protocol in endpoint.protocols}
+    # Captures are numbered by position, so rendering and `_paths_by_kind` share this one list.
+    used = [route for route in routes.ROUTES if route.kind in kinds]
+    grpc = "kserve-v2-grpc" in kinds
+    backends = sorted(_backends(ordered))
+    grants = sorted((consumer, each.model) for each in ordered for consumer in each.consumers if consumer in consumers)
+    return {
+        **vars(place),
+        **_limits(spec, consumers),
+        "drain_seconds": spec.drain_seconds,
+        "read_timeout_seconds": spec.read_timeout_seconds,
+        "max_body_bytes": bytes_of(spec.max_body_size),
+        "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
+        "key_pattern": keys.PRINTED_PATTERN,
+        "key_prefix": keys.PREFIX,
+        "model_pattern": routes.MODEL,
+        "model_source": '"$uri|$http_x_model"' if grpc else "$uri",
+        "models": [each.model for each in ordered],
+        "routes": used,
+        "paths_by_kind": _paths_by_kind(used),
+        "served_name": "".join(f"$served_{number}" for number, route in enumerate(used, start=1) if route.served),
+        "backends": backends,
+        "grants": grants,
+        "map_hash_max_size": _table_size(len(backends) + len(grants)),
+        "grpc": grpc,
+        "grpc_service": routes.GRPC_SERVICE,
+        "grpc_methods": routes.GRPC_METHODS,
+        "grpc_backends": list(_grpc_backends(ordered)),
+        "grpc_errors": GRPC_ERRORS,
+        "errors": ERRORS,
+        "passed_headers": PASSED_HEADERS,
+        "stripped_headers": STRIPPED_HEADERS,
+        "cors_headers": CORS_HEADERS,
+    }
+
+
+def _limits(spec: GatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[Share] | list[tuple[str, int]]]:
+    return {
+        "rates": rate_shares(consumers, spec.replicas),
+        "connections": connection_shares(consumers, spec.replicas),
+        "pauses": pauses(consumers),
+    }
+
+
+def _paths_by_kind(used: Sequence[routes.Route]) -> list[tuple[str, str]]:
+    captures: dict[str, str] = {}
+    for number, route in enumerate(used, start=1):
+        captures[route.kind] = captures.get(route.kind, "") + f"$path_{number}"
+    return sorted(captures.items())
+
+
+def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
+    by_name = {route.kind for route in routes.ROUTES if route.served}
+    for endpoint in endpoints:
+        for protocol in endpoint.protocols:
+            if protocol.kind == "kserve-v2-grpc":
+                continue
+            target = f"http://{_authority(endpoint, protocol)}{_fits(_PATH, protocol.path.rstrip('/'), f'path of {endpoint.model}')}"
+            names = endpoint.served_names if protocol.kind in by_name else ("",)
+            for served in names:
+                if served:
+                    _fits(_SERVED_NAME, served, f"served name of {endpoint.model}")
+                yield f"/{endpoint.model} {protocol.kind} {served}", target
+
+
+def _grpc_backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
+    for endpoint in endpoints:
+        for protocol in endpoint.protocols:
+            if protocol.kind == "kserve-v2-grpc":
+                yield endpoint.model, f"grpc://{_authority(endpoint, protocol)}"
+
+
+def _authority(endpoint: Endpoint, protocol: Protocol) -> str:
+    """Host and port, the host completed at run time by the domains that the pod's resolver searches."""
+    host = _fits(_HOST, endpoint.host, f"host of {endpoint.model}")
+    if not 0 < protocol.port < 2**16:
+        raise ValueError(f"port of {endpoint.model}: {protocol.port} is no TCP port; ports are 1 to 65535")
+    if _ADDRESS.fullmatch(host) is None:
+        if "." not in host:
+            host += "$own_domain"
+        elif host.endswith(".svc"):
+            host += ".$cluster_domain"
+    return f"{host}:{protocol.port}"
+
+
+def _fits(pattern: re.Pattern[str], value: str, where: str) -> str:
+    if pattern.fullmatch(value) is None:
+        raise ValueError(f"{where}: {value!r} cannot stand in the proxy's configuration; it must match {pattern.pattern}")
+    return value
+
+
+def _table_size(entries: int) -> int:
+    """Room for nginx's hash tables: a power of two, at least twice the entries, so that building them stays linear."""
+    return max(2048, 1 << (2 * entries).bit_length())
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    def load(name: str) -> str:
+        return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
+
+    # Not HTML: escaping would corrupt quotes; what enters is checked by `_fits` and by the specs.
+    environment = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    return environment.get_template("nginx.conf.j2")

@@ -1,0 +1,173 @@
+"""The proxy's pods: how nginx is started, checked, kept to itself and drained.
+
+A change of keys or configuration reaches clients by a rollout, not by a reload inside the pod: the update then ends when the
+new keys are live and the old ones refused, a configuration that nginx rejects never replaces one that works, and no process
+has to watch files. Old pods finish their streams meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.gateway.proxy import Place
+from components.naming import DOMAIN
+
+if TYPE_CHECKING:
+    from components.gateway.spec import GatewaySpec
+
+HTTP_PORT = 8080
+GRPC_PORT = 8082
+STATUS_PORT = 8081
+CONFIG = "/etc/gateway"
+KEYS_ANNOTATION = f"{DOMAIN}/keys"
+_KEYS = "/etc/gateway-keys"
+_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
+_USER = 101
+# Time for load balancers to learn that a pod is leaving, before it stops listening.
+PRE_STOP_SECONDS = 10
+_MARGIN_SECONDS = 15
+
+
+def place() -> Place:
+    """The paths and ports inside the pod."""
+    return Place(
+        listen=str(HTTP_PORT),
+        grpc_listen=str(GRPC_PORT),
+        status_listen=str(STATUS_PORT),
+        scratch=_SCRATCH,
+        keys_file=f"{_KEYS}/keys.conf",
+        runtime_file=f"{_SCRATCH}/runtime.conf",
+    )
+
+
+def deployment(
+    spec: GatewaySpec,
+    labels: Mapping[str, str],
+    *,
+    config_map: pulumi.Input[str],
+    keys_secret: pulumi.Input[str],
+    fingerprint: pulumi.Input[str],
+    service_account: pulumi.Input[str],
+    grpc: bool,
+) -> apps.DeploymentSpecArgs:
+    """The Deployment of the proxy; a replica leaves only after its successor is ready."""
+    return apps.DeploymentSpecArgs(
+        # An autoscaler owns the number: stating it would reset the autoscaler at each update.
+        replicas=None if spec.autoscaling else spec.replicas,
+        selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
+        strategy=apps.DeploymentStrategyArgs(
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgs(max_surge=1, max_unavailable=0)
+        ),
+        progress_deadline_seconds=600,
+        revision_history_limit=3,
+        template=core.PodTemplateSpecArgs(
+            metadata=meta.ObjectMetaArgs(labels=dict(labels), annotations={KEYS_ANNOTATION: fingerprint}),
+            spec=core.PodSpecArgs(
+                service_account_name=service_account,
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=PRE_STOP_SECONDS + spec.drain_seconds + _MARGIN_SECONDS,
+                topology_spread_constraints=_spread(labels),
+                security_context=_pod_security(),
+                init_containers=[_prepare(spec)],
+                containers=[_proxy(spec, grpc=grpc)],
+                volumes=_volumes(config_map, keys_secret),
+            ),
+        ),
+    )
+
+
+def _prepare(spec: GatewaySpec) -> core.ContainerArgs:
+    made_for = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']"))
+    where = place()
+    return core.ContainerArgs(
+        name="prepare",
+        image=spec.image,
+        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", where.keys_file, where.runtime_file],
+        env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=made_for)],
+        resources=_resources(),
+        security_context=_container_security(),
+        volume_mounts=_mounts(),
+    )
+
+
+def _proxy(spec: GatewaySpec, *, grpc: bool) -> core.ContainerArgs:
+    ports = [
+        core.ContainerPortArgs(name="http", container_port=HTTP_PORT),
+        core.ContainerPortArgs(name="status", container_port=STATUS_PORT),
+    ]
+    if grpc:
+        ports.append(core.ContainerPortArgs(name="grpc", container_port=GRPC_PORT))
+    answers = core.HTTPGetActionArgs(path="/healthz", port="status")
+    pid = f"{_SCRATCH}/nginx.pid"
+    # SIGQUIT lets streams finish where the kubelet's SIGTERM would cut them; the hook holds that back until nginx is gone.
+    drain = f'sleep {PRE_STOP_SECONDS}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    return core.ContainerArgs(
+        name="nginx",
+        image=spec.image,
+        command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
+        ports=ports,
+        resources=_resources(),
+        startup_probe=core.ProbeArgs(http_get=answers, period_seconds=1, failure_threshold=60, timeout_seconds=2),
+        readiness_probe=core.ProbeArgs(http_get=answers, period_seconds=5, failure_threshold=2, timeout_seconds=2),
+        liveness_probe=core.ProbeArgs(http_get=answers, period_seconds=10, failure_threshold=6, timeout_seconds=5),
+        lifecycle=core.LifecycleArgs(pre_stop=core.LifecycleHandlerArgs(exec_=core.ExecActionArgs(command=["sh", "-c", drain]))),
+        security_context=_container_security(),
+        volume_mounts=_mounts(),
+    )
+
+
+def _resources() -> core.ResourceRequirementsArgs:
+    return core.ResourceRequirementsArgs(
+        requests={"cpu": "250m", "memory": "128Mi", "ephemeral-storage": "64Mi"}, limits={"memory": "512Mi", "ephemeral-storage": "256Mi"}
+    )
+
+
+def _mounts() -> list[core.VolumeMountArgs]:
+    return [
+        core.VolumeMountArgs(name="config", mount_path=CONFIG, read_only=True),
+        core.VolumeMountArgs(name="keys", mount_path=_KEYS, read_only=True),
+        core.VolumeMountArgs(name="tmp", mount_path=_SCRATCH),
+    ]
+
+
+def _volumes(config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]) -> Sequence[core.VolumeArgs]:
+    return [
+        core.VolumeArgs(name="config", config_map=core.ConfigMapVolumeSourceArgs(name=config_map, default_mode=0o444)),
+        core.VolumeArgs(name="keys", secret=core.SecretVolumeSourceArgs(secret_name=keys_secret, default_mode=0o440)),
+        core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="128Mi")),
+    ]
+
+
+def _pod_security() -> core.PodSecurityContextArgs:
+    return core.PodSecurityContextArgs(
+        run_as_non_root=True,
+        run_as_user=_USER,
+        run_as_group=_USER,
+        fs_group=_USER,
+        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+    )
+
+
+def _container_security() -> core.SecurityContextArgs:
+    return core.SecurityContextArgs(
+        allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]), read_only_root_filesystem=True
+    )
+
+
+def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs]:
+    return [
+        core.TopologySpreadConstraintArgs(
+            max_skew=1,
+            topology_key=key,
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
+        )
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]
