@@ -149,7 +149,7 @@ def _controller_manager(layout: Layout) -> list[str]:
         "--kube-api-burst=1000",
         f"--node-monitor-grace-period={_NODE_GRACE}",
         "--node-startup-grace-period=1h",
-        "--namespace-sync-period=30s",
+        "--pvclaimbinder-sync-period=500ms",  # a claim that names its volume is bound at a resync only: 12 s by default, measured
         "--profiling=false",
     ]
 

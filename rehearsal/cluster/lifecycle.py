@@ -80,7 +80,7 @@ def _unfit(directory: Path, record: Record | None, port: int | None) -> str:
         leftover = directory.exists() or processes.running(directory)
         return "an earlier start was cut short" if leftover else ""
     if record.programs != programs_digest():
-        return "it was made with other programs than this checkout pins, and what was in it is lost"
+        return "it was made with other programs or settings than those of this checkout, and what was in it is lost"
     if port not in {None, record.ports[API_SERVER]}:
         return f"it was made for port {record.ports[API_SERVER]}, and what was in it is lost"
     return ""

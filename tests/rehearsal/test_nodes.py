@@ -63,12 +63,21 @@ def condition(live: dict[str, Any], kind: str) -> dict[str, Any]:
     return next((each for each in live.get("status", {}).get("conditions", ()) if each["type"] == kind), {})
 
 
+def open_for_pods(node: dict[str, Any]) -> bool:
+    """Ready, and no longer tainted for not having been: the scheduler turns pods down until the taint is off."""
+    taints = [each["key"] for each in node["spec"].get("taints", ())]
+    return condition(node, "Ready").get("status") == "True" and not any(key.startswith("node.kubernetes.io/") for key in taints)
+
+
 @pytest.fixture(scope="module")
 def api(cluster: Cluster) -> Iterator[Api]:
     client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
     apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")
     client.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     until(client, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "default", lambda _: True)
+    for name, spec in POOLS.items():
+        for node in pretend_nodes(name, spec):
+            until(client, "/api/v1/nodes", node["metadata"]["name"], open_for_pods)
     yield client
     client.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
     down(cluster)
@@ -102,7 +111,7 @@ def refusal(pod: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", POOLS)
 def test_nodes_become_ready_with_the_capacity_of_the_real_machine(api, name):
     for node in pretend_nodes(name, POOLS[name]):
-        live = until(api, "/api/v1/nodes", node["metadata"]["name"], lambda live: condition(live, "Ready").get("status") == "True")
+        live = until(api, "/api/v1/nodes", node["metadata"]["name"], open_for_pods)
         assert live["status"]["allocatable"] == node["status"]["allocatable"]
         assert live["status"]["capacity"] == node["status"]["capacity"]
         assert live["metadata"]["labels"].items() >= node["metadata"]["labels"].items()
@@ -169,7 +178,7 @@ def test_another_machine_replaces_the_nodes_so_that_they_get_its_capacity(api, c
     outcome = apply(declare_pools(POOLS | {"l40s": smaller}), cluster, project="inferplan", stack="nodes")
     try:
         assert {target.name for target in outcome.replaced} == {"l40s-0", "l40s-1"}
-        live = until(api, "/api/v1/nodes", "l40s-0", lambda live: condition(live, "Ready").get("status") == "True")
+        live = until(api, "/api/v1/nodes", "l40s-0", open_for_pods)
         assert live["status"]["allocatable"]["nvidia.com/gpu"] == "1"
     finally:
         apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")

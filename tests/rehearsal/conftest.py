@@ -1,0 +1,39 @@
+"""Fixtures for tests on the real control plane: one cluster for the session, and throw-away state for the rest."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import clusters, delete, start
+from rehearsal.progress import plain
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_directory(tmp_path_factory):
+    """A state directory of this session's own, so that no test meets a cluster that somebody uses."""
+    # The system's temporary directory, not pytest's: paths stay short enough to read in an error.
+    directory = tmp_path_factory.mktemp("state").resolve()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(directory))
+        yield directory
+        for name in clusters():
+            delete(name)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+    """A running simulated cluster that all tests of the session share; make names unique, or use namespaces."""
+    return start("shared", plain)
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch):
+    """A state directory for one test that starts clusters of its own; they are deleted after it."""
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    yield tmp_path / "state"
+    for name in clusters():
+        delete(name)

@@ -1,0 +1,158 @@
+"""A simulated cluster is made once, reused while it is well, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import delete, start, status, stop
+from rehearsal.cluster.components import COMPONENTS
+from rehearsal.cluster.processes import running
+from rehearsal.errors import ClusterError
+from rehearsal.progress import StepFinished
+
+pytestmark = pytest.mark.cluster
+
+
+def listening_addresses(pids):
+    """The local TCP addresses, as /proc writes them, on which the processes listen."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
+            except FileNotFoundError:
+                continue
+            if found:
+                inodes.add(found.group(1))
+    addresses = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                addresses.add(fields[1].partition(":")[0])
+    return addresses
+
+
+def test_a_new_cluster_answers_and_only_its_owner_can_read_its_keys(own_state):
+    events = []
+    made = start("fresh", events.append)
+
+    assert made.outcome == "created"
+    assert made.get("/version")["gitVersion"] == made.version == "v1.34.4"
+    assert [event.step for event in events if isinstance(event, StepFinished)] == [f"start {each}" for each in COMPONENTS]
+    secrets = [made.kubeconfig, *(made.directory / "pki").iterdir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    assert stat.S_IMODE(made.directory.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net/tcp to look at")
+def test_nothing_listens_beyond_this_machine_and_etcd_has_no_port_at_all(cluster):
+    pids = {component: each[0] for component, each in running(cluster.directory).items()}
+
+    assert listening_addresses(pids.values()) == {"0100007F"}
+    assert listening_addresses([pids["etcd"]]) == set()
+
+
+def test_a_second_start_reuses_the_same_processes(cluster):
+    before = running(cluster.directory)
+    events = []
+    again = start("shared", events.append)
+
+    assert again.outcome == "reused"
+    assert again == cluster
+    assert running(cluster.directory) == before
+    assert events == []
+
+
+def test_a_cluster_outlives_the_process_that_started_it(own_state):
+    subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
+
+    assert status("outlive").state == "running"
+    assert start("outlive").outcome == "reused"
+
+
+def test_a_stopped_cluster_keeps_its_data_and_starts_again(own_state):
+    made = start("pause")
+    assert stop("pause")
+    assert (status("pause").state, running(made.directory)) == ("stopped", {})
+
+    again = start("pause")
+
+    assert (again.outcome, again.uid) == ("repaired", made.uid)
+    assert again.repairs == ("the control plane was stopped, so it is started again with its data",)
+
+
+def test_delete_leaves_no_process_and_no_file(own_state):
+    made = start("gone")
+    pids = [pid for each in running(made.directory).values() for pid in each]
+    assert len(pids) == len(COMPONENTS)
+
+    assert delete("gone")
+
+    assert running(made.directory) == {}
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
+    assert list(own_state.iterdir()) == []
+    assert status("gone").state == "absent"
+    assert not delete("gone")
+
+
+def test_delete_spares_a_process_that_only_looks_like_a_component(own_state, tmp_path):
+    made = start("spare")
+    impostor = tmp_path / "etcd"
+    impostor.symlink_to("/bin/sleep")
+    others = [
+        subprocess.Popen([impostor, "600"]),
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]),
+    ]
+    try:
+        delete("spare")
+        assert [each.poll() for each in others] == [None, None]
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+
+
+def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(own_state):
+    one, other = start("one"), start("other")
+    assert one.uid != other.uid
+    delete("other")
+
+    assert start("one") == one
+
+
+def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_running(own_state):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ClusterError) as caught:
+            start("busy", port=port)
+
+    assert caught.value.message == f"port {port} on 127.0.0.1 is in use by another program"
+    assert "give another port" in caught.value.remedy
+    assert running(own_state / "clusters" / "busy") == {}
+
+
+def test_a_fixed_port_is_used(own_state):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    first = start("fixed", port=port)
+
+    assert first.server == f"https://127.0.0.1:{port}"
+    assert start("fixed").outcome == "reused"
+
+
+@pytest.mark.parametrize("name", ["", "UPPER", "a/b", "..", "-a", "a-", "a" * 41, "a b"])
+def test_a_name_that_cannot_be_a_directory_is_refused(name):
+    with pytest.raises(ClusterError, match="cannot name a simulated cluster"):
+        start(name)
