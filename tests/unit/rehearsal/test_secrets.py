@@ -78,7 +78,7 @@ def test_no_key_is_derived_where_there_is_nothing_to_open():
 @pytest.mark.parametrize("sealed", ["", "v1", "v2:AAAA:AAAA", "v1:!:!", "v1:AAAA:AAAA", "v1:AAAAAAAAAAAAAAAA:AAAA"])
 def test_a_damaged_value_is_refused(made, sealed):
     _, box = made
-    with pytest.raises(ValueError, match="base64|of the form|nonce has|another key"):
+    with pytest.raises(ValueError, match=r"base64|of the form|nonce has|another key"):
         box.open(sealed)
 
 
