@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from components.spec import Fault
 
-_PLAIN_PART = re.compile(r"^[A-Za-z0-9_/-]+$")
+_PLAIN_PART = re.compile(r"^[A-Za-z0-9_:/-]+$")
 
 
 @dataclass(frozen=True, order=True)

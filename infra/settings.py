@@ -122,7 +122,7 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
     try:
         settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        found = faults_of(error, data, StackSettings, file.written if file else lambda _path: None)
+        found = faults_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
         found += _faults_between_the_sound(data, found, has_key_seed=has_key_seed)
     else:
         found = list(check(settings, has_key_seed=has_key_seed))

@@ -44,22 +44,25 @@ _BOUNDS = {
 }
 
 
-def faults_of(error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[Path], str | None]) -> list[Fault]:
+def faults_of(
+    error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[Path], str | None], *, secrets: tuple[str, ...] = ()
+) -> list[Fault]:
     """The faults that `error` lists about `data`, one for each path, in pydantic's order.
 
-    `written` gives the text of a scalar as it stands in the file, for where YAML reads it as something else.
+    `written` gives the text of a scalar as it stands in the file, for where YAML reads it as something else; `secrets`
+    names top-level keys that are allowed although the model does not hold them.
     """
     guide = SchemaGuide(model, data)
     wants: dict[Path, list[str]] = {}
     said: dict[Path, list[str]] = {}
     for each in error.errors(include_url=False, include_input=False):
         path = _user_path(data, each["loc"], each["type"])
-        wanted = _wanted(each, path, data, guide)
+        wanted = _wanted(each, path, guide)
         if wanted is not None:
             said.setdefault(path, [])
             wants.setdefault(path, []).append(wanted)
         else:
-            for place, message in _sentence(each, path, guide):
+            for place, message in _sentence(each, path, guide, secrets):
                 said.setdefault(place, []).append(message)
     return [
         Fault(path, message)
@@ -94,7 +97,7 @@ def _at(data: Any, path: Path) -> Any:
     return data
 
 
-def _wanted(error: Any, path: Path, data: Any, guide: SchemaGuide) -> str | None:
+def _wanted(error: Any, path: Path, guide: SchemaGuide) -> str | None:
     """What should stand there, when the error is about a value being of another kind than wanted; None otherwise."""
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
@@ -145,7 +148,7 @@ def _confidential(path: Path) -> bool:
     return any(isinstance(part, str) and _CONFIDENTIAL.search(part) for part in path[1:])
 
 
-def _sentence(error: Any, path: Path, guide: SchemaGuide) -> Iterator[tuple[Path, str]]:
+def _sentence(error: Any, path: Path, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         rule = guide.key_description(path[:-1]) or error["msg"]
@@ -154,7 +157,8 @@ def _sentence(error: Any, path: Path, guide: SchemaGuide) -> Iterator[tuple[Path
         meaning = guide.description(path)
         yield path, f"is missing{f'; {meaning[:1].lower()}{meaning[1:]}' if meaning else '; add it'}"
     elif kind == "extra_forbidden":
-        allowed = guide.keys(path[:-1])
+        # Secrets are no part of a spec, and yet keys of the file.
+        allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         yield path, f"is not a key here{nearest(str(path[-1]), allowed)}; allowed are {_listed(allowed)}"
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         name = context["discriminator"].strip("'")

@@ -1,0 +1,96 @@
+"""The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them.
+
+Every sub-command is a module with a function `command`. Nothing that a user does ends in a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BAD_INPUT = 2
+
+# In the order of a person's day; the help text is here so that listing the commands loads none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "validate": ("cli.validate", "Check stack files and list every fault with its line."),
+    "schema": ("cli.schema", "Print or write the JSON Schema of stack files."),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Lists every command from the table and loads only the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else _load(name), rest
+
+
+def _load(name: str) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(import_module(COMMANDS[name][0]).command)
+    return typer.main.get_command(alone)
+
+
+def _listed() -> None:
+    """Stands for a command in the list; `_LazyGroup` puts the real one in its place."""
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(cls=_LazyGroup, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=_HELP)
+    for name, (_, text) in COMMANDS.items():
+        app.command(name, help=text)(_listed)
+    return app
+
+
+_HELP = "One declarative plan for AI inference platforms."
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line `arguments` (sys.argv by default) and exit: 0 done, 2 bad input, 1 anything else."""
+    try:
+        typer.main.get_command(_app())(args=None if arguments is None else list(arguments), prog_name="inferplan")
+    except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
+        sys.exit(_explain(error))
+
+
+def _explain(error: Exception) -> int:
+    """Say what happened in a line or a list of lines; the exit code."""
+    from cli.errors import CommandError
+    from infra.faults import StackFaults
+    from rehearsal.errors import RehearsalError
+
+    match error:
+        case CommandError():
+            print(f"inferplan: {error.message}", file=sys.stderr)
+            return error.exit_code
+        case StackFaults():
+            print(error, file=sys.stderr)
+            return BAD_INPUT
+        case RehearsalError():
+            print(f"inferplan: {error}", file=sys.stderr)
+            return 1
+        case _:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            print(f"inferplan: unexpected {what[:300]}; this is a defect of inferplan, {_keep_trace(error)}", file=sys.stderr)
+            return 1
+
+
+def _keep_trace(error: Exception) -> str:
+    import tempfile
+    import traceback
+
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="inferplan-", suffix=".trace")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.writelines(traceback.format_exception(error))
+    except OSError as full:
+        return f"and its trace could not be kept ({full.strerror})"
+    return f"please report it with the trace in {path}"

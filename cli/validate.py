@@ -1,0 +1,62 @@
+"""`inferplan validate [STACK...]`: checks stack files without a cluster, a network or a credential, and registers nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infra.settings import StackSettings
+
+
+def command(
+    stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks, or paths of YAML files.")] = None,
+) -> None:
+    """Check stack files and list every fault with its line; all stacks of the project by default."""
+    from cli.errors import CommandError
+    from cli.project import project_root, stack_file, stack_files
+
+    root = project_root()
+    names = stacks or list(stack_files(root))
+    if not names:
+        raise CommandError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
+    sound = True
+    for name in names:
+        try:
+            path = stack_file(root, name)
+        except CommandError as error:
+            print(error.message, file=sys.stderr)
+            sound = False
+        else:
+            sound = _check(path) and sound
+    if not sound:
+        raise typer.Exit(2)
+
+
+def _check(path: Path) -> bool:
+    from cli.project import short_path
+    from infra.faults import StackFaults
+    from infra.settings import validate
+    from infra.stack_file import read_stack
+
+    try:
+        settings = validate(read_stack(path, shown_path=short_path(path)))
+    except StackFaults as faults:
+        print(faults, file=sys.stderr)
+        return False
+    print(f"ok  {short_path(path)}: {_summary(settings)}")
+    return True
+
+
+def _summary(settings: StackSettings) -> str:
+    counts = (
+        ("pool", len(settings.node_pools)),
+        ("store", len(settings.storage)),
+        ("model", len(settings.models)),
+        ("consumer", len(settings.consumers)),
+    )
+    return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts)
