@@ -136,7 +136,8 @@ class Applier:
             if patch:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
-                result = self.objects.apply(body, key, resource, replace=replace, known=existed, limit=_delete_limit(registration))
+                limit, ignore = _delete_limit(registration), registration.options.ignore_changes
+                result = self.objects.apply(body, key, resource, replace=replace, known=existed, limit=limit, ignore=ignore)
         except ApiError as error:
             raise refusal(error) from error
         self._note(target, known, result)

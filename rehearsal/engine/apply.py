@@ -75,7 +75,8 @@ class _Session:
 def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, doing: str) -> Iterator[_Session]:
     from rehearsal.cluster import require_owned
 
-    require_owned(cluster)
+    # Everything below goes to the cluster that was proven ours, whatever the caller's handle says.
+    cluster = require_owned(cluster.kubeconfig, cluster.context)
     lock = threading.Lock()
 
     def tell(event: Event) -> None:

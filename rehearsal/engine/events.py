@@ -83,6 +83,8 @@ def _pair(metadata: Event) -> Iterator[Event]:
     before = dict(metadata)
     if metadata["op"].startswith("create") and metadata["new"] is not None:
         before["new"] = {**metadata["new"], "outputs": {}}
+    if metadata["op"] == "create-replacement" and metadata["old"] is not None:
+        metadata["old"] = {**metadata["old"], "delete": True}
     yield _resource_event("resourcePreEvent", before)
     yield _resource_event("resOutputsEvent", metadata)
 
@@ -108,10 +110,10 @@ def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
         "op": op,
         "urn": step.urn,
         "type": subject.type,
-        "old": _state(step.old, plan.before or plan.states) if step.old else None,
-        "new": _state(goal, plan.states) if goal else None,
+        "old": _state(step.old, plan.before or plan.states, exists=True) if step.old else None,
+        "new": _state(goal, plan.states, exists=op in ("same", "update")) if goal else None,
     }
-    if op == "delete-replaced" and metadata["old"]:
+    if op in ("delete-replaced", "replace") and metadata["old"]:
         metadata["old"]["delete"] = True
     change = step.change if new else None
     found = change.differences if change and op != "same" else ()
@@ -131,12 +133,12 @@ def _property_diff(difference: Any, subject: ResourceState) -> Event:
     return {"diffKind": f"{difference.kind}-replace" if difference.replacing else difference.kind, "inputDiff": inputs}
 
 
-def _state(state: ResourceState, states: States) -> Event:
+def _state(state: ResourceState, states: States, *, exists: bool) -> Event:
     inputs = to_json(state.inputs, digests=False)
     told: Event = {"type": state.type, "urn": state.urn}
     if state.custom:
         told["custom"] = True
-    told |= {"id": state.id, "parent": state.parent}
+    told |= {"id": state.id or (_id(state) if exists else ""), "parent": state.parent}
     if state.protect:
         told["protect"] = True
     if state.read:
@@ -144,6 +146,14 @@ def _state(state: ResourceState, states: States) -> Event:
     if state.retain_on_delete:
         told["retainOnDelete"] = True
     return told | {"inputs": inputs, "outputs": inputs, "provider": _provider(state, states)}
+
+
+def _id(state: ResourceState) -> str:
+    """What the Kubernetes provider calls an object that exists; other ids only an update would tell."""
+    metadata = state.inputs.get("metadata")
+    if not is_object(state.type, state.inputs) or not isinstance(metadata, dict):
+        return ""
+    return "/".join(str(metadata[part]) for part in ("namespace", "name") if isinstance(metadata.get(part), str))
 
 
 def _provider(state: ResourceState, states: States) -> str:

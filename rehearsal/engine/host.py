@@ -62,6 +62,11 @@ def _collector_at_rest() -> Iterator[None]:
     try:
         yield
     finally:
+        # What was made meanwhile is all in the youngest generation, which the next allocation would scan in one go
+        # (1.2 s for 1,000 models); through the frozen one it gets to the oldest unscanned.
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 

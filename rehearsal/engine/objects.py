@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.engine.api import Api, ApiError, Resource, UnknownKindError
 from rehearsal.engine.errors import ObjectFailed
+from rehearsal.engine.paths import kept
 from rehearsal.engine.readiness import annotation
 from rehearsal.engine.watching import Key
 
@@ -25,6 +26,7 @@ Object = dict[str, Any]
 
 MANAGER: Final = "inferplan-rehearsal"
 _NAMESPACE_SECONDS: Final = 30.0
+_OWN_NOTHING: Final = ("ConfigMap", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 _VOLATILE: Final = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
@@ -73,13 +75,17 @@ class Objects:
                 return None
             raise refusal(error) from error
 
-    def apply(self, body: Object, key: Key, resource: Resource, *, replace: str, known: bool, limit: float) -> Result:
+    def apply(
+        self, body: Object, key: Key, resource: Resource, *, replace: str, known: bool, limit: float, ignore: tuple[str, ...] = ()
+    ) -> Result:
         """Make the object what `body` says.
 
         `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `limit` how
-        many seconds a deletion may take. Raises ObjectFailed; the message never holds a value of the body.
+        many seconds a deletion may take, `ignore` the paths at which a live object stays as it is. Raises ObjectFailed.
         """
-        before = self.get(resource, key) if known or replace else None
+        before = self.get(resource, key) if known or replace or ignore else None
+        if before is not None and not replace:
+            body = kept(body, before, ignore)
         if before is not None and replace:
             self.delete(key, resource, before, limit)
             return Result(live=self._send(body, key, resource)[0], change="replaced", note=replace)
@@ -133,11 +139,8 @@ class Objects:
         same = before is not None and _content(before) == _content(live)
         return Result(live=live, change="created" if created else "unchanged" if same else "changed")
 
-    def unpatch(self, key: Key, resource: Resource, urn: str) -> None:
-        """Give up the fields that a Patch resource owned."""
-        live = self.get(resource, key)
-        if live is None:
-            return
+    def unpatch(self, key: Key, resource: Resource, live: Object, urn: str) -> None:
+        """Give up the fields of `live` that a Patch resource owned."""
         body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": key.name}}
         try:
             self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=True)
@@ -147,7 +150,7 @@ class Objects:
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and what it owns, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
         uid = live["metadata"]["uid"]
-        options = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
+        options = {"propagationPolicy": _propagation(live), "preconditions": {"uid": uid}}
         try:
             self.api.request("DELETE", resource.path(key.namespace, key.name), options)
         except ApiError as error:
@@ -156,6 +159,14 @@ class Objects:
                 raise refusal(error) from error
             return
         self.waiter.gone(key, uid, live["apiVersion"], limit)
+
+
+def _propagation(live: Object) -> str:
+    # The provider deletes in the foreground; where nothing is owned that only costs a turn of the garbage collector.
+    given = annotation(live, "pulumi.com/deletionPropagation").capitalize()
+    if given in ("Orphan", "Background"):
+        return given
+    return "Background" if live["apiVersion"] == "v1" and live["kind"] in _OWN_NOTHING else "Foreground"
 
 
 def patch_manager(urn: str) -> str:

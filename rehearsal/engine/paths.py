@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from typing import Any
 
 Path = tuple[str | int, ...]
 
@@ -43,3 +45,32 @@ def parse(text: str) -> Path:
 def covers(pattern: Path, path: Path) -> bool:
     """Whether `path` is at or below `pattern`; `*` in the pattern stands for any one part."""
     return len(pattern) <= len(path) and all(mine in ("*", its) for mine, its in zip(pattern, path, strict=False))
+
+
+_MISSING = object()
+
+
+def kept(goal: dict[str, Any], live: dict[str, Any], ignored: tuple[str, ...]) -> dict[str, Any]:
+    """A copy of `goal` that has at each of the `ignored` paths what `live` has there, or nothing when it has nothing."""
+    if not ignored:
+        return goal
+    fresh = copy.deepcopy(goal)
+    for text in ignored:
+        path = parse(text)
+        value = _at(live, path)
+        holder = _at(fresh, path[:-1])
+        last = path[-1]
+        if isinstance(holder, dict) and value is _MISSING:
+            holder.pop(last, None)
+        elif isinstance(holder, dict) or (isinstance(holder, list) and isinstance(last, int) and last < len(holder)):
+            holder[last] = value  # type: ignore[index]  # a list is reached with an index only, see above
+    return fresh
+
+
+def _at(value: Any, path: Path) -> Any:
+    for part in path:
+        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            value = value[part]
+        else:
+            return _MISSING
+    return value

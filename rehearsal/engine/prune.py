@@ -101,7 +101,7 @@ class Pruner:
         return Pruned(deleted=tuple(self._deleted), failures=tuple(self._failures))
 
     def _delete_wave(self, pool: ThreadPoolExecutor, wave: Sequence[Entry], reason: str, held: set[str]) -> None:
-        running: Mapping[Future[float], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
+        running: Mapping[Future[tuple[bool, float]], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
         left = set(running)
         while left:
             done, left = wait(left, return_when=FIRST_COMPLETED)
@@ -109,34 +109,35 @@ class Pruner:
                 entry = running[future]
                 target = target_of(entry)
                 try:
-                    seconds = future.result()
+                    existed, seconds = future.result()
                 except ObjectFailed as failed:
                     held.update(entry.state.dependencies)
                     self._failures.append(Failure(target=target, message=failed.message, remedy=failed.remedy))
                     self.listener(Failed(target=target, message=failed.message, remedy=failed.remedy))
                 else:
-                    self._deleted.append(target)
-                    self.listener(Deleted(target=target, seconds=seconds))
+                    if existed:
+                        self._deleted.append(target)
+                        self.listener(Deleted(target=target, seconds=seconds))
 
-    def _delete(self, entry: Entry, reason: str) -> float:
+    def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
+        """Whether the object was there, and the seconds until it was gone."""
         began = time.monotonic()
-        self.listener(Deleting(target=target_of(entry), reason=reason + _differs(entry)))
         patch = entry.key.kind.endswith(PATCH_SUFFIX)
         key = Key(entry.key.kind.removesuffix(PATCH_SUFFIX), entry.key.namespace, entry.key.name) if patch else entry.key
         try:
             resource = self.objects.api.resource(entry.api_version, key.kind)
-        except LookupError:
-            # The kind went with its definition, and the object with the kind.
-            self.journal.gone(entry.key)
-            return time.monotonic() - began
-        if patch:
-            self.objects.unpatch(key, resource, entry.urn)
-        else:
             live = self.objects.get(resource, key)
+        except LookupError:
+            live = None  # the kind went with its definition, and the object with the kind
+        else:
             if live is not None:
-                self.objects.delete(key, resource, live, _limit(entry))
+                self.listener(Deleting(target=target_of(entry), reason=reason + _differs(entry)))
+                if patch:
+                    self.objects.unpatch(key, resource, live, entry.urn)
+                else:
+                    self.objects.delete(key, resource, live, _limit(entry))
         self.journal.gone(entry.key)
-        return time.monotonic() - began
+        return live is not None, time.monotonic() - began
 
 
 def _limit(entry: Entry) -> float:

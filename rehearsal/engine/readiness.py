@@ -50,9 +50,13 @@ def _deployment(live: Object) -> Readiness:
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
     progressing = condition(live, "Progressing")
     rolled_out = progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
-    if rolled_out and condition(live, "Available").get("status") == "True" and status.get("updatedReplicas", 0) >= wanted:
+    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    all_there = updated >= wanted and available >= wanted and not status.get("unavailableReplicas")
+    if rolled_out and all_there and condition(live, "Available").get("status") == "True":
         return READY
-    return Readiness(why=f"{status.get('availableReplicas', 0)} of {wanted} pods are available")
+    if status.get("replicas", 0) > updated:
+        return Readiness(why=f"rolling out: {updated} of {wanted} new pods are made, {status['replicas'] - updated} old ones are left")
+    return Readiness(why=f"{available} of {wanted} pods are available")
 
 
 def _stateful_set(live: Object) -> Readiness:
