@@ -6,6 +6,7 @@ Both end every process they started when they fail, and leave the logs for readi
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rehearsal.cluster.handle import Cluster
 
 _ATTEMPTS = 3
+_PORT_SECONDS = 2.0
+_POLL_SECONDS = 0.02
 
 
 def clear(directory: Path) -> None:
@@ -100,7 +103,7 @@ def mend(directory: Path, record: Record, amiss: dict[str, str], progress: Progr
     wanted = COMPONENTS if everything else tuple(amiss)
     processes.end(directory, wanted)
     ports = record.ports
-    if taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
+    if taken := _taken(ports, wanted):
         repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
         progress(Notice(repairs[-1]))
         processes.end(directory)
@@ -111,6 +114,16 @@ def mend(directory: Path, record: Record, amiss: dict[str, str], progress: Progr
         progress(Notice(f"mending did not help: {fault.message}"))
         return None
     return handle(directory, mended, "repaired", tuple(repairs)) if mended.uid == record.uid else None
+
+
+def _taken(ports: dict[str, int], wanted: tuple[str, ...]) -> list[str]:
+    """The components whose port stays taken: the kernel frees those of a killed process a moment after it has vanished."""
+    deadline = time.monotonic() + _PORT_SECONDS
+    while taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)  # nothing tells when a port becomes free
+    return taken
 
 
 def _findings(record: Record, amiss: dict[str, str]) -> list[str]:

@@ -1,0 +1,186 @@
+"""Whatever a killed run, a dead component or a foreign program left behind, the next start ends in a working cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import delete, owns, start, status, stop
+from rehearsal.cluster.components import API_SERVER, COMPONENTS
+from rehearsal.cluster.processes import running
+from rehearsal.progress import Notice
+
+pytestmark = pytest.mark.cluster
+
+START = """
+import sys
+from rehearsal.cluster import start
+from rehearsal.progress import line_of
+made = start(sys.argv[1], lambda event: print(line_of(event), flush=True))
+print("outcome", made.outcome, made.uid, flush=True)
+"""
+
+
+def starting(name):
+    return subprocess.Popen([sys.executable, "-c", START, name], stdout=subprocess.PIPE, text=True)
+
+
+def one_of_each(directory):
+    found = running(directory)
+    return sorted(found) == sorted(COMPONENTS) and all(len(pids) == 1 for pids in found.values())
+
+
+@pytest.fixture(scope="module")
+def victim(state_directory):
+    """A cluster that the tests of this file maim in turn; each leaves it working."""
+    yield start("victim")
+    delete("victim")
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_killed_component_is_started_again_and_the_data_is_kept(victim, component):
+    os.kill(running(victim.directory)[component][0], signal.SIGKILL)
+
+    mended = start("victim")
+
+    assert (mended.outcome, mended.uid) == ("repaired", victim.uid)
+    assert f"{component} is not running, so it is started again" in mended.repairs
+    assert one_of_each(victim.directory)
+    assert start("victim").outcome == "reused"
+
+
+def test_a_component_that_hangs_is_replaced(victim):
+    frozen = running(victim.directory)["kube-scheduler"][0]
+    os.kill(frozen, signal.SIGSTOP)
+
+    mended = start("victim")
+
+    assert mended.outcome == "repaired"
+    assert "does not answer well" in mended.repairs[0]
+    assert running(victim.directory)["kube-scheduler"] != [frozen]
+
+
+def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(victim):
+    for pids in running(victim.directory).values():
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    record = victim.directory / "record.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"boot": "an earlier boot"}))
+
+    mended = start("victim")
+
+    assert (mended.outcome, mended.uid) == ("repaired", victim.uid)
+    assert mended.repairs == ("the machine was restarted since, so the control plane is started again with its data",)
+
+
+def test_status_names_what_is_amiss_before_it_is_mended(victim):
+    os.kill(running(victim.directory)["kwok"][0], signal.SIGKILL)
+
+    found = status("victim")
+
+    assert (found.state, found.complaints) == ("broken", {"kwok": "is not running"})
+    assert start("victim").outcome == "repaired"
+
+
+def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follows(victim):
+    before = start("victim")
+    stop("victim")
+    port = int(before.server.rpartition(":")[2])
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        moved = start("victim")
+
+    assert (moved.outcome, moved.uid) == ("repaired", victim.uid)
+    assert moved.server != before.server
+    assert f"port {port} of {API_SERVER} was taken by another program" in moved.repairs[-1]
+    assert owns(moved.kubeconfig)
+
+
+def test_data_that_is_beyond_repair_is_given_up_and_said_so(own_state):
+    made = start("ruined")
+    stop("ruined")
+    for log in (made.directory / "etcd" / "member").rglob("*.wal"):
+        log.write_bytes(b"not a write-ahead log")
+    events = []
+
+    anew = start("ruined", events.append)
+
+    assert anew.outcome == "recreated"
+    assert anew.uid != made.uid
+    assert any("mending did not help" in event.text for event in events if isinstance(event, Notice))
+    assert "what was in it is lost" in anew.repairs[0]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"format": 1, "uid"', b"[]", b'{"format": 99}'])
+def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
+    (victim.directory / "record.json").write_bytes(content)
+
+    anew = start("victim")
+
+    assert anew.outcome == "recreated"
+    assert one_of_each(victim.directory)
+
+
+@pytest.mark.parametrize("component", ["etcd", "kube-controller-manager", "kwok"])
+def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinders_the_next(own_state, component):
+    with starting("cut") as first:
+        for line in first.stdout:
+            if f"start {component}" in line:
+                break
+        first.kill()
+    directory = own_state / "clusters" / "cut"
+    assert "etcd" in running(directory)
+    assert status("cut").state == "broken"
+
+    made = start("cut")
+
+    assert (made.outcome, made.repairs) == ("recreated", ("an earlier start was cut short",))
+    assert one_of_each(directory)
+
+
+def test_a_start_killed_at_any_moment_converges(own_state, tmp_path):
+    """The moment is a file appearing, so that the sweep does not depend on how fast the machine is."""
+    directory = own_state / "clusters" / "sweep"
+    for moment in ("pki/ca.crt", "pki/tokens.key", "kubeconfig", "stages.yaml", "logs/etcd.log", "logs/kube-apiserver.log", "logs/kwok.log"):
+        with starting("sweep") as first:
+            while not (directory / moment).exists() and first.poll() is None:
+                pass
+            first.kill()
+        made = start("sweep")
+        assert made.outcome in {"recreated", "created"}, moment
+        assert one_of_each(directory), moment
+        delete("sweep")
+
+
+def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_for(own_state):
+    first = starting("both")
+    for line in first.stdout:
+        if "start etcd" in line:
+            break
+    second = starting("both")
+    outputs = [each.communicate()[0] for each in (first, second)]
+
+    results = [output.strip().splitlines()[-1].split() for output in outputs]
+    assert [each[:2] for each in results] == [["outcome", "created"], ["outcome", "reused"]]
+    assert results[0][2] == results[1][2]
+    assert f"start the cluster both: waiting for process {first.pid} that is doing the same" in outputs[1]
+    assert one_of_each(own_state / "clusters" / "both")
+
+
+def test_a_delete_that_was_killed_half_way_can_be_finished(own_state):
+    made = start("half")
+    (made.directory / "record.json").unlink()
+    (made.directory / "kubeconfig").unlink()
+
+    assert delete("half")
+    assert running(made.directory) == {}
+    assert not Path(made.directory).exists()
