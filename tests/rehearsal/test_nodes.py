@@ -73,11 +73,13 @@ def open_for_pods(node: dict[str, Any]) -> bool:
 def api(cluster: Cluster) -> Iterator[Api]:
     client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
     apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")
+    ours = {node["metadata"]["name"] for name, spec in POOLS.items() for node in pretend_nodes(name, spec)}
+    there = {node["metadata"]["name"] for node in client.request("GET", "/api/v1/nodes")["items"]}
+    assert there == ours, f"these tests count nodes, and another module left {sorted(there - ours)} behind"
     client.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     until(client, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "default", lambda _: True)
-    for name, spec in POOLS.items():
-        for node in pretend_nodes(name, spec):
-            until(client, "/api/v1/nodes", node["metadata"]["name"], open_for_pods)
+    for name in sorted(ours):
+        until(client, "/api/v1/nodes", name, open_for_pods)
     yield client
     client.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
     down(cluster)
