@@ -1,0 +1,212 @@
+"""The test stand: the configuration that the gateway would get, run by a real nginx on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from components.gateway import keys
+from components.gateway.proxy import Place, proxy_config
+from components.gateway.proxy_keys import proxy_keys
+from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.handles import Endpoint, Protocol, SecretRef
+
+SEED = "c2VlZCBvZiB0aGUgdGVzdCBzdGFuZCwgbm8gc2VjcmV0IGF0IGFsbA=="
+OPENAI = "openai"
+PREPARE = files("components.gateway") / "payload" / "prepare.sh"
+
+
+def nginx_binary() -> str:
+    """Where nginx is; installs Debian's when it is missing and that is possible, else skips the test and says why."""
+    found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        command = ["apt-get", "install", "-y", "--no-install-recommends", "nginx-light"]
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(command, check=False, capture_output=True, env=environment, timeout=300)
+        found = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    if found is None:
+        pytest.skip("there is no nginx on PATH; install it (apt-get install nginx-light) to test the gateway's data plane")
+    return found
+
+
+def free_port() -> int:
+    """A TCP port that is free on loopback now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def consumer(**written: object) -> ConsumerSpec:
+    return ConsumerSpec.model_validate(written)
+
+
+def spec(**written: object) -> GatewaySpec:
+    return GatewaySpec.model_validate({"host": "llm.test", "insecure": True, "replicas": 1, **written})
+
+
+def endpoint(
+    model: str, port: int, consumers: tuple[str, ...], *protocols: Protocol, served: tuple[str, ...] = (), host: str = "127.0.0.1"
+) -> Endpoint:
+    """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1."""
+    return Endpoint(
+        model=model,
+        engine="test",
+        host=host,
+        protocols=protocols or (Protocol(kind="openai", port=port, path="/v1"),),
+        health_path="/health",
+        metrics_path="/metrics",
+        metrics_port=port,
+        served_names=served or (model,),
+        consumers=consumers,
+        server_key=SecretRef(name=f"{model}-server-key", key="api-key"),
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Proxy:
+    """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx load it."""
+
+    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED) -> None:
+        self.binary = nginx_binary()
+        self.directory = directory
+        self.seed = seed
+        self.port, self.status_port, self.grpc_port = free_port(), free_port(), free_port()
+        self.place = Place(
+            listen=f"127.0.0.1:{self.port}{listen_options}",
+            grpc_listen=f"127.0.0.1:{self.grpc_port}",
+            status_listen=f"127.0.0.1:{self.status_port}",
+            scratch=str(directory),
+            keys_file=str(directory / "keys.conf"),
+            runtime_file=str(directory / "runtime.conf"),
+            access_log=str(directory / "access.log"),
+            error_log=str(directory / "error.log"),
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write(
+        self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], *, resolver: str = "127.0.0.1"
+    ) -> subprocess.CompletedProcess[str]:
+        """Renders the files and has the pod's own prepare script check them."""
+        (self.directory / "nginx.conf").write_text(proxy_config(gateway, endpoints, consumers, self.place))
+        models = [each.model for each in endpoints]
+        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models).text)
+        (self.directory / "resolv.conf").write_text(
+            f"search inference.svc.cluster.test svc.cluster.test cluster.test\nnameserver {resolver}\noptions ndots:5\n"
+        )
+        return self.prepare()
+
+    def prepare(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        arguments = [str(self.directory / name) for name in ("nginx.conf", "keys.conf", "runtime.conf", "resolv.conf")]
+        path = f"{Path(self.binary).parent}:{os.environ['PATH']}"
+        command = ["sh", str(PREPARE), *arguments]
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path, **environment}, timeout=60
+        )
+
+    def start(self) -> None:
+        user = "user root; " if os.geteuid() == 0 else ""
+        command = [self.binary, "-c", str(self.directory / "nginx.conf"), "-p", str(self.directory), "-g", f"{user}daemon off;"]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        wait_for(lambda: self.get_status("/healthz") == 200, "nginx answers its own probe")
+
+    def run(self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], **options: str) -> Proxy:
+        checked = self.write(gateway, endpoints, consumers, **options)
+        assert checked.returncode == 0, checked.stderr
+        self.start()
+        return self
+
+    def reload(self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec]) -> None:
+        """Loads another configuration; returns when the workers of before have stopped listening."""
+        assert self.process is not None
+        before = self.workers()
+        checked = self.write(gateway, endpoints, consumers)
+        assert checked.returncode == 0, checked.stderr
+        self.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: len(self.workers() - before) >= self.place.workers, "new workers run")
+        wait_for(lambda: not self.listening() & before, "old workers stop listening")
+
+    def workers(self) -> set[int]:
+        assert self.process is not None
+        return {int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()}
+
+    def listening(self) -> set[int]:
+        """Workers that still take connections; one that is leaving says so in its process title."""
+        titles = {pid: _title(pid) for pid in self.workers()}
+        return {pid for pid, title in titles.items() if "worker process" in title and "shutting down" not in title}
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(20)
+
+    def key(self, name: str, version: int = 1) -> str:
+        return keys.consumer_key(self.seed, name, version)
+
+    def get_status(self, path: str) -> int:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=10)
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except ConnectionError:
+            return 0
+
+    def call(
+        self, method: str, path: str, key: str | None = None, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """One request on a connection of its own."""
+        sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request(method, path, body=body, headers=sent)
+            response = connection.getresponse()
+            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+
+    def raw(self, request: bytes) -> bytes:
+        """What comes back for these very bytes, until nginx closes; the request should ask for that."""
+        with closing(socket.create_connection(("127.0.0.1", self.port), timeout=20)) as connection:
+            connection.sendall(request)
+            parts = []
+            while part := connection.recv(65536):
+                parts.append(part)
+            return b"".join(parts)
+
+    def access_log(self) -> str:
+        return (self.directory / "access.log").read_text()
+
+
+def _title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def wait_for(condition: object, what: str, seconds: float = 30) -> None:
+    """Waits until `condition` holds; fails and names it when it never does."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"in vain: {what}"
+        time.sleep(0.01)
+
+
+LONG_AGO = date(2020, 1, 31)
