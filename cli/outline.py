@@ -11,7 +11,14 @@ from rich.markup import escape
 from rehearsal.engine.plan import Plan, Step
 
 _SIGNS = {"create": "[green]+[/]", "update": "[yellow]~[/]", "replace": "[magenta]+-[/]", "delete": "[red]-[/]", "same": " ", "read": "<"}
-_WORDS = {"create": "to create", "update": "to change", "replace": "to replace", "delete": "to delete", "same": "unchanged", "read": "to read"}
+_WORDS = {
+    "create": "to create",
+    "update": "to change",
+    "replace": "to replace",
+    "delete": "to delete",
+    "same": "unchanged",
+    "read": "to read",
+}
 
 
 def show(plan: Plan, console: Console, *, everything: bool = False) -> None:

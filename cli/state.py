@@ -164,7 +164,9 @@ def _why(name: str, deployment: Any, pods: list[Any], jobs: list[Any]) -> str:
         if preheat is not None and not preheat.get("status", {}).get("succeeded"):
             return _pod_reason(_name(preheat), [pod for pod in pods if _owner(pod) == _name(preheat)]) or "preheat is running"
         return "not applied yet"
-    mine = [pod for pod in pods if _instance(pod) == name and pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "model"]
+    mine = [
+        pod for pod in pods if _instance(pod) == name and pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "model"
+    ]
     failure = next((each["message"] for each in deployment.get("status", {}).get("conditions", []) if each["type"] == "ReplicaFailure"), "")
     return failure or _pod_reason(name, mine) or "no pod yet"
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, assert_never
 
 import pulumi
+
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.nodes.node_pool import NodePool
-
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore
 from components.namespace import InferenceNamespace
+from components.nodes.node_pool import NodePool, RuntimeClasses
+from components.nodes.simulated import runtime_classes_of
+from components.nodes.spec import NodePoolSpec
 from components.preheat.preheat_job import PreheatJob
 from components.serving.spec import ModelSpec, VllmSpec
 from components.serving.vllm import VllmService
@@ -43,6 +45,7 @@ def compose(stack: Stack) -> Exports:
     spec = stack.settings
     kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig)
     targets = {name: NodePool(name, pool, opts=kube).target for name, pool in spec.node_pools.items()}
+    _runtime_classes(spec.node_pools, opts=kube)
     home = InferenceNamespace(spec.namespace, targets=targets.values(), opts=kube)
     stores = {name: model_store(name, store, namespace=home.inside, opts=kube) for name, store in spec.storage.items()}
     keys = ApiKeys("api-keys", spec.consumers, tuple(spec.models), namespace=home.inside, seed=stack.secrets.api_key_seed, opts=kube)
@@ -54,6 +57,12 @@ def compose(stack: Stack) -> Exports:
     if spec.gateway is not None:
         gateway = Gateway("gateway", spec.gateway, namespace=home.inside, endpoints=endpoints, keys=keys, opts=kube)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=None if gateway is None else gateway.url)
+
+
+def _runtime_classes(pools: Mapping[str, NodePoolSpec], *, opts: pulumi.ResourceOptions) -> None:
+    classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.provider == "simulated"})
+    if classes:
+        RuntimeClasses("runtime-classes", classes, opts=opts)
 
 
 def _serve(

@@ -15,11 +15,12 @@ from components.cluster.spec import ClusterSpec, ExistingCluster, SimulatedClust
 
 def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str) -> pulumi.ResourceOptions:
     """Resource options that place a component on the stack's cluster."""
+    context = kubeconfig = None
     match spec:
         case ExistingCluster():
-            where = {"context": spec.context}
+            context = spec.context
         case SimulatedCluster():
-            where = {"kubeconfig": simulated_kubeconfig}
+            kubeconfig = simulated_kubeconfig
         case _:
             assert_never(spec)
     provider = kubernetes.Provider(
@@ -28,6 +29,7 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str) -> pulumi.R
         # A Secret or ConfigMap of a fixed name would be deleted before it is made anew: a gap in which no pod can start.
         enable_secret_mutable=True,
         enable_config_map_mutable=True,
-        **where,
+        context=context,
+        kubeconfig=kubeconfig,
     )
     return pulumi.ResourceOptions(provider=provider)

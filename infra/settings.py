@@ -53,7 +53,8 @@ class StackSettings(Spec):
 class StackSecrets:
     """Secret values of a stack; never part of a spec, never shown."""
 
-    api_key_seed: pulumi.Output[str] | None = field(default=None, repr=False)
+    api_key_seed: pulumi.Output[str] = field(repr=False)
+    """What API keys are derived from."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,16 @@ def load() -> Stack:
     values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
     seed = config.get(SECRET_KEYS[0])
     file = _file_behind(values, name)
+    if file is not None:
+        # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
+        values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
     settings, faults = _judge(values, has_key_seed=bool(seed), file=file)
     if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
         message = f"stands in clear; replace it with: pulumi config set --secret {SECRET_KEYS[0]}"
         faults = [*faults, LocatedFault(Fault(SECRET_KEYS, message), file.locate(SECRET_KEYS) if file else None)]
-    if settings is None or faults:
+    if settings is None or faults or seed is None:
         raise StackRefused(file.shown_path if file else f"stack {name}", faults)
-    secrets = StackSecrets(config.get_secret(SECRET_KEYS[0]) if seed else None)
-    return Stack(name, settings, secrets, simulated_kubeconfig(name))
+    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed)), simulated_kubeconfig(name))
 
 
 def simulated_kubeconfig(stack: str) -> str:
@@ -105,11 +108,11 @@ def simulated_kubeconfig(stack: str) -> str:
     if named := os.environ.get("INFERPLAN_KUBECONFIG"):
         return named
     if state := os.environ.get("INFERPLAN_STATE_DIR"):
-        directory = Path(state).absolute()
+        directory = Path(state)
     else:
         base = os.environ.get("XDG_STATE_HOME")
-        directory = (Path(base) if base else Path.home() / ".local" / "state").absolute() / "inferplan"
-    return str(directory / "clusters" / stack / "kubeconfig")
+        directory = (Path(base) if base else Path.home() / ".local" / "state") / "inferplan"
+    return str(directory.resolve() / "clusters" / stack / "kubeconfig")
 
 
 def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
@@ -157,14 +160,11 @@ def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:
     """The stack file that `config` came from, None where the CLI was given another one."""
     from pulumi.runtime.settings import get_root_directory
 
-    path = stack_path(Path(get_root_directory()), stack)
+    root = Path(get_root_directory() or Path.cwd())
+    path = stack_path(root, stack)
     if not path.is_file():
         return None
-    try:
-        name = str(path.relative_to(Path(get_root_directory())))
-    except ValueError:
-        name = str(path)
-    file = read_stack(path, shown_path=name)
+    file = read_stack(path, shown_path=str(path.relative_to(root)) if path.is_relative_to(root) else str(path))
     written = {key: _structure(text) for key, text in file.config.items() if key in config}
     passed = {key: _structure(text) for key, text in config.items() if key in written}
     return file if written == passed else None

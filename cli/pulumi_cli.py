@@ -1,0 +1,58 @@
+"""Runs the Pulumi CLI on a stack. A simulated stack gets its cluster started first and keeps its state beside it.
+
+It adds nothing to what `pulumi` itself does: for every other stack, `pulumi up` by hand is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.errors import CommandError
+from cli.project import project_root
+
+if TYPE_CHECKING:
+    from cli.workspace import Workspace
+
+
+def up(workspace: Workspace) -> None:
+    """`pulumi up` of the stack, then its state. Raises CommandError with Pulumi's exit code."""
+    from cli.progress import ProgressView
+    from cli.screen import progress
+    from cli.status import show_cluster
+    from rehearsal.cluster import start
+
+    if not workspace.simulated:
+        _pulumi(["up", "--stack", workspace.stack], os.environ)
+        return
+    with ProgressView(progress()) as view:
+        cluster = start(workspace.stack, view.step)
+    environment = _beside(cluster.directory, cluster.kubeconfig)
+    _pulumi(["stack", "select", "--create", workspace.stack], environment)
+    _pulumi(["up", "--stack", workspace.stack, "--yes", "--skip-preview"], environment)
+    show_cluster(workspace, cluster, commands=[(f"inferplan down {workspace.stack} --cluster", "remove everything, cluster included")])
+
+
+def destroy(stack: str) -> None:
+    """`pulumi destroy` of the stack. Raises CommandError with Pulumi's exit code."""
+    from rehearsal.cluster import start, status
+
+    if status(stack).state == "absent":
+        _pulumi(["destroy", "--stack", stack], os.environ)
+        return
+    cluster = start(stack)
+    _pulumi(["destroy", "--stack", stack, "--yes", "--skip-preview"], _beside(cluster.directory, cluster.kubeconfig))
+
+
+def _beside(directory: Path, kubeconfig: Path) -> dict[str, str]:
+    state = directory / "pulumi"
+    state.mkdir(exist_ok=True)
+    return {"PULUMI_BACKEND_URL": state.as_uri(), **os.environ, "INFERPLAN_KUBECONFIG": str(kubeconfig)}
+
+
+def _pulumi(arguments: list[str], environment: os._Environ[str] | dict[str, str]) -> None:
+    done = subprocess.run(["pulumi", *arguments], cwd=project_root(), env=dict(environment), check=False)  # noqa: S607 - the user's own CLI, wherever PATH has it
+    if done.returncode:
+        raise CommandError(f"pulumi {arguments[0]} ended with exit code {done.returncode}; its own words are above", exit_code=1)

@@ -1,0 +1,80 @@
+"""`inferplan up STACK`: brings the stack up and waits until its models are Ready, then shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.engines import Engine
+
+if TYPE_CHECKING:
+    from cli.workspace import Workspace
+    from rehearsal.cluster import Cluster
+    from rehearsal.engine.apply import Outcome
+
+
+def command(
+    stack: Annotated[str, typer.Argument(help="Name of a stack.")],
+    engine: Annotated[Engine, typer.Option(help="The Pulumi CLI, the rehearsal, or whichever is there.")] = Engine.AUTO,
+) -> None:
+    """Bring STACK up and wait until its models are Ready."""
+    from cli.engines import chosen
+    from cli.workspace import open_workspace
+
+    picked = chosen(engine)
+    workspace = open_workspace(stack)
+    if picked is Engine.PULUMI:
+        from cli.pulumi_cli import up
+
+        up(workspace)
+    else:
+        _rehearse(workspace)
+
+
+def _rehearse(workspace: Workspace) -> None:
+    from cli.progress import ProgressView
+    from cli.screen import progress
+    from cli.status import show_cluster
+    from rehearsal.cluster import start
+    from rehearsal.engine.apply import apply
+    from rehearsal.engine.definitions import installer
+
+    console = progress()
+    secrets = workspace.open_secrets()
+    if secrets.stand_in:
+        console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False)
+    if not workspace.simulated:
+        console.print(f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine", highlight=False)
+    with ProgressView(console) as view:
+        cluster = start(workspace.stack, view.step)
+        outcome = apply(
+            workspace.rehearsed(),
+            cluster,
+            **workspace.engine_input(secrets),
+            listener=view.resource,
+            ensure_crds=installer(cluster, view.step),
+        )
+    console.print(_summary(outcome), highlight=False)
+    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster))
+
+
+def _summary(outcome: Outcome) -> str:
+    counts = (
+        (len(outcome.created), "created"),
+        (len(outcome.changed), "changed"),
+        (len(outcome.replaced), "replaced"),
+        (len(outcome.deleted), "deleted"),
+        (len(outcome.unchanged), "unchanged"),
+    )
+    told = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{outcome.total_changes} objects changed in {outcome.seconds:.1f} s ({told})"
+
+
+def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
+    return [
+        (f"inferplan status {workspace.stack}", "these tables again"),
+        (f"inferplan plan {workspace.stack}", f"what {workspace.file.shown_path} declares"),
+        (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
+        (f"inferplan down {workspace.stack} --cluster", "remove everything, cluster included"),
+    ]

@@ -1,0 +1,98 @@
+"""One stack as the commands work on it: its file read and judged, its secrets opened, its program ready to run."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.project import project_root, short_path, stack_file
+from infra.stack_file import PROJECT, StackFile, read_stack
+
+if TYPE_CHECKING:
+    from infra.settings import StackSettings
+    from rehearsal.secrets import OpenedSecrets
+
+# A stack without CPU nodes of its own still has to run the gateway and the preheat Jobs somewhere.
+_CPU_NODES = 2
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A stack that passed every check. `root` is the project's folder, which is also the current one from here on."""
+
+    root: Path
+    stack: str
+    file: StackFile
+    settings: StackSettings
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the stack itself asks for the simulated cluster."""
+        return self.settings.cluster.provider == "simulated"
+
+    @property
+    def program(self) -> Path:
+        """The unchanged program, the folder that Pulumi.yaml names as `main`."""
+        return self.root / "infra"
+
+    def open_secrets(self) -> OpenedSecrets:
+        """The stack's secrets in clear, or stand-ins. Raises SecretsError when the passphrase is wrong."""
+        from rehearsal.secrets import open_secrets
+
+        return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+
+    def engine_input(self, secrets: OpenedSecrets) -> dict[str, Any]:
+        """Project, stack and configuration, as the stand-in engine takes them."""
+        return {
+            "project": PROJECT,
+            "stack": self.stack,
+            "config": {**self.file.config, **secrets.values},
+            "secret_keys": frozenset(secrets.values),
+        }
+
+    def rehearsed(self) -> Callable[[], object]:
+        """The program, with pretend nodes beside it where the stack's own nodes are elsewhere."""
+
+        def program() -> None:
+            self._pretend()
+            runpy.run_path(str(self.program), run_name="__main__")
+
+        return program
+
+    def _pretend(self) -> None:
+        import pulumi
+
+        for manifest in self.pretended():
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
+            pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"pretend-{name}", manifest)
+
+    def pretended(self) -> list[dict[str, Any]]:
+        """Manifests of the nodes and runtime classes that the rehearsal adds to what the stack declares."""
+        from components.nodes.simulated import cpu_nodes, pretend_nodes, pretend_runtime_classes, runtime_classes_of
+
+        pools = self.settings.node_pools
+        elsewhere = {name: pool for name, pool in pools.items() if pool.provider != "simulated"}
+        nodes = [node for name, pool in elsewhere.items() for node in pretend_nodes(name, pool)]
+        if all(pool.accelerator is not None for pool in pools.values()):
+            nodes += cpu_nodes(_CPU_NODES)
+        return [*nodes, *pretend_runtime_classes(runtime_classes_of(elsewhere))]
+
+
+def open_workspace(stack: str) -> Workspace:
+    """The workspace of `stack`; the current folder becomes the project's, as it is under the Pulumi CLI.
+
+    Raises CommandError for an unknown stack, StackFaults for a stack with faults.
+    """
+    from infra.settings import validate
+
+    root = project_root()
+    path = stack_file(root, stack).absolute()
+    file = read_stack(path, shown_path=short_path(path))
+    settings = validate(file)
+    os.chdir(root)
+    return Workspace(root=root, stack=path.name.removeprefix("Pulumi.").removesuffix(".yaml"), file=file, settings=settings)
