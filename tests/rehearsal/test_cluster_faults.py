@@ -1,0 +1,179 @@
+"""What cannot be mended ends in one clear error: what was found, what to do, and the failing program's last words."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import owns, require_owned, start
+from rehearsal.cluster.processes import running
+from rehearsal.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
+from rehearsal.toolchain import ensure
+from rehearsal.toolchain.build import toolchain_digest
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def altered_cache(tmp_path, monkeypatch):
+    """A function that puts a cache in place whose programs are the real ones, except for those given."""
+    real = ensure()
+
+    def alter(replaced):
+        home = tmp_path / "cache" / "toolchain"
+        for place in {path.parent for path in real.programs.values()}:
+            copy = home / place.name
+            copy.mkdir(parents=True)
+            for file in place.iterdir():
+                (copy / file.name).symlink_to(file)
+            manifest = json.loads((place / "manifest.json").read_text())
+            for name in replaced.keys() & manifest["sizes"].keys():
+                (copy / name).unlink()
+                (copy / name).write_text(replaced[name])
+                (copy / name).chmod(0o755)
+                manifest["sizes"][name] = len(replaced[name])
+            (copy / "manifest.json").unlink()
+            (copy / "manifest.json").write_text(json.dumps(manifest))
+        monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(home.parent))
+
+    assert toolchain_digest() == real.digest
+    return alter
+
+
+def test_a_component_that_dies_at_once_is_quoted_and_the_rest_is_ended(own_state, altered_cache):
+    altered_cache({"kube-scheduler": "#!/bin/sh\necho 'Error: the flag is odd' >&2\nexit 3\n"})
+
+    with pytest.raises(ClusterError) as caught:
+        start("dies")
+
+    assert caught.value.message == "kube-scheduler ended with exit code 3 while it was starting"
+    assert caught.value.log_tail == ("Error: the flag is odd",)
+    assert Path(caught.value.log_path).read_text() == "Error: the flag is odd\n"
+    assert "Traceback" not in str(caught.value)
+    assert running(own_state / "clusters" / "dies") == {}
+
+
+def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, altered_cache):
+    altered_cache({"etcd": "no program at all"})
+
+    with pytest.raises(ClusterError) as caught:
+        start("unexecutable")
+
+    assert "cannot run etcd (" in caught.value.message
+    assert "Exec format error" in caught.value.message
+    assert "it is built anew" in caught.value.remedy
+    assert running(own_state / "clusters" / "unexecutable") == {}
+
+
+def test_after_a_failed_start_the_next_one_succeeds_when_the_cause_is_gone(own_state, altered_cache, monkeypatch):
+    altered_cache({"kwok": "#!/bin/sh\nexit 1\n"})
+    with pytest.raises(ClusterError, match="kwok ended with exit code 1"):
+        start("second-try")
+    monkeypatch.delenv("INFERPLAN_CACHE_DIR")
+
+    assert start("second-try").outcome == "recreated"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that mounts a disk of the given size in KiB and returns its directory."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(kibibytes):
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "small", str(place)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            pytest.skip("only root may mount a small disk to fill")
+        return place
+
+    yield mount
+    subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("kibibytes", [8, 256, 3000, 20000])
+def test_a_full_disk_is_named_whether_we_or_a_component_meets_it(small_disk, monkeypatch, kibibytes):
+    place = small_disk(kibibytes)
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(place / "state"))
+
+    with pytest.raises(DiskFullError) as caught:
+        start("full")
+
+    assert f"no space left on the disk that holds {place}/state/clusters/full" in caught.value.message
+    assert caught.value.remedy == "free some space there and run the same command again"
+    assert running(place / "state" / "clusters" / "full") == {}
+
+
+def test_a_state_directory_that_cannot_be_one_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "file" / "state"))
+
+    with pytest.raises(RehearsalError, match="cannot write .*Not a directory") as caught:
+        start("nowhere")
+
+    assert "set INFERPLAN_STATE_DIR" in caught.value.remedy
+
+
+def test_the_kubeconfig_of_our_own_cluster_is_accepted(cluster, tmp_path):
+    copy = tmp_path / "copied"
+    copy.write_bytes(cluster.kubeconfig.read_bytes())
+
+    assert require_owned(cluster.kubeconfig) == cluster
+    assert owns(copy)
+
+
+def test_a_cluster_that_we_did_not_start_is_refused_and_hears_nothing(tmp_path):
+    heard = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        thread = threading.Thread(target=lambda: _accept(server, heard))
+        thread.start()
+        foreign = tmp_path / "foreign"
+        address = f"https://127.0.0.1:{server.getsockname()[1]}"
+        foreign.write_text(
+            f"current-context: prod\ncontexts: [{{name: prod, context: {{cluster: c}}}}]\nclusters: [{{name: c, cluster: {{server: '{address}'}}}}]\n"
+        )
+        with pytest.raises(ForeignClusterError) as caught:
+            require_owned(foreign)
+        thread.join()
+
+    assert caught.value.message == f"{address} (context prod of {foreign}) was not started by this rehearsal, so nothing is sent there"
+    assert heard == []
+    assert not owns(foreign)
+
+
+def _accept(server, heard):
+    try:
+        heard.append(server.accept()[1])
+    except TimeoutError:
+        return
+
+
+def test_the_address_alone_proves_nothing(cluster, tmp_path):
+    document = json.loads(cluster.kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["certificate-authority-data"] = "AAAA"
+    other = tmp_path / "other-authority"
+    other.write_text(json.dumps(document))
+
+    with pytest.raises(ForeignClusterError):
+        require_owned(other)
+
+
+def test_a_cluster_of_another_identity_is_refused(own_state):
+    made = start("identity")
+    record = made.directory / "record.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"uid": "another"}))
+
+    with pytest.raises(ForeignClusterError, match=f"is cluster {made.uid}, the record in .* says another"):
+        require_owned(made.kubeconfig)
+
+
+def test_a_context_that_is_missing_is_named_with_those_that_are_there(cluster):
+    with pytest.raises(ClusterError, match="has no context 'prod'") as caught:
+        require_owned(cluster.kubeconfig, "prod")
+    assert caught.value.remedy == "contexts in it are: inferplan-shared"

@@ -1,0 +1,260 @@
+"""The stand-in engine on a real control plane: what an update changes, waits for, prunes and leaves behind."""
+
+from __future__ import annotations
+
+import functools
+
+import pulumi
+import pytest
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
+from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.batch.v1 import Job
+from pulumi_kubernetes.core.v1 import ConfigMap, ConfigMapPatch, Namespace, PersistentVolume, PersistentVolumeClaim, Secret
+
+from rehearsal.engine.apply import applied, apply, down
+from rehearsal.engine.errors import ApplyFailed, ProgramFailed
+from rehearsal.engine.progress import Applied, Ready
+from rehearsal.engine.values import Secret as Marked
+from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, objects_in, platform, pod
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def up(cluster, request):
+    """Applies programs as one stack of this test, and takes them down afterwards."""
+    stack = request.node.name.replace("_", "-")[:60]
+    yield lambda program, **more: apply(program, cluster, project=PROJECT, stack=stack, **more)
+    down(cluster)
+
+
+def test_eight_gates_open_for_eight_deployments_and_every_one_becomes_available(cluster, up):
+    events = []
+    outcome = up(functools.partial(platform, "eight", models=8), listener=events.append)
+    assert len(outcome.created) == outcome.total_changes == 4 + 8 * 3
+    assert {name: value for name, value in outcome.recording.outputs.items() if name != "key"} == {
+        f"available-{index}": 1 for index in range(8)
+    }
+    for index in range(8):
+        gate_ready = next(at for at, event in enumerate(events) if isinstance(event, Ready) and event.target.name == f"model-{index}-gate")
+        server_applied = next(
+            at
+            for at, e in enumerate(events)
+            if isinstance(e, Applied) and e.target.kind == "Deployment" and e.target.name == f"model-{index}"
+        )
+        assert gate_ready < server_applied
+
+
+def test_a_second_run_changes_nothing(cluster, up):
+    program = functools.partial(platform, "again")
+    first = up(program)
+    versions = {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()}
+    second = up(program)
+    assert second.total_changes == 0
+    assert len(second.unchanged) == len(first.created)
+    assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()} == versions
+
+
+def test_changing_the_replicas_of_one_model_changes_one_object_and_waits_for_it(cluster, up):
+    up(functools.partial(platform, "scale"))
+    outcome = up(functools.partial(platform, "scale", replicas=3))
+    assert names(outcome.changed) == ["Deployment model-0"]
+    assert outcome.total_changes == 1
+    assert outcome.recording.outputs["available-0"] == 3
+
+
+def test_removing_a_model_prunes_its_objects_and_no_others(cluster, up):
+    up(functools.partial(platform, "prune"))
+    before = set(objects_in(cluster, "prune"))
+    outcome = up(functools.partial(platform, "prune", models=2))
+    gone = ["Deployment model-2", "Job model-2-gate", "Service model-2"]
+    assert names(outcome.deleted) == gone
+    assert names(outcome.changed) + names(outcome.replaced) == ["ConfigMap settings"]
+    assert before - set(objects_in(cluster, "prune")) == set(gone)
+
+
+def test_what_another_stack_applied_is_not_pruned(cluster, up):
+    apply(lambda: ConfigMap("c", metadata={"name": "others"}, data={}), cluster, project=PROJECT, stack="other")
+    up(lambda: ConfigMap("c", metadata={"name": "mine"}, data={}))
+    assert exists(cluster, "/api/v1/namespaces/default/configmaps/others")
+
+
+def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(cluster, up):
+    up(functools.partial(platform, "replace"))
+    old = objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"]
+    events = []
+    outcome = up(functools.partial(platform, "replace", image="server:2"), listener=events.append)
+    assert names(outcome.replaced) == ["Job model-0-gate", "Job model-1-gate", "Job model-2-gate"]
+    assert outcome.total_changes == 3
+    assert objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"] != old
+    (note,) = {each.note for each in events if isinstance(each, Applied) and each.change == "replaced"}
+    assert note == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
+
+
+def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacement(up):
+    def program(completion_mode):
+        Node("immutable-node")
+        spec = {
+            "completionMode": completion_mode,
+            "completions": 1,
+            "template": {"spec": {**pod(0, "immutable-node"), "restartPolicy": "Never"}},
+        }
+        Job("j", metadata={"name": "immutable"}, spec=spec)
+
+    up(lambda: program("NonIndexed"))
+    events = []
+    outcome = up(lambda: program("Indexed"), listener=events.append)
+    assert names(outcome.replaced) == ["Job immutable"]
+    (note,) = [each.note for each in events if isinstance(each, Applied) and each.change == "replaced"]
+    assert note == "the API server does not let it change in place: spec.completionMode"
+
+
+def test_a_new_name_in_the_cluster_replaces_the_object_and_the_old_one_goes_last(cluster, up):
+    up(lambda: ConfigMap("c", metadata={"name": "before"}, data={"x": "1"}))
+    outcome = up(lambda: ConfigMap("c", metadata={"name": "after"}, data={"x": "1"}))
+    assert names(outcome.replaced) == ["ConfigMap after"]
+    assert outcome.total_changes == 1
+    assert not exists(cluster, "/api/v1/namespaces/default/configmaps/before")
+
+
+def test_a_volume_and_its_claim_bind(up):
+    def program():
+        shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        spec = {**shared, "capacity": {"storage": "1Ti"}, "nfs": {"server": "nfs.internal", "path": "/models"}}
+        volume = PersistentVolume("v", metadata={"name": "engine-volume"}, spec=spec)
+        claim = {**shared, "volumeName": volume.metadata.name, "resources": {"requests": {"storage": "1Ti"}}}
+        pulumi.export("phase", PersistentVolumeClaim("c", metadata={"name": "engine-claim"}, spec=claim).status.phase)
+
+    assert up(program).recording.outputs == {"phase": "Bound"}
+
+
+def test_live_values_come_back_and_what_was_secret_stays_secret(up):
+    def program():
+        key = pulumi.Output.secret("hush-hush")
+        secret = Secret("s", metadata={"name": "live"}, string_data={"key": key})
+        ConfigMap("c", metadata={"name": "live"}, data={"url": pulumi.Output.concat("http://", key), "uid": secret.metadata.uid})
+        pulumi.export("data", secret.data)
+        pulumi.export("uid", secret.metadata.uid)
+
+    outputs = up(program).recording.outputs
+    assert outputs["data"] == Marked({"key": "aHVzaC1odXNo"})
+    assert len(outputs["uid"]) == 36
+
+
+def test_no_secret_is_in_anything_that_the_engine_keeps(cluster, up):
+    up(functools.partial(platform, "kept", models=0))
+    kept = b"".join(each.read_bytes() for each in cluster.directory.glob("*") if each.is_file())
+    assert b"hush-hush" not in kept
+    assert b"aHVzaC1odXNo" not in kept
+
+
+def test_a_node_keeps_the_capacity_that_was_declared(cluster, up):
+    up(lambda: Node("capacity-node", accelerators=6))
+    status = api_of(cluster).request("GET", "/api/v1/nodes/capacity-node")["status"]
+    assert status["capacity"] == status["allocatable"] == {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "6"}
+
+
+def test_a_kind_that_the_program_defines_itself_is_served_when_it_is_needed(up):
+    def program():
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+        named = {"plural": "things", "singular": "thing", "kind": "Thing"}
+        spec = {"group": "engine.test", "scope": "Namespaced", "names": named, "versions": [version]}
+        definition = CustomResourceDefinition("d", metadata={"name": "things.engine.test"}, spec=spec)
+        options = pulumi.ResourceOptions(depends_on=[definition])
+        CustomResource("t", api_version="engine.test/v1", kind="Thing", metadata={"name": "t"}, spec={"x": 1}, opts=options)
+
+    assert names(up(program).created) == ["CustomResourceDefinition things.engine.test", "Thing t"]
+    assert up(program).total_changes == 0
+
+
+def test_a_kind_that_is_missing_is_asked_for_once_and_then_named(up):
+    asked = []
+    with pytest.raises(ApplyFailed, match=r"CustomResourceDefinition of group keda\.sh is not installed"):
+        up(
+            lambda: CustomResource("s", api_version="keda.sh/v1alpha1", kind="ScaledObject", metadata={"name": "s"}),
+            ensure_crds=lambda group: bool(asked.append(group)),
+        )
+    assert asked == ["keda.sh"]
+
+
+def test_a_patch_owns_its_fields_only_and_gives_them_back(cluster, up):
+    path = "/api/v1/namespaces/default/configmaps/adopted"
+    api_of(cluster).request("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "adopted"}, "data": {"theirs": "1"}})
+    try:
+        up(lambda: ConfigMapPatch("p", metadata={"name": "adopted"}, data={"ours": "2"}))
+        assert api_of(cluster).request("GET", path)["data"] == {"theirs": "1", "ours": "2"}
+        up(lambda: None)
+        assert api_of(cluster).request("GET", path)["data"] == {"theirs": "1"}
+    finally:
+        api_of(cluster).request("DELETE", path)
+
+
+def test_an_ignored_change_leaves_the_live_value(cluster, up):
+    def program(replicas):
+        Node("ignore-node")
+        template = {"metadata": {"labels": {"m": "i"}}, "spec": pod(1, "ignore-node")}
+        spec = {"replicas": replicas, "selector": {"matchLabels": {"m": "i"}}, "template": template}
+        Deployment("d", metadata={"name": "ignored"}, spec=spec, opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"]))
+
+    up(lambda: program(1))
+    assert up(lambda: program(4)).total_changes == 0
+    assert api_of(cluster).request("GET", "/apis/apps/v1/namespaces/default/deployments/ignored")["spec"]["replicas"] == 1
+
+
+def test_a_namespace_without_an_edge_to_it_is_waited_for(up):
+    def program():
+        ConfigMap("c", metadata={"name": "c", "namespace": "no-edge"}, data={})
+        Namespace("n", metadata={"name": "no-edge"})
+
+    assert names(up(program).created) == ["ConfigMap c", "Namespace no-edge"]
+
+
+def test_cloud_resources_get_stand_ins_and_are_sent_nowhere(up):
+    class Bucket(pulumi.CustomResource):
+        arn: pulumi.Output[str]
+
+        def __init__(self):
+            super().__init__("aws:s3/bucket:Bucket", "weights", {"bucket": "weights", "arn": None})
+
+    def program():
+        ConfigMap("c", metadata={"name": "arn"}, data={"arn": Bucket().arn})
+
+    outcome = up(program)
+    assert names(outcome.created) == ["ConfigMap arn"]
+
+
+def test_a_program_that_breaks_off_prunes_nothing(cluster, up):
+    up(lambda: ConfigMap("c", metadata={"name": "stays"}, data={}))
+
+    def broken():
+        raise pulumi.RunError("no such pool")
+
+    with pytest.raises(ProgramFailed, match="no such pool"):
+        up(broken)
+    assert exists(cluster, "/api/v1/namespaces/default/configmaps/stays")
+
+
+def test_down_deletes_everything_in_reverse_and_leaves_nothing(cluster):
+    apply(functools.partial(platform, "leave"), cluster, project=PROJECT, stack="leave")
+    order = names(applied(cluster))
+    outcome = down(cluster)
+    assert names(outcome.deleted) == order
+    assert applied(cluster) == []
+    assert not exists(cluster, "/api/v1/namespaces/leave")
+    assert not exists(cluster, "/api/v1/nodes/leave-node")
+    done = [f"{each.kind} {each.name}" for each in outcome.deleted]
+    assert done.index("Deployment model-0") < done.index("Job model-0-gate") < done.index("Namespace leave") < done.index("Node leave-node")
+    assert down(cluster).total_changes == 0
+
+
+def test_a_model_declared_again_after_its_removal_comes_back(cluster, up):
+    def program(*, present):
+        Node("back-node")
+        if present:
+            model("back", "default", pool="back-node")
+
+    up(lambda: program(present=True))
+    assert len(up(lambda: program(present=False)).deleted) == 3
+    assert len(up(lambda: program(present=True)).created) == 3
