@@ -111,7 +111,7 @@ def apply(
     listener: Listener = silent,
     ensure_crds: Callable[[str], bool] | None = None,
 ) -> Outcome:
-    """Make `cluster` what `program` declares, and wait until it is ready.
+    """Make `cluster` what `program` declares, and wait until it is ready. What other stacks applied there stays.
 
     `listener` is told of every step, one event at a time, from other threads; it must be quick. `ensure_crds(group)` is
     asked when the cluster lacks a kind of an API group and returns whether it installed the group's definitions.
@@ -140,7 +140,8 @@ def apply(
         )
         if applier.failures:
             raise ApplyFailed(applier.failures, applier.skipped)
-        stale = [entry for key, entry in session.journal.entries().items() if key not in applier.declared]
+        ours = f"urn:pulumi:{stack}::{project}::"
+        stale = [each for key, each in session.journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
         pruner = Pruner(objects=session.objects, journal=session.journal, listener=session.listener)
         pruned = pruner.prune(stale, reason="no longer declared")
         if pruned.failures:

@@ -29,8 +29,8 @@ class ResourceState:
     urn: str
     type: str
     custom: bool
-    parent: str
     inputs: dict[str, Any]
+    parent: str = ""
     dependencies: tuple[str, ...] = ()
     provider: str = ""
     version: str = ""
@@ -172,13 +172,16 @@ def load(saved: bytes) -> States:
         raise ValueError(f"this is no saved plan: {error}; make one with `inferplan plan`") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"this is no saved plan of format {FORMAT}; make one with `inferplan plan`")
-    return States(
-        project=document["project"],
-        stack=document["stack"],
-        resources=tuple(resource_from_json(each) for each in document["resources"]),
-        outputs=from_json(document["outputs"]),
-        config=document["config"],
-    )
+    try:
+        return States(
+            project=document["project"],
+            stack=document["stack"],
+            resources=tuple(resource_from_json(each) for each in document["resources"]),
+            outputs=from_json(document["outputs"]),
+            config=document["config"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no saved plan: {error} is missing or misplaced; make one with `inferplan plan`") from error
 
 
 _LISTS = ("dependencies", "ignore_changes", "replace_on_changes", "aliases")
@@ -194,6 +197,7 @@ def resource_to_json(state: ResourceState) -> dict[str, Any]:
 
 def resource_from_json(document: Mapping[str, Any]) -> ResourceState:
     """The reverse of `resource_to_json`."""
-    fields: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in document.items()}
+    known = {name: document[name] for name in ResourceState.__slots__ if name in document}
+    fields: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in known.items()}
     fields["inputs"] = from_json(document["inputs"])
     return ResourceState(**fields)

@@ -56,7 +56,7 @@ def test_a_second_run_changes_nothing(cluster, up):
     assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()} == versions
 
 
-def test_changing_the_replicas_of_one_model_changes_one_object_and_waits_for_it(cluster, up):
+def test_changing_the_replicas_of_one_model_changes_one_object_and_waits_for_it(up):
     up(functools.partial(platform, "scale"))
     outcome = up(functools.partial(platform, "scale", replicas=3))
     assert names(outcome.changed) == ["Deployment model-0"]
@@ -249,7 +249,7 @@ def test_down_deletes_everything_in_reverse_and_leaves_nothing(cluster):
     assert down(cluster).total_changes == 0
 
 
-def test_a_model_declared_again_after_its_removal_comes_back(cluster, up):
+def test_a_model_declared_again_after_its_removal_comes_back(up):
     def program(*, present):
         Node("back-node")
         if present:

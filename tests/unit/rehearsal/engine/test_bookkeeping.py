@@ -1,0 +1,131 @@
+"""What survives a crash, who may work, and in which order things are deleted."""
+
+import json
+import os
+
+import pytest
+
+from rehearsal.engine.journal import Journal, read_entries
+from rehearsal.engine.masking import Masked
+from rehearsal.engine.plan import ResourceState
+from rehearsal.engine.prune import waves
+from rehearsal.engine.turn import BusyError, turn
+from rehearsal.engine.watching import Key
+
+
+def state(name, *, depends_on=(), **inputs):
+    urns = tuple(f"urn:{each}" for each in depends_on)
+    return ResourceState(urn=f"urn:{name}", type="kubernetes:core/v1:ConfigMap", custom=True, parent="", inputs=inputs, dependencies=urns)
+
+
+def key(name, kind="ConfigMap"):
+    return Key(kind, "n", name)
+
+
+def names(entries):
+    return [each.key.name for each in entries]
+
+
+def killed(journal):
+    """What the disk holds when the process is gone now: the file as it is, nothing tidied."""
+    journal._file.flush()
+
+
+def test_an_object_is_known_before_it_is_asked_for(tmp_path):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a"))
+    (entry,) = read_entries(tmp_path, "uid")
+    assert (entry.key, entry.done) == (key("a"), False)
+
+
+def test_what_was_applied_is_known_after_a_crash(tmp_path):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a", data={"x": Masked(digest="d")}))
+    journal.applied(key("a"))
+    journal.intend(key("b"), "v1", state("b"))
+    journal.gone(key("b"))
+    killed(journal)
+    (entry,) = Journal(tmp_path, "uid").entries().values()
+    assert (entry.key, entry.done, entry.state.inputs) == (key("a"), True, {"data": {"x": Masked(digest="d")}})
+
+
+@pytest.mark.parametrize("torn", range(1, 60, 7))
+def test_a_line_that_a_crash_tore_is_dropped_and_the_rest_kept(tmp_path, torn):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a"))
+    before = (tmp_path / "applied.jsonl").read_bytes()
+    journal.intend(key("b"), "v1", state("b"))
+    whole = (tmp_path / "applied.jsonl").read_bytes()
+    (tmp_path / "applied.jsonl").write_bytes(whole[: len(before) + torn])
+    fresh = Journal(tmp_path, "uid")
+    assert set(fresh.entries()) == {key("a")}
+    fresh.intend(key("c"), "v1", state("c"))
+    assert [each.key for each in read_entries(tmp_path, "uid")] == [key("a"), key("c")]
+
+
+def test_the_journal_of_another_cluster_is_ignored(tmp_path):
+    Journal(tmp_path, "one").intend(key("a"), "v1", state("a"))
+    assert read_entries(tmp_path, "two") == []
+    assert Journal(tmp_path, "two").entries() == {}
+
+
+def test_an_orderly_end_leaves_the_inventory_only_and_nothing_when_it_is_empty(tmp_path):
+    journal = Journal(tmp_path, "uid")
+    for _ in range(3):
+        journal.intend(key("a"), "v1", state("a"))
+        journal.applied(key("a"))
+    journal.close()
+    assert len((tmp_path / "applied.jsonl").read_bytes().splitlines()) == 3
+    again = Journal(tmp_path, "uid")
+    again.gone(key("a"))
+    again.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_its_owner_may_read_the_journal(tmp_path):
+    Journal(tmp_path, "uid").intend(key("a"), "v1", state("a"))
+    assert (tmp_path / "applied.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_second_to_come_is_told_who_is_at_it_since_when_and_what_to_type(tmp_path):
+    with turn(tmp_path, doing="up of local"), pytest.raises(BusyError) as busy, turn(tmp_path, doing="down"):
+        pass
+    assert f"process {os.getpid()} (up of local) is changing this cluster since " in busy.value.message
+    assert f"kill {os.getpid()}" in busy.value.remedy
+
+
+def test_the_turn_is_free_again_after_it_ended_badly(tmp_path):
+    with pytest.raises(KeyError), turn(tmp_path, doing="up"):
+        raise KeyError
+    with turn(tmp_path, doing="up"):
+        assert json.loads((tmp_path / "turn.lock").read_text())["pid"] == os.getpid()
+
+
+def entries(tmp_path, *declared):
+    journal = Journal(tmp_path, "uid")
+    for name, kind, depends_on in declared:
+        journal.intend(key(name, kind), "v1", state(name, depends_on=depends_on))
+    return list(journal.entries().values())
+
+
+def test_dependents_are_deleted_before_what_they_depend_on(tmp_path):
+    found = waves(
+        entries(tmp_path, ("a", "ConfigMap", ()), ("b", "ConfigMap", ("a",)), ("c", "ConfigMap", ("b",)), ("d", "ConfigMap", ("a",)))
+    )
+    assert [names(wave) for wave in found] == [["d", "c"], ["b"], ["a"]]
+
+
+def test_what_holds_others_goes_last_even_without_an_edge(tmp_path):
+    declared = [
+        ("node", "Node", ()),
+        ("ns", "Namespace", ()),
+        ("pv", "PersistentVolume", ()),
+        ("pvc", "PersistentVolumeClaim", ()),
+        ("d", "Deployment", ()),
+    ]
+    assert [names(wave) for wave in waves(entries(tmp_path, *declared))] == [["d"], ["pvc"], ["pv"], ["ns"], ["node"]]
+
+
+def test_an_edge_to_what_stays_does_not_hold_anything_back(tmp_path):
+    found = waves(entries(tmp_path, ("a", "ConfigMap", ("elsewhere",)), ("b", "ConfigMap", ("elsewhere",))))
+    assert [names(wave) for wave in found] == [["b", "a"]]

@@ -1,0 +1,180 @@
+"""The small rules: when something is ready, how paths and durations are spelled, what stands in for a cloud."""
+
+import copy
+
+import pulumi
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehearsal.engine import stand_ins
+from rehearsal.engine.api import ApiError
+from rehearsal.engine.durations import seconds_of, spelled
+from rehearsal.engine.objects import is_immutable, refusal
+from rehearsal.engine.paths import kept, parse, text_of
+from rehearsal.engine.readiness import rule_for
+from rehearsal.engine.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
+from tests.recorder import declare
+
+PARTS = st.one_of(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\\*"), min_size=1), st.integers(0, 999))
+
+
+@given(st.lists(PARTS, min_size=1).filter(lambda path: isinstance(path[0], str)))
+def test_a_path_survives_being_spelled_and_read(path):
+    assert parse(text_of(tuple(path))) == tuple(path)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(st.characters(blacklist_categories=["Cs"])) | st.just(UNKNOWN),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(blacklist_categories=["Cs"])), inner) | inner.map(Secret),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), VALUES))
+def test_properties_survive_the_way_over_the_wire_with_their_marks(properties):
+    assert from_wire(to_wire(properties)) == properties
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), VALUES))
+def test_what_was_secret_on_the_way_in_is_secret_on_the_way_back(properties):
+    assert reveal(mark_secrets(reveal(properties), properties)) == reveal(properties)
+    secrets = {key for key, value in properties.items() if isinstance(value, Secret)}
+    assert {key for key, value in mark_secrets(reveal(properties), properties).items() if isinstance(value, Secret)} == secrets
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("1h30m", 5400), ("90s", 90), ("1.5s", 1.5), ("250ms", 0.25)])
+def test_durations_are_read_as_go_writes_them(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "20", "20 m", "m", "1h x", "-5s"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError, match="no duration"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.04, "3.0 s"), (45, "45 s"), (725, "12 min 5 s"), (3780, "1 h 3 min"), (7200, "2 h")])
+def test_seconds_are_told_as_people_say_them(seconds, text):
+    assert spelled(seconds) == text
+
+
+DEPLOYED = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d", "generation": 2},
+    "spec": {"replicas": 2},
+    "status": {
+        "observedGeneration": 2,
+        "replicas": 2,
+        "updatedReplicas": 2,
+        "availableReplicas": 2,
+        "conditions": [
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            {"type": "Available", "status": "True"},
+        ],
+    },
+}
+
+
+def readiness(live, **status):
+    live = copy.deepcopy(live)
+    live.setdefault("status", {}).update(status)
+    return rule_for(live)(live)
+
+
+def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():
+    assert readiness(DEPLOYED).ready
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"observedGeneration": 1}, "the Deployment controller has not looked at it yet"),
+        ({"availableReplicas": 1, "unavailableReplicas": 1}, "1 of 2 pods are available"),
+        ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are made, 1 old ones are left"),
+        ({"conditions": []}, "2 of 2 pods are available"),
+    ],
+)
+def test_a_deployment_on_its_way_says_what_is_missing(status, why):
+    found = readiness(DEPLOYED, **status)
+    assert (found.ready, found.failed, found.why) == (False, False, why)
+
+
+def test_a_job_that_failed_is_not_waited_for():
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "BackoffLimitExceeded",
+        "message": "Job has reached the specified backoff limit",
+    }
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {}, "status": {"conditions": [failed]}}
+    found = readiness(job)
+    assert found.failed
+    assert found.why == "the Job failed: BackoffLimitExceeded: Job has reached the specified backoff limit"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ready"),
+    [
+        ({"pulumi.com/waitFor": "condition=Ready"}, True),
+        ({"pulumi.com/waitFor": "condition=Ready=False"}, False),
+        ({"pulumi.com/waitFor": "jsonpath={.status.phase}=Up"}, True),
+        ({"pulumi.com/waitFor": "jsonpath={.status.phase}=Down"}, False),
+        ({"pulumi.com/waitFor": "jsonpath={.status.nothing}"}, False),
+        ({"pulumi.com/waitFor": '["condition=Ready", "jsonpath={.status.phase}"]'}, True),
+    ],
+)
+def test_a_wait_that_the_program_asks_for_is_honoured(annotations, ready):
+    live = {"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": {"name": "t", "annotations": annotations}}
+    assert readiness(live, phase="Up", conditions=[{"type": "Ready", "status": "True"}]).ready is ready
+
+
+def test_a_wait_that_nobody_understands_is_refused():
+    with pytest.raises(ValueError, match=r"pulumi\.com/waitFor"):
+        rule_for({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"pulumi.com/waitFor": "jsonpath={.a[0]}"}}})
+
+
+@pytest.mark.parametrize("annotations", [{}, {"pulumi.com/skipAwait": "true"}])
+def test_what_needs_no_wait_has_no_rule(annotations):
+    kind = "Deployment" if annotations else "ConfigMap"
+    assert rule_for({"apiVersion": "apps/v1", "kind": kind, "metadata": {"annotations": annotations}}) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "immutable"),
+    [
+        ('Job.batch "j" is invalid: spec.template: Invalid value: ...: field is immutable', True),
+        ("spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden", True),
+        ("spec.replicas: Invalid value: -1: must be greater than or equal to 0", False),
+    ],
+)
+def test_a_field_that_cannot_change_is_told_from_one_that_is_wrong(message, immutable):
+    assert is_immutable(ApiError(422, "Invalid", message, {})) is immutable
+
+
+def test_a_conflict_with_another_owner_says_how_to_take_the_field():
+    failed = refusal(ApiError(409, "Conflict", 'conflict with "kubectl": .spec.replicas', {}))
+    assert "kubectl" in failed.message
+    assert "pulumi.com/patchForce" in failed.remedy
+
+
+def test_an_ignored_path_stays_as_it_lives():
+    live = {"spec": {"replicas": 5, "list": [{"a": 1}]}}
+    goal = {"spec": {"replicas": 2, "list": [{"a": 2, "b": 3}], "extra": True}}
+    assert kept(goal, live, ("spec.replicas", "spec.list[0].a", "spec.extra")) == {"spec": {"replicas": 5, "list": [{"a": 1, "b": 3}]}}
+    assert goal["spec"]["replicas"] == 2
+
+
+def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to_nobody():
+    class Bucket(pulumi.CustomResource):
+        def __init__(self):
+            super().__init__("aws:s3/bucket:Bucket", "weights", {"bucket": "acme-weights"})
+
+    (registration,) = declare(Bucket)
+    first, second = stand_ins.realize(registration), stand_ins.realize(registration)
+    assert first == second
+    id_, outputs = first
+    assert id_.startswith("weights-")
+    assert outputs["bucket"] == "acme-weights"
+    assert outputs["arn"].startswith("arn:aws:s3:::")
