@@ -1,0 +1,110 @@
+"""The command itself: quick to list what it can do, and never a traceback."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cli import main
+from cli.errors import CommandError
+
+PROJECT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def add(monkeypatch):
+    """Adds a sub-command `try` that runs the function given."""
+
+    def register(function) -> None:
+        module = ModuleType("try_module")
+        module.command = function
+        monkeypatch.setitem(sys.modules, "try_module", module)
+        monkeypatch.setitem(main.COMMANDS, "try", ("try_module", "Try."))
+
+    return register
+
+
+def exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main.run(arguments)
+    return caught.value.code or 0
+
+
+def test_every_listed_command_can_be_loaded_and_explains_itself(capsys):
+    for name, (_, text) in main.COMMANDS.items():
+        assert exit_code(name, "--help") == 0
+        assert capsys.readouterr().out
+        assert text.endswith(".")
+
+
+def test_listing_the_commands_loads_none_of_them_and_neither_pulumi_nor_the_specs():
+    script = "import sys\nfrom cli import main\ntry:\n  main.run(['--help'])\nexcept SystemExit: print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
+    loaded = set(done.stdout.split())
+    assert "cli.main" in loaded
+    assert loaded.isdisjoint({"pulumi", "pydantic", "kubernetes", "cli.validate", "infra.settings"})
+
+
+def test_checking_a_stack_needs_neither_pulumi_nor_a_cloud_sdk():
+    script = "import sys\nfrom cli import main\ntry:\n  main.run(['validate', 'local'])\nexcept SystemExit as done: print(done.code); print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert "ok  stacks/Pulumi.local.yaml" in done.stdout
+    assert set(done.stdout.split()).isdisjoint({"pulumi", "pulumi_aws", "pulumi_kubernetes", "kubernetes"})
+
+
+def test_an_unknown_command_names_the_nearest_one_and_is_bad_input(capsys):
+    assert exit_code("validat") == 2
+    assert "Did you mean 'validate'" in capsys.readouterr().err
+
+
+def test_an_unforeseen_exception_becomes_one_line_and_a_trace_file(add, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def command() -> None:
+        raise KeyError("lost\nline")
+
+    add(command)
+    assert exit_code("try") == 1
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err + captured.out
+    trace = re.search(r"the trace in (\S+)", captured.err)
+    assert trace is not None
+    assert "Traceback" in Path(trace[1]).read_text()
+    assert Path(trace[1]).stat().st_mode & 0o077 == 0, "a trace is its owner's alone"
+
+
+def test_a_trace_that_cannot_be_kept_is_no_second_failure(add, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+
+    def command() -> None:
+        raise RuntimeError("x")
+
+    add(command)
+    assert exit_code("try") == 1
+    assert "its trace could not be kept (No such file or directory)" in capsys.readouterr().err
+
+
+def test_an_error_on_purpose_is_printed_as_it_is_with_its_own_exit_code(add, capsys):
+    def command() -> None:
+        raise CommandError("no such thing; do another", exit_code=3)
+
+    add(command)
+    assert exit_code("try") == 3
+    assert capsys.readouterr().err == "inferplan: no such thing; do another\n"
+
+
+def test_a_fault_of_the_rehearsal_is_printed_with_its_remedy(add, capsys):
+    from rehearsal.errors import RehearsalError
+
+    def command() -> None:
+        raise RehearsalError("the port is taken", "stop whatever holds it")
+
+    add(command)
+    assert exit_code("try") == 1
+    assert capsys.readouterr().err == "inferplan: the port is taken; stop whatever holds it\n"
