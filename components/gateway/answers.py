@@ -23,18 +23,16 @@ class ErrorAnswer:
 
 _REQUEST = "invalid_request_error"
 
+# Not 400, 408 and 414: nginx cannot redirect a request whose first line it could not read, and answers those itself.
 ERRORS: tuple[ErrorAnswer, ...] = (
-    ErrorAnswer(answer=400, type=_REQUEST, code="bad_request", message="the request is not valid HTTP"),
     ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal"),
     ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key has no right to call $served_model"),
     ErrorAnswer(
         answer=404, type=_REQUEST, code="not_found", message="nothing is served here; calls read POST /<model>/v1/chat/completions"
     ),
     ErrorAnswer(answer=405, type=_REQUEST, code="method_not_allowed", message="this method is not served"),
-    ErrorAnswer(answer=408, type=_REQUEST, code="request_timeout", message="the request did not arrive in time"),
     ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="the request needs a Content-Length"),
     ErrorAnswer(answer=413, type=_REQUEST, code="request_too_large", message="the request body is larger than this gateway accepts"),
-    ErrorAnswer(answer=414, type=_REQUEST, code="uri_too_long", message="the request line is longer than this gateway accepts"),
     ErrorAnswer(
         answer=429, type="rate_limit_error", code="rate_limit_exceeded", message="$consumer asks for more than its limits; retry later"
     ),
