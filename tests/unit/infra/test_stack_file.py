@@ -126,7 +126,7 @@ def test_a_huge_file_is_refused_unread(read):
 
 @pytest.mark.parametrize("bomb", ["[" * 100_000, "{a: " * 50_000, "- " * 50_000, "\n".join(" " * n + f"a{n}:" for n in range(400))])
 def test_a_nesting_bomb_is_refused(read, bomb):
-    assert any("nested more than 32 levels deep" in line or "exceeded max depth" in line.lower() for line in lines(read(bomb)))
+    assert any("nested more than 32 levels deep" in line for line in lines(read(bomb)))
 
 
 def test_an_alias_bomb_stays_small(read):
