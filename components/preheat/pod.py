@@ -107,8 +107,12 @@ def _environment(request: Mapping[str, Any]) -> list[core.EnvVarArgs]:
         # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    owner = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path="metadata.name"))
-    return [*(core.EnvVarArgs(name=key, value=value) for key, value in clear.items()), core.EnvVarArgs(name="POD_NAME", value_from=owner)]
+    own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
+    for key, path in own.items():
+        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=path))
+        env.append(core.EnvVarArgs(name=key, value_from=field))
+    return env
 
 
 def _s3_environment(source: ObjectStore) -> list[core.EnvVarArgs]:

@@ -12,8 +12,7 @@ import sys
 import threading
 import traceback
 
-from .fetch import Stopped
-from .outcome import Exit, PreheatError
+from .outcome import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import VARIABLE, Request, parse
 from .run import Preheat
@@ -30,7 +29,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        request = parse(os.environ.get(VARIABLE))
+        request = parse(os.environ.get(VARIABLE), os.environ.get("POD_NAMESPACE", ""))
     except PreheatError as failure:
         sys.stderr.write(f"preheat: {failure}\n")
         return failure.code
@@ -41,7 +40,7 @@ def main() -> int:
 
 def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     try:
-        result = Preheat(request, open_source(request), progress, stop).run()
+        result = Preheat(request, open_source(request, progress, stop), progress, stop).run()
     except PreheatError as failure:
         return _failed(progress, failure)
     except Stopped:
@@ -55,8 +54,10 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
             traceback.print_exc()
         remedy = "this is a fault of inferplan; run once more with PREHEAT_DEBUG=1 and report what it prints"
         return _failed(progress, PreheatError(Exit.SOURCE, f"{type(error).__name__}: {error}", remedy))
+    total = result.manifest.bytes
+    progress.begin("ready", total, total)
     count = len(result.manifest.entries)
-    progress.say(f"READY: {request.directory}, {count} files, {size(result.manifest.bytes)} verified, {size(result.moved)} moved")
+    progress.say(f"READY: {request.directory}, {count} files, {size(total)} verified, {size(result.moved)} moved")
     progress.save("ready", directory=request.directory, files=count)
     return Exit.READY
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from .disk import sync
 from .journal import Journal
 from .lease import Lease
-from .outcome import Exit, PreheatError
+from .outcome import Exit, PreheatError, Stopped
+from .patience import Patience
 from .progress import Progress
 from .rclone import last_line
 from .request import Request
@@ -31,10 +32,6 @@ from .staging import Staging
 SMALL = 8 << 20
 _BLOCK = 1 << 20
 _POLL_MILLISECONDS = 250
-
-
-class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop
-    """The run was told to stop."""
 
 
 class Fetch:
@@ -50,6 +47,7 @@ class Fetch:
         self._progress = progress
         self._stop = stop
         self._halt = threading.Event()
+        self._patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
 
     def bring(self, files: Sequence[SourceFile], arrived: Callable[[SourceFile], None]) -> None:
         """Bring `files`, calling `arrived` from some thread as each is complete. Raises PreheatError, Stopped or OSError."""
@@ -138,13 +136,18 @@ class Fetch:
             if not count:
                 return
             tries = 1 if done else tries + 1
-            if tries > self._request.retries:
+            if self._patience.ended(tries):
                 remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run goes on"
                 raise PreheatError(
-                    Exit.SOURCE, "the source stopped sending", remedy, file=path, expected=f"{count} more bytes", found=problem
+                    Exit.SOURCE,
+                    "the source stopped sending",
+                    remedy,
+                    file=path,
+                    expected=f"{count} more bytes",
+                    found=problem,
+                    transient=True,
                 )
-            self._progress.say(f"{path}: {problem}; trying again from byte {offset} ({tries} of {self._request.retries})")
-            self._pause(tries)
+            self._patience.wait(tries, f"{path} from byte {offset}", problem, self._halted)
 
     def _pour(self, path: str, offset: int, count: int, take: Callable[[memoryview, int], None]) -> tuple[int, str]:
         process = self._source.rclone.stream(self._source.location(path), offset, count)
@@ -183,15 +186,21 @@ class Fetch:
                 arrived(file)
             if not waiting:
                 return
-            if tries > self._request.retries:
+            # A copy that rclone is content with and that has another size is of another version than the one listed.
+            if self._patience.ended(tries) or (tries and not problem):
                 path = min(waiting)
                 remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run goes on"
                 raise PreheatError(
-                    Exit.SOURCE, "the source did not deliver", remedy, file=path, expected=f"{waiting[path].size} bytes", found=problem
+                    Exit.SOURCE,
+                    "the source did not deliver",
+                    remedy,
+                    file=path,
+                    expected=f"{waiting[path].size} bytes",
+                    found=problem or "another size",
+                    transient=True,
                 )
             if tries:
-                self._progress.say(f"{len(waiting)} small files: {problem}; trying again ({tries} of {self._request.retries})")
-                self._pause(tries)
+                self._patience.wait(tries, f"{len(waiting)} small files", problem, self._halted)
             tries += 1
             problem = self._source.rclone.copy(
                 self._source.root,
@@ -225,13 +234,6 @@ class Fetch:
 
     def _halted(self) -> bool:
         return self._halt.is_set() or self._stop.is_set()
-
-    def _pause(self, tries: int) -> None:
-        deadline = time.monotonic() + min(30.0, self._request.backoff_seconds * 2 ** (tries - 1))
-        while (left := deadline - time.monotonic()) > 0:
-            if self._halted():
-                raise Stopped
-            self._stop.wait(min(left, _POLL_MILLISECONDS / 1000))
 
 
 def free_bytes(directory: Path) -> int:

@@ -47,6 +47,10 @@ class PreheatError(Exception):
         return {"code": int(self.code), "message": str(self), "file": self.file, "expected": self.expected, "found": self.found}
 
 
+class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop
+    """The run was told to stop."""
+
+
 def scrubbed(text: str) -> str:
     """`text` without the value of any credential that this process holds in its environment."""
     for name, value in os.environ.items():

@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from .outcome import Exit, PreheatError, scrubbed
+from .patience import Patience
 
 # rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
 _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
+
+# Whoever counts the bytes decides what is tried again, and when.
+_OURS = ("--low-level-retries", "1", "--retries", "1")
 
 
 class Rclone:
     """The rclone binary on PATH, with a fixed environment. `idle` is after how many silent seconds it drops a connection."""
 
-    def __init__(self, environment: Mapping[str, str], flags: Sequence[str], *, idle: float) -> None:
+    def __init__(self, environment: Mapping[str, str], flags: Sequence[str], *, idle: float, patience: Patience) -> None:
+        self._patience = patience
         self._environment = {**os.environ, **environment, "RCLONE_CONFIG": "", "GOGC": "50"}
-        # Without read-ahead and with few retries of its own, what was lost and what is tried again is decided here.
-        self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", "--low-level-retries", "3", *flags]
+        self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", *flags]
 
     def listing(self, location: str) -> list[dict[str, Any]]:
         """Every file below `location`, as `rclone lsjson` describes it. Raises PreheatError."""
@@ -46,7 +50,7 @@ class Rclone:
 
     def stream(self, location: str, offset: int, count: int) -> subprocess.Popen[bytes]:
         """A running rclone that writes `count` bytes of one file to its stdout."""
-        command = ["rclone", "cat", *self._flags, "--buffer-size", "0", "--offset", str(offset), "--count", str(count), location]
+        command = ["rclone", "cat", *self._flags, *_OURS, "--buffer-size", "0", "--offset", str(offset), "--count", str(count), location]
         # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment, bufsize=0
@@ -54,8 +58,8 @@ class Rclone:
 
     def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str:
         """Copy `paths` below `root` into a directory; the last error line, "" for none. Ends early when `alive` says so."""
-        options = ["--no-check-dest", "--ignore-checksum", "--retries", "1", "--transfers", str(streams), "--buffer-size", "1M"]
-        command = ["rclone", "copy", *self._flags, *options, "--files-from-raw", "-", root, str(into)]
+        options = ["--no-check-dest", "--ignore-checksum", "--transfers", str(streams), "--buffer-size", "1M"]
+        command = ["rclone", "copy", *self._flags, *_OURS, *options, "--files-from-raw", "-", root, str(into)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=self._environment
         ) as process:
@@ -65,7 +69,18 @@ class Rclone:
         return "" if process.returncode == 0 else last_line(err) or f"rclone ended with {process.returncode}"
 
     def _run(self, arguments: Sequence[str]) -> bytes:
-        command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
+        tries = 0
+        while True:
+            try:
+                return self._once(arguments)
+            except PreheatError as failure:
+                tries += 1
+                if not failure.transient or self._patience.ended(tries):
+                    raise
+                self._patience.wait(tries, arguments[-1], failure.found or failure.problem)
+
+    def _once(self, arguments: Sequence[str]) -> bytes:
+        command = ["rclone", *arguments[:1], *self._flags, *_OURS, *arguments[1:]]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=self._environment, check=False)
         except FileNotFoundError:
@@ -79,9 +94,8 @@ class Rclone:
             # A location names no secret, unlike the environment that reaches it.
             remedy = "check the store's bucket and prefix, and weights.path"
             raise PreheatError(Exit.REFUSED, f"nothing is at {arguments[-1]}", remedy, found=line)
-        raise PreheatError(
-            Exit.SOURCE, "the source did not answer as it should", "check that it is up and that the key may read it", found=line
-        )
+        remedy = "check that it is up and that the key may read it"
+        raise PreheatError(Exit.SOURCE, "the source did not answer as it should", remedy, found=line, transient=True)
 
 
 class _Watcher:

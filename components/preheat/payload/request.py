@@ -64,8 +64,8 @@ class Request:
         return self.target / ".inferplan"
 
 
-def parse(text: str | None) -> Request:
-    """The request in a JSON document.
+def parse(text: str | None, namespace: str) -> Request:
+    """The request in a JSON document, asked by the Job's pod in `namespace`.
 
     Raises PreheatError(BAD_REQUEST) when it is missing, is no JSON object, lacks a field or has one too many.
     """
@@ -88,6 +88,7 @@ def parse(text: str | None) -> Request:
     if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or not re.fullmatch(r".+-r\d+", parts[-1]):
         raise _bad(f"directory is {document['directory']!r}", "write a relative path that ends in <key>-r<round>")
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    values.setdefault("user", f"{namespace}.{values['job']}")
     values["target"] = Path(values["target"])
     return Request(**values)
 

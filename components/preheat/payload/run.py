@@ -14,10 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .contents import check_file, check_index, refuse_names, wanted
-from .fetch import Fetch, Stopped, free_bytes
+from .fetch import Fetch, free_bytes
 from .lease import Lease
 from .manifest import Entry, Manifest, check, read
-from .outcome import Exit, PreheatError
+from .outcome import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import Request
 from .shelf import Shelf
@@ -98,8 +98,16 @@ class Preheat:
         for _ in range(_LISTINGS):
             self._staging.settle(files)
             proven = {file.path: proven[file.path] for file in files if _unchanged(proven.get(file.path), file)}
-            proven |= self._bring([file for file in files if file.path not in proven], lease)
+            failure: PreheatError | None = None
+            try:
+                proven |= self._bring([file for file in files if file.path not in proven], lease)
+            except PreheatError as error:
+                if not error.transient:
+                    raise
+                failure = error
             again = self._list()
+            if again == files and failure is not None:
+                raise failure
             if again == files:
                 check_index(self._staging.files, proven)
                 return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(proven.values()))

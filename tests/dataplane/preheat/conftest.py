@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import logging
 import shutil
 import threading
 
@@ -21,6 +23,8 @@ def _rclone():
 
 @pytest.fixture(scope="session")
 def moto():
+    # One line a request would bury what a failing test has to say.
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     yield server.get_host_and_port()
@@ -67,8 +71,6 @@ def bucket(moto):
 @pytest.fixture
 def put(bucket):
     """Uploads files of the model as the AWS command line does: from 8 MiB on in parts of 8 MiB."""
-    import io
-
     config = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, use_threads=False)
 
     def upload(files, prefix=f"llm/{MODEL}"):

@@ -2,12 +2,237 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from boto3.s3.transfer import TransferConfig
+
+from components.handles import VolumeClaim
+
+from .rig import BUCKET, MIB, MODEL, SECRET, tiny_model
+
+SHARD = "model-00001-of-00002.safetensors"
 
 
-def test_a_model_arrives_whole_and_is_marked_ready_last(job, model):
+def manifest(preheat):
+    return json.loads((preheat.directory / "READY").read_text())
+
+
+def test_a_model_arrives_whole_and_ready_names_every_file_with_size_and_sha256(job, model):
     preheat = job()
     outcome = preheat.run()
     assert outcome.code == 0, outcome.output
-    assert preheat.ready
     assert preheat.files() == model
+    ready = {each["path"]: (each["size"], each["sha256"]) for each in manifest(preheat)["files"]}
+    assert ready == {path: (len(data), hashlib.sha256(data).hexdigest()) for path, data in model.items()}
+
+
+@pytest.mark.usefixtures("model")
+def test_bytes_are_compared_with_the_md5_of_small_objects_and_with_the_etag_of_multipart_ones(job):
+    preheat = job()
+    preheat.run()
+    evidence = {each["path"]: each["evidence"] for each in manifest(preheat)["files"]}
+    assert evidence["config.json"] == "md5"
+    assert evidence[SHARD] == "etag"
+
+
+def test_an_object_that_no_checksum_covers_is_read_a_second_time(job, put, bucket, proxy):
+    put({"config.json": b"{}"})
+    data = tiny_model()[SHARD]
+    odd_parts = TransferConfig(multipart_threshold=7 * MIB, multipart_chunksize=7 * MIB, use_threads=False)
+    bucket.upload_fileobj(io.BytesIO(data), BUCKET, f"llm/{MODEL}/{SHARD}", Config=odd_parts)
+    preheat = job()
+    outcome = preheat.run()
+    assert outcome.code == 0, outcome.output
+    assert {each["path"]: each["evidence"] for each in manifest(preheat)["files"]}[SHARD] == "second reading"
+    assert proxy.faults.body_bytes > 2 * len(data)
+
+
+@pytest.mark.usefixtures("model")
+def test_a_second_run_moves_no_byte(job, proxy):
+    job().run()
+    before = dict(proxy.faults.gets)
+    outcome = job().run()
+    assert outcome.code == 0
+    assert ", 0 B moved" in outcome.output
+    assert proxy.faults.gets == before
+
+
+def test_published_checksums_are_believed_over_the_store(job, put):
+    files = tiny_model()
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  ./{path}\n" for path, data in files.items())
+    put(files | {"SHA256SUMS": sums.encode()})
+    preheat = job()
+    outcome = preheat.run()
+    assert outcome.code == 0, outcome.output
+    assert {each["evidence"] for each in manifest(preheat)["files"]} == {"sha256"}
+    assert preheat.files() == files
+
+
+@pytest.mark.parametrize(
+    ("sums", "words"),
+    [
+        (f"{'0' * 64}  {SHARD}\n", [SHARD, "differs from the source", "0" * 64]),
+        (f"{'0' * 64}  model-00009.safetensors\n", ["model-00009.safetensors", "names this file"]),
+        ("hello\n", ["SHA256SUMS", "line 1", "hello", "sha256sum"]),
+    ],
+    ids=["a wrong sum", "a file that is not there", "no sums at all"],
+)
+def test_a_source_that_breaks_its_own_checksums_is_refused(job, put, sums, words):
+    files = tiny_model()
+    put(files | {"SHA256SUMS": sums.encode()})
+    preheat = job()
+    outcome = preheat.run()
+    assert outcome.code == 3, outcome.output
+    assert all(word in outcome.output for word in words), outcome.output
+    assert not preheat.ready
+
+
+@pytest.mark.usefixtures("model")
+def test_only_the_files_asked_for_are_copied(job):
+    preheat = job(preheat={"include": ["*.json", "*.txt"], "exclude": ["*.index.json"]})
+    outcome = preheat.run()
+    assert outcome.code == 0, outcome.output
+    assert set(preheat.files()) == {"config.json", "empty.txt"}
+
+
+def test_a_shard_that_the_index_names_but_the_source_lacks_is_refused_by_name(job, put):
+    files = tiny_model()
+    del files[SHARD]
+    put(files)
+    preheat = job()
+    outcome = preheat.run()
+    assert outcome.code == 3
+    assert SHARD in outcome.output
+    assert "missing" in outcome.output
+    assert not preheat.ready
+
+
+def test_a_shard_that_was_cut_off_at_the_source_is_refused_by_its_own_header(job, put):
+    files = tiny_model()
+    files[SHARD] = files[SHARD][: -4 * MIB]
+    put(files)
+    preheat = job()
+    outcome = preheat.run()
+    assert outcome.code == 3
+    assert f"{SHARD}: the file is cut off or damaged: expected {12 * MIB} bytes by its own header, found {8 * MIB} bytes" in outcome.output
+    assert not preheat.ready
+
+
+def test_a_pickle_is_refused_before_a_byte_moves_unless_it_is_allowed_by_name(job, put, proxy):
+    put(tiny_model() | {"pytorch_model.bin": b"\x80\x04."})
+    refused = job().run()
+    assert refused.code == 3
+    assert "pytorch_model.bin" in refused.output
+    assert "preheat.allowPickle" in refused.output
+    assert not proxy.faults.gets
+    assert job(preheat={"allowPickle": ["pytorch_model.bin"]}).run().code == 0
+    assert job(preheat={"exclude": ["*.bin"]}).run().code == 0
+
+
+@pytest.mark.usefixtures("bucket")
+def test_an_empty_source_says_where_it_looked(job):
+    outcome = job().run()
+    assert outcome.code == 3
+    assert f"{BUCKET}/llm/{MODEL}" in outcome.output
+    assert "weights.path" in outcome.output
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_source_that_is_down_ends_with_a_remedy_and_no_traceback(job, store):
+    outcome = job(source=replace(store, endpoint="http://127.0.0.1:9"), tuning={"retries": 1}).run()
+    assert outcome.code == 5, outcome.output
+    assert "check that it is up" in outcome.output
+    assert "Traceback" not in outcome.output
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_request_that_cannot_be_understood_is_an_exit_code_of_its_own(job):
+    preheat = job()
+    for text in ("", "[]", "{", '{"kind": "ftp"}', json.dumps({**json.loads(preheat.env["PREHEAT_REQUEST"]), "directory": "../x-r0"})):
+        preheat.env["PREHEAT_REQUEST"] = text
+        outcome = preheat.run()
+        assert outcome.code == 2, text
+        assert "Traceback" not in outcome.output
+
+
+@pytest.mark.usefixtures("model")
+def test_no_credential_reaches_the_log_or_the_share(job, proxy):
+    proxy.faults.plan = lambda _path, count: ("status", 403) if count == 1 else None
+    preheat = job(tuning={"retries": 1})
+    output = preheat.run().output
+    on_share = b"".join(path.read_bytes() for path in preheat.target.rglob("*") if path.is_file())
+    for secret in SECRET.values():
+        assert secret not in output
+        assert secret.encode() not in on_share
+
+
+def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
+    proxy.faults.plan = lambda _path, _count: ("pace", 8 * MIB)
+    preheat = job()
+    process = preheat.start()
+    lines, status = [], {}
+    for line in process.stdout:
+        lines.append(line)
+        if "/s, " in line:
+            status = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
+            break
+    process.communicate()
+    assert "left" in lines[-1]
+    assert "of 24.0 MiB" in lines[-1]
+    assert status["state"] == "running"
+    final = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
+    assert (final["state"], final["total"]) == ("ready", sum(map(len, model.values())))
+
+
+def test_a_raised_round_reads_the_source_again_and_moves_only_what_changed(job, model, put):
+    job().run()
+    put({"config.json": b'{"model_type": "changed"}'})
+    again = job(preheat={"round": 1})
+    outcome = again.run()
+    assert outcome.code == 0, outcome.output
+    assert ", 25 B moved" in outcome.output
+    assert again.files() == model | {"config.json": b'{"model_type": "changed"}'}
+    assert job().files() == model, "the earlier round stays as it was"
+
+
+@pytest.mark.usefixtures("model")
+def test_old_rounds_go_when_nobody_uses_them(job):
+    first = job()
+    first.run()
+    other = job(name="other", preheat={"round": 1})
+    other.run()
+    for number in (2, 3):
+        job(preheat={"round": number}).run()
+    assert not first.directory.exists()
+    assert other.ready, "another model still reads round 1"
+    assert job(preheat={"round": 2}).ready, "keep: 2 leaves the round that a rollout replaces"
+
+
+def test_a_mounted_directory_is_a_source_as_well(job, tmp_path):
+    files = tiny_model()
+    share = tmp_path / "other-share" / MODEL
+    for path, data in files.items():
+        share.mkdir(parents=True, exist_ok=True)
+        (share / path).write_bytes(data)
+    preheat = job(source=VolumeClaim(name="origin"), mounts={"/source": share.parent})
+    outcome = preheat.run()
+    assert outcome.code == 0, outcome.output
+    assert preheat.files() == files
+    assert {each["evidence"] for each in manifest(preheat)["files"]} == {"second reading"}
+
+
+@pytest.mark.usefixtures("model")
+def test_a_ready_directory_as_a_source_hands_its_checksums_on(job, tmp_path):
+    first = job()
+    first.run()
+    share = tmp_path / "copy"
+    shutil.copytree(first.directory, share / MODEL)
+    second = job(source=VolumeClaim(name="origin"), mounts={"/source": share})
+    outcome = second.run()
+    assert outcome.code == 0, outcome.output
+    assert {each["evidence"] for each in manifest(second)["files"]} == {"sha256"}
