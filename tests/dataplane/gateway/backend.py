@@ -31,12 +31,13 @@ class Backend:
     `permits`; `{"break": true}` promises more bytes than it sends; `{"hold": true}` answers after a permit. All else is echoed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, address: str = "127.0.0.1", port: int = 0) -> None:
+        self.address = address
+        self.port = port
         self.seen: list[Seen] = []
         self.connections = 0
         self.permits: queue.Queue[str] = queue.Queue()
         self.holding = threading.Event()
-        self.port = 0
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -56,7 +57,7 @@ class Backend:
 
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
-        server = await asyncio.start_server(self._guarded, "127.0.0.1", self.port, limit=_HEAD_LIMIT)
+        server = await asyncio.start_server(self._guarded, self.address, self.port, limit=_HEAD_LIMIT)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stopped.wait()

@@ -1,0 +1,202 @@
+"""KServe v2 over HTTP and gRPC, Triton's generate, and Ray Serve: the listed calls pass to the right port, others do not."""
+
+from __future__ import annotations
+
+import threading
+from concurrent import futures
+from contextlib import closing
+
+import grpc
+import pytest
+
+from components.gateway import keys
+from components.handles import Protocol
+from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+
+SERVICE = "inference.GRPCInferenceService"
+
+
+class _GrpcEngine:
+    """A gRPC server of raw bytes: it echoes, streams answer by answer, and notes the metadata that reaches it."""
+
+    def __init__(self):
+        self.seen = []
+        self.server = grpc.server(futures.ThreadPoolExecutor(8))
+        handlers = {
+            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
+            "ModelMetadata": grpc.unary_unary_rpc_method_handler(self._infer),
+            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
+            "RepositoryModelLoad": grpc.unary_unary_rpc_method_handler(self._infer),
+        }
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def _infer(self, request, context):
+        self.seen.append(dict(context.invocation_metadata()))
+        return request[::-1]
+
+    def _stream(self, requests, context):
+        self.seen.append(dict(context.invocation_metadata()))
+        for request in requests:
+            yield request[::-1]
+
+
+@pytest.fixture
+def triton(tmp_path):
+    http, engine = Backend().start(), _GrpcEngine()
+    protocols = (
+        Protocol(kind="kserve-v2-http", port=http.port, path="/v2"),
+        Protocol(kind="triton-generate", port=http.port, path="/v2"),
+        Protocol(kind="kserve-v2-grpc", port=engine.port, path="/"),
+    )
+    proxy = Proxy(tmp_path)
+    endpoints = [
+        endpoint("vision", http.port, ("chat",), *protocols, served=("resnet", "densenet_onnx")),
+        endpoint("closed", http.port, ("other",), *protocols, served=("resnet",)),
+        endpoint("app", http.port, ("chat",), Protocol(kind="ray-serve", port=http.port, path="/summarize")),
+        endpoint("llm", http.port, ("chat",)),
+    ]
+    consumers = {"chat": consumer(keys=[1]), "other": consumer(keys=[1])}
+    try:
+        yield proxy.run(spec(), endpoints, consumers), http, engine
+    finally:
+        proxy.stop()
+        http.stop()
+        engine.server.stop(None)
+
+
+ALLOWED = {
+    ("POST", "/v2/models/resnet/infer"),
+    ("POST", "/v2/models/densenet_onnx/infer"),
+    ("POST", "/v2/models/resnet/versions/1/infer"),
+    ("GET", "/v2/models/resnet"),
+    ("GET", "/v2/models/resnet/versions/1"),
+    ("POST", "/v2/models/resnet/generate"),
+    ("POST", "/v2/models/resnet/generate_stream"),
+    ("POST", "/v2/models/resnet/versions/1/generate_stream"),
+}
+
+
+def test_of_triton_s_routes_exactly_inference_and_metadata_pass(triton):
+    proxy, http, _ = triton
+    routes = {route for _, route in ALLOWED} | {*TRITON_AND_RAY.split(), *SERVED.split(), *OTHERS.split(), "/v2/models/unlisted/infer"}
+    routes |= {"/v2/models/resnet/versions/0/infer", "/v2/models/resnet/versions/x/infer", "/v2/models/resnet/load", "/v2/models//infer"}
+    wrong = []
+    for route in sorted(routes):
+        for method in METHODS:
+            http.seen.clear()
+            status = proxy.call(method, f"/vision{route}", proxy.key("chat"), b"{}" if method == "POST" else None).status
+            reached = [(each.method, each.target) for each in http.seen]
+            expected = (200, [(method, route)]) if (method, route) in ALLOWED else (404, [])
+            if (status, reached) != expected:
+                wrong.append((method, route, status, reached))
+    assert not wrong
+
+
+def test_a_model_has_no_routes_of_a_protocol_that_it_does_not_speak(triton):
+    proxy, http, _ = triton
+    for path in ("/llm/v2/models/resnet/infer", "/vision/v1/models", "/llm/serve", "/vision/serve/x"):
+        for method in ("GET", "POST"):
+            assert proxy.call(method, path, proxy.key("chat"), None).status == 404
+    assert not http.seen
+
+
+@pytest.mark.parametrize(("path", "target"), [("/app/serve", "/summarize"), ("/app/serve/long/text-1.txt", "/summarize/long/text-1.txt")])
+def test_a_serve_application_is_called_under_its_own_prefix(triton, path, target):
+    proxy, http, _ = triton
+    assert proxy.call("POST", path, proxy.key("chat"), b"{}").status == 200
+    assert [each.target for each in http.seen] == [target]
+
+
+@pytest.mark.parametrize("path", ["/app/serve/-/routes", "/app/serve/../-/routes", "/app/serve/-/healthz", "/app/-/routes", "/app/serve/"])
+def test_serve_s_own_routes_stay_inside(triton, path):
+    proxy, http, _ = triton
+    assert proxy.call("POST", path, proxy.key("chat"), b"{}").status == 404
+    assert not http.seen
+
+
+def _call(proxy, method, metadata, payload=b"abc"):
+    with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
+        return channel.unary_unary(f"/{method}")(payload, metadata=metadata, timeout=20)
+
+
+def test_a_grpc_call_with_a_key_reaches_the_model_it_names(triton):
+    proxy, _, engine = triton
+    key = proxy.key("chat")
+    metadata = (("x-api-key", key), ("x-model", "vision"), ("x-consumer", "other"), ("x-forwarded-user", "root"), ("trace", "kept"))
+    assert _call(proxy, f"{SERVICE}/ModelInfer", metadata) == b"cba"
+    [seen] = engine.seen
+    assert seen["x-consumer"] == "chat"
+    assert seen["authorization"] == f"Bearer {keys.server_key(proxy.seed, 'vision')}"
+    assert seen["trace"] == "kept"
+    assert not {"x-api-key", "x-model", "x-forwarded-user"} & set(seen)
+    assert key not in repr(seen)
+
+
+def test_a_grpc_key_may_be_a_bearer(triton):
+    proxy, _, _ = triton
+    assert _call(proxy, f"{SERVICE}/ModelMetadata", (("authorization", f"Bearer {proxy.key('chat')}"), ("x-model", "vision"))) == b"cba"
+
+
+@pytest.mark.parametrize(
+    ("method", "who", "model", "code"),
+    [
+        ("ModelInfer", None, "vision", grpc.StatusCode.UNAUTHENTICATED),
+        ("ModelInfer", "nobody", "vision", grpc.StatusCode.UNAUTHENTICATED),
+        ("ModelInfer", "chat", "closed", grpc.StatusCode.PERMISSION_DENIED),
+        ("ModelInfer", "chat", "llm", grpc.StatusCode.UNIMPLEMENTED),
+        ("ModelInfer", "chat", "nothing", grpc.StatusCode.UNIMPLEMENTED),
+        ("ModelInfer", "chat", "", grpc.StatusCode.UNIMPLEMENTED),
+        ("RepositoryModelLoad", "chat", "vision", grpc.StatusCode.UNIMPLEMENTED),
+        ("ServerLive", "chat", "vision", grpc.StatusCode.UNIMPLEMENTED),
+    ],
+)
+def test_a_grpc_call_without_right_is_refused_in_grpc_s_own_codes(triton, method, who, model, code):
+    proxy, _, engine = triton
+    metadata = [("x-model", model)] + ([("x-api-key", proxy.key(who))] if who else [])
+    with pytest.raises(grpc.RpcError) as refused:
+        _call(proxy, f"{SERVICE}/{method}", metadata)
+    assert refused.value.code() == code
+    assert refused.value.details()
+    assert not engine.seen
+
+
+def test_a_grpc_stream_runs_both_ways_message_by_message(triton):
+    proxy, _, _ = triton
+    answered = threading.Semaphore(0)
+
+    def messages():
+        for number in range(5):
+            yield f"message {number}".encode()
+            # The next message leaves only when the answer to this one is here: neither side waits for the other's end.
+            assert answered.acquire(timeout=20)
+
+    with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
+        stream = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
+        metadata = (("x-api-key", proxy.key("chat")), ("x-model", "vision"))
+        for number, answer in enumerate(stream(messages(), metadata=metadata, timeout=60)):
+            assert answer == f"message {number}".encode()[::-1]
+            answered.release()
+    assert number == 4
+
+
+def test_a_dead_grpc_engine_is_unavailable(triton):
+    proxy, _, engine = triton
+    engine.server.stop(None).wait()
+    with pytest.raises(grpc.RpcError) as refused:
+        _call(proxy, f"{SERVICE}/ModelInfer", (("x-api-key", proxy.key("chat")), ("x-model", "vision")))
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_the_http_port_serves_no_grpc_path_and_the_grpc_port_no_http_one(triton):
+    proxy, http, engine = triton
+    for headers in ({"X-Model": "vision"}, {"X-Model": "vision", "Content-Type": "application/grpc"}):
+        assert proxy.call("POST", f"/{SERVICE}/ModelInfer", proxy.key("chat"), b"", headers).status == 404
+    with pytest.raises(grpc.RpcError) as refused, closing(grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}")) as channel:
+        channel.unary_unary("/vision/v2/models/resnet/infer")(b"{}", metadata=(("x-api-key", proxy.key("chat")),), timeout=20)
+    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert not http.seen
+    assert not engine.seen

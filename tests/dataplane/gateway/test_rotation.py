@@ -1,0 +1,163 @@
+"""Keys change under load: old, both, new. Nobody with a valid key is refused, and the retired key is dead afterwards."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from contextlib import closing
+from datetime import date
+
+import pytest
+
+from components.gateway.proxy_keys import end_of
+from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+
+REQUESTS = 10_000
+CLIENTS = 4
+
+
+@pytest.fixture
+def backend():
+    backend = Backend().start()
+    yield backend
+    backend.stop()
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    proxy = Proxy(tmp_path)
+    yield proxy
+    proxy.stop()
+
+
+class _Clients:
+    """Clients that keep asking with the key that is current, each on connections of its own, and count what they get."""
+
+    def __init__(self, proxy, key):
+        self.proxy = proxy
+        self.key = key
+        self.answers = dict.fromkeys(range(CLIENTS), 0)
+        self.wrong = []
+        self.done = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    @property
+    def total(self):
+        return sum(self.answers.values())
+
+    def _run(self, number):
+        while not self.done.is_set():
+            # As many as a client sends before it opens another connection; nginx closes idle ones when it reloads.
+            with closing(http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=20)) as connection:
+                for sent in range(20):
+                    try:
+                        connection.request("POST", "/llama/v1/completions", body=b"{}", headers={"Authorization": f"Bearer {self.key}"})
+                        response = connection.getresponse()
+                    except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as closed:
+                        # A client that reuses a connection must expect it closed while idle; a new one must be served.
+                        if sent == 0:
+                            self.wrong.append(closed)
+                        break
+                    response.read()
+                    if response.status != 200:
+                        self.wrong.append(response.status)
+                    self.answers[number] += 1
+
+    def until(self, total):
+        end = time.monotonic() + 120
+        while self.total < total:
+            assert time.monotonic() < end, f"only {self.total} answers"
+            self.done.wait(0.005)
+
+    def finish(self):
+        self.done.set()
+        for thread in self.threads:
+            thread.join(30)
+
+
+def test_ten_thousand_requests_see_no_refusal_while_keys_go_from_old_to_both_to_new(proxy, backend):
+    endpoints = [endpoint("llama", backend.port, ("chat",))]
+    old, new = proxy.key("chat", 1), proxy.key("chat", 2)
+    proxy.run(spec(), endpoints, {"chat": consumer(keys=[1])})
+    assert proxy.call("POST", "/llama/v1/completions", new, b"{}").status == 401
+    clients = _Clients(proxy, old)
+    try:
+        clients.until(REQUESTS // 4)
+        proxy.reload(spec(), endpoints, {"chat": consumer(keys=[2, 1])})
+        clients.until(REQUESTS // 2)
+        clients.key = new
+        clients.until(REQUESTS * 3 // 4)
+        proxy.reload(spec(), endpoints, {"chat": consumer(keys=[2])})
+        assert proxy.call("POST", "/llama/v1/completions", old, b"{}").status == 401
+        clients.until(REQUESTS)
+    finally:
+        clients.finish()
+    assert clients.wrong == []
+    assert clients.total >= REQUESTS
+    assert proxy.call("POST", "/llama/v1/completions", old, b"{}").status == 401
+    assert proxy.call("POST", "/llama/v1/completions", new, b"{}").status == 200
+
+
+def test_a_consumer_that_is_taken_off_a_model_is_refused_after_the_change(proxy, backend):
+    consumers = {"chat": consumer(keys=[1])}
+    proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], consumers)
+    assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 200
+    proxy.reload(spec(), [endpoint("llama", backend.port, ())], consumers)
+    assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 403
+
+
+def test_a_configuration_that_nginx_refuses_is_not_started_and_the_old_one_goes_on(proxy, backend):
+    proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])})
+    config = proxy.directory / "nginx.conf"
+    config.write_text(config.read_text().replace("pcre_jit on;", "pcre_jit perhaps;"))
+    checked = proxy.prepare()
+    assert checked.returncode != 0
+    assert "perhaps" in checked.stderr
+    assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 200
+
+
+def test_a_pod_that_sees_other_keys_than_it_was_made_for_does_not_start(proxy, backend):
+    endpoints, consumers = [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])}
+    assert proxy.write(spec(), endpoints, consumers).returncode == 0
+    mark = (proxy.directory / "keys.conf").read_text().splitlines()[0].removeprefix("# fingerprint ")
+    assert proxy.prepare(KEYS_FINGERPRINT=mark).returncode == 0
+    refused = proxy.prepare(KEYS_FINGERPRINT="0" * 16)
+    assert refused.returncode == 1
+    assert "not those this pod was made for" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("resolv", "said"),
+    [
+        ("search a.svc.cluster.local svc.cluster.local\n", "no nameserver"),
+        ("nameserver 10.0.0.1\n", "no search domain"),
+        ("nameserver 10.0.0.1\nsearch example.com\n", "no search domain"),
+        ("nameserver 1;}evil{\nsearch a.svc.c svc.c\n", "no nameserver"),
+    ],
+)
+def test_a_pod_without_cluster_dns_says_so_and_stops(proxy, backend, resolv, said):
+    proxy.write(spec(), [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])})
+    (proxy.directory / "resolv.conf").write_text(resolv)
+    refused = proxy.prepare()
+    assert refused.returncode != 0
+    assert said in refused.stderr
+
+
+def test_resolvers_of_both_families_and_other_cluster_domains_are_taken_over(proxy, backend):
+    proxy.write(spec(), [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])})
+    (proxy.directory / "resolv.conf").write_text(
+        "nameserver 10.96.0.10\nnameserver fd00::a\nsearch models.svc.k8s.acme. svc.k8s.acme k8s.acme\n"
+    )
+    assert proxy.prepare().returncode == 0
+    runtime = (proxy.directory / "runtime.conf").read_text()
+    assert "resolver 10.96.0.10 [fd00::a] valid=10s;" in runtime
+    assert '".models.svc.k8s.acme"' in runtime
+    assert '"k8s.acme"' in runtime
+
+
+def test_a_key_is_valid_through_its_last_day_in_utc():
+    assert end_of(date(2027, 1, 31)) == 1801439999
