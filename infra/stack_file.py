@@ -146,11 +146,7 @@ def _named(found: list[LocatedFault]) -> tuple[LocatedFault, ...]:
 
 
 def _as_thought(path: YamlPath) -> YamlPath:
-    match path:
-        case ("config", str(key), *rest):
-            return (key.removeprefix(f"{PROJECT}:"), *rest)
-        case _:
-            return path
+    return (str(path[1]).removeprefix(f"{PROJECT}:"), *path[2:]) if path[:1] == ("config",) and len(path) > 1 else path
 
 
 class _Sections:

@@ -22,7 +22,7 @@ def add(monkeypatch):
 
     def register(function) -> None:
         module = ModuleType("try_module")
-        module.command = function
+        vars(module)["command"] = function
         monkeypatch.setitem(sys.modules, "try_module", module)
         monkeypatch.setitem(main.COMMANDS, "try", ("try_module", "Try."))
 
@@ -32,7 +32,7 @@ def add(monkeypatch):
 def exit_code(*arguments: str) -> int:
     with pytest.raises(SystemExit) as caught:
         main.run(arguments)
-    return caught.value.code or 0
+    return int(caught.value.code or 0)
 
 
 def test_every_listed_command_can_be_loaded_and_explains_itself(capsys):

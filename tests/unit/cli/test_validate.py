@@ -29,7 +29,7 @@ def inferplan(capsys):
         with pytest.raises(SystemExit) as caught:
             main.run(arguments)
         captured = capsys.readouterr()
-        return caught.value.code or 0, captured.out, captured.err
+        return int(caught.value.code or 0), captured.out, captured.err
 
     return run
 
