@@ -44,7 +44,8 @@ class PreheatError(Exception):
 
     def record(self) -> dict[str, str | int | None]:
         """The failure for the status file."""
-        return {"code": int(self.code), "message": str(self), "file": self.file, "expected": self.expected, "found": self.found}
+        fields = {"message": str(self), "file": self.file, "expected": self.expected, "found": self.found}
+        return {"code": int(self.code), **{name: scrubbed(text) if text is not None else None for name, text in fields.items()}}
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop

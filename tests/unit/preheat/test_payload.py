@@ -1,0 +1,245 @@
+"""The payload's parts on their own: locks, checksums, manifests, names, headers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.preheat.gate import ready_check
+from components.preheat.payload.contents import check_file, check_index, refuse_names, wanted
+from components.preheat.payload.digest import digest, part_sizes
+from components.preheat.payload.lease import Lease
+from components.preheat.payload.manifest import Entry, Manifest, check, loads, read
+from components.preheat.payload.outcome import Exit, PreheatError, scrubbed
+from components.preheat.payload.progress import duration, size
+from components.preheat.payload.request import parse
+from components.preheat.payload.source import parse_sums
+
+MIB = 1 << 20
+
+
+def never(_holder):
+    pytest.fail("nobody else holds the lock")
+
+
+@pytest.fixture
+def lease(tmp_path):
+    held = []
+
+    def take(owner="a", lifetime=0.6, waiting=lambda _holder: None):
+        one = Lease(tmp_path / "locks", "model", owner, lifetime)
+        assert one.acquire(threading.Event(), waiting)
+        held.append(one)
+        return one
+
+    yield take
+    for one in held:
+        one.release()
+
+
+def test_a_lock_given_back_is_taken_without_waiting(lease):
+    lease("a", lifetime=600).release()
+    assert lease("b", lifetime=600, waiting=never).held()
+
+
+def test_a_lock_that_is_kept_alive_is_not_taken(lease, tmp_path):
+    first = lease("a", lifetime=0.6)
+    stop, holders = threading.Event(), []
+    threading.Timer(2.0, stop.set).start()
+    assert not Lease(tmp_path / "locks", "model", "b", 0.6).acquire(stop, holders.append)
+    assert set(holders) == {"a"}
+    assert first.held()
+
+
+def test_a_lock_whose_holder_died_is_taken_after_its_lifetime(lease, tmp_path):
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "model.7").write_text(json.dumps({"owner": "dead", "beat": 3, "state": "held"}))
+    holders = []
+    assert lease("b", lifetime=0.4, waiting=holders.append).held()
+    assert "dead" in holders
+
+
+@pytest.mark.parametrize("stamp", [0, 4_000_000_000], ids=["1970", "2096"])
+def test_no_wall_clock_decides_whether_a_lock_is_stale(lease, tmp_path, stamp):
+    first = lease("a", lifetime=0.6)
+    for path in (tmp_path / "locks").iterdir():
+        os.utime(path, (stamp, stamp))
+    stop = threading.Event()
+    threading.Timer(1.5, stop.set).start()
+    assert not Lease(tmp_path / "locks", "model", "b", 0.6).acquire(stop, lambda _holder: None)
+    assert first.held()
+
+
+def test_a_holder_that_was_overtaken_notices_and_may_not_write(lease, tmp_path):
+    first = lease("a", lifetime=0.6)
+    (tmp_path / "locks" / "model.99").write_text("{}")
+    deadline = time.monotonic() + 5
+    while first.held() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    with pytest.raises(PreheatError) as caught:
+        first.check()
+    assert caught.value.code is Exit.LOST_LOCK
+
+
+def test_of_many_at_once_only_one_holds_the_lock_at_a_time(tmp_path):
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def work(number):
+        one = Lease(tmp_path / "locks", "model", f"w{number}", 5.0)
+        assert one.acquire(threading.Event(), lambda _holder: None)
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        with lock:
+            inside[0] -= 1
+        one.release()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1]
+
+
+@given(parts=st.integers(1, 40), part=st.sampled_from([5, 8, 16, 50, 64]), rest=st.integers(1, MIB))
+def test_the_part_size_of_common_clients_is_always_among_the_candidates(parts, part, rest):
+    length = (parts - 1) * part * MIB + min(rest, part * MIB)
+    assert part * MIB in part_sizes(length, parts)
+
+
+def test_the_etag_of_a_multipart_upload_is_the_md5_of_its_parts_md5s(tmp_path):
+    data = os.urandom(12 * MIB + 5)
+    (tmp_path / "f").write_bytes(data)
+    parts = [data[n : n + 8 * MIB] for n in range(0, len(data), 8 * MIB)]
+    joined = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
+    expected = f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-2"
+    found = digest(tmp_path / "f", md5=True, git_sha1=True, parts=2)
+    assert expected in found.etags
+    assert found.sha256 == hashlib.sha256(data).hexdigest()
+    assert found.git_sha1 == hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    files = {"config.json": b"{}", "sub/model.safetensors": os.urandom(1000)}
+    entries = []
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+        stamp = (tmp_path / path).stat().st_mtime_ns
+        entries.append(
+            Entry(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest(), mtime_ns=stamp, evidence="md5", origin="o")
+        )
+    manifest = Manifest(source="s", revision=None, entries=tuple(entries))
+    (tmp_path / "READY").write_text(manifest.dumps())
+    return tmp_path, manifest
+
+
+def test_a_good_cache_has_no_findings_and_its_ready_file_reads_back(cache):
+    directory, manifest = cache
+    assert read(directory) == Manifest(source="s", revision=None, entries=tuple(sorted(manifest.entries, key=lambda e: e.path)))
+    assert check(directory, manifest, every_byte=True) == []
+
+
+def test_a_quick_check_reads_only_what_was_touched_and_a_full_one_everything(cache):
+    directory, manifest = cache
+    path = directory / "sub" / "model.safetensors"
+    stamp = path.stat().st_mtime_ns
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1
+    path.write_bytes(data)
+    assert [f.path for f in check(directory, manifest, every_byte=False)] == ["sub/model.safetensors"]
+    os.utime(path, ns=(stamp, stamp))
+    assert check(directory, manifest, every_byte=False) == []
+    assert [f.path for f in check(directory, manifest, every_byte=True)] == ["sub/model.safetensors"]
+
+
+@given(st.binary(max_size=200) | st.text().map(str.encode))
+def test_a_damaged_ready_file_is_refused_and_never_a_traceback(data):
+    with pytest.raises(PreheatError, match="no READY file"):
+        loads(data.decode(errors="replace"), "READY")
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner)
+    )
+)
+def test_json_that_is_no_ready_file_is_refused_and_never_a_traceback(value):
+    with pytest.raises(PreheatError, match="no READY file"):
+        loads(json.dumps({"format": "inferplan.dev/ready.v1", "files": value, "bytes": 1, "source": "s", "revision": None}), "READY")
+
+
+def test_globs_choose_files_and_exclude_wins():
+    assert wanted("a/b.json", ["*.json"], [])
+    assert not wanted("a/b.json", ["*.json"], ["a/*"])
+    assert wanted("x", [], [])
+
+
+@pytest.mark.parametrize("path", ["../x", "a//b", "/x", "a\nb", "READY", "READY.partial", "."])
+def test_a_name_that_could_escape_or_forge_ready_is_refused(path):
+    with pytest.raises(PreheatError, match="stored safely"):
+        refuse_names([path], [])
+
+
+def test_a_file_that_is_also_a_directory_is_refused():
+    with pytest.raises(PreheatError, match="a file and a directory"):
+        refuse_names(["a", "a/b"], [])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00" * 8, struct.pack("<Q", 1 << 40), struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 3) + b"{x}"]
+)
+def test_what_is_no_safetensors_file_is_refused(tmp_path, data):
+    (tmp_path / "m.safetensors").write_bytes(data)
+    with pytest.raises(PreheatError, match="cut off or damaged"):
+        check_file(tmp_path / "m.safetensors", "m.safetensors")
+
+
+def test_an_index_that_is_no_index_is_refused(tmp_path):
+    (tmp_path / "m.safetensors.index.json").write_text("[]")
+    with pytest.raises(PreheatError, match="weight_map"):
+        check_index(tmp_path, ["m.safetensors.index.json"])
+
+
+def test_checksum_lists_are_read_as_sha256sum_writes_them():
+    line = "a" * 64
+    assert parse_sums(f"{line}  ./x y\n\n{line} *z\n") == {"x y": line, "z": line}
+
+
+def test_a_credential_in_a_message_is_blanked(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-canary")
+    assert scrubbed("key canary-canary was wrong") == "key <AWS_SECRET_ACCESS_KEY> was wrong"
+    failure = PreheatError(Exit.SOURCE, "no", "try", found="canary-canary")
+    assert "canary-canary" not in json.dumps(failure.record())
+
+
+def test_figures_read_as_a_human_writes_them():
+    assert [size(0), size(1023), size(1024), size(3 << 30)] == ["0 B", "1023 B", "1.0 KiB", "3.0 GiB"]
+    assert [duration(0.2), duration(61), duration(7260)] == ["1 s", "1 min 1 s", "2 h 1 min"]
+
+
+def test_a_request_says_who_reads_the_directory():
+    text = json.dumps({"kind": "remote", "root": "source:b/m", "target": "/target", "directory": "m/0123-r4", "job": "llama"})
+    request = parse(text, "inference")
+    assert (request.user, request.content) == ("inference.llama", "m.0123")
+
+
+def test_a_server_refuses_a_directory_without_ready_and_says_what_to_do(tmp_path):
+    command = ready_check(str(tmp_path))
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "raise preheat.round" in refused.stderr
+    (tmp_path / "READY").write_text("{}")
+    assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,191 @@
+"""The Job that a preheat registers: when it is made anew, what its pod may do, what servers get from it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from components.handles import ObjectStore, VolumeClaim
+from components.preheat.preheat_job import PreheatJob
+from components.preheat.spec import PreheatSpec
+from components.storage.spec import WeightsSpec
+from tests.recorder import declare
+
+JOB, MAP, POLICY = "kubernetes:batch/v1:Job", "kubernetes:core/v1:ConfigMap", "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+S3 = ObjectStore(
+    bucket="acme-weights", prefix="llm", region="eu-central-1", endpoint="http://minio:9000", path_style=True, credentials="minio"
+)
+
+
+def preheat(*, weights=None, spec=None, source=S3, target="shared"):
+    lent = []
+    recording = declare(
+        lambda: lent.append(
+            PreheatJob(
+                "llama",
+                WeightsSpec.model_validate({"store": "weights", "path": "llama-3-8b", "size": "16Gi", **(weights or {})}),
+                PreheatSpec.model_validate({"into": "shared", **(spec or {})}),
+                source=source,
+                target=VolumeClaim(name=target),
+                namespace="inference",
+            )
+        )
+    )
+    return recording, lent[0].mount
+
+
+def job(**changes):
+    return preheat(**changes)[0].one(JOB)
+
+
+def pod(**changes):
+    return job(**changes).inputs["spec"]["template"]["spec"]
+
+
+def env(**changes):
+    return {each["name"]: each for each in pod(**changes)["containers"][0]["env"]}
+
+
+def test_an_unchanged_stack_declares_the_same_job():
+    assert job().inputs == job().inputs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": {"revision": "v2"}},
+        {"weights": {"path": "other"}},
+        {"spec": {"round": 1}},
+        {"spec": {"include": ["*.json"]}},
+        {"spec": {"image": "python:3.12.1-slim"}},
+        {"spec": {"cpu": "4"}},
+        {"spec": {"timeoutSeconds": 7200}},
+        {"source": ObjectStore(bucket="other", prefix="llm")},
+        {"source": ObjectStore(bucket="acme-weights", prefix="llm", credentials="other")},
+        {"target": "other-claim"},
+    ],
+    ids=str,
+)
+def test_whatever_a_job_cannot_change_is_in_its_name(change):
+    assert job(**change).inputs["metadata"]["name"] != job().inputs["metadata"]["name"]
+
+
+@pytest.mark.parametrize("change", [{"weights": {"revision": "v2"}}, {"spec": {"round": 1}}, {"spec": {"exclude": ["*.bin"]}}], ids=str)
+def test_other_content_is_another_directory(change):
+    assert preheat(**change)[1].sub_path != preheat()[1].sub_path
+
+
+@pytest.mark.parametrize("change", [{"spec": {"cpu": "4"}}, {"target": "other-claim"}, {"spec": {"allowPickle": ["x.bin"]}}], ids=str)
+def test_the_same_content_is_the_same_directory(change):
+    assert preheat(**change)[1].sub_path == preheat()[1].sub_path
+
+
+def test_servers_get_the_directory_and_the_job_to_wait_for():
+    recording, mount = preheat()
+    assert re.fullmatch(r"llama-3-8b/[0-9a-f]{10}-r0", mount.sub_path)
+    assert json.loads(env()["PREHEAT_REQUEST"]["value"])["directory"] == mount.sub_path
+    assert mount.gate is not None
+    assert recording.one(MAP).urn in recording.one(JOB).dependencies
+
+
+def test_a_finished_job_is_kept_because_a_collected_one_would_be_made_again():
+    assert "ttlSecondsAfterFinished" not in job().inputs["spec"]
+
+
+def test_a_job_that_cannot_succeed_is_not_tried_again_and_an_evicted_one_is():
+    rules = job().inputs["spec"]["podFailurePolicy"]["rules"]
+    assert rules[0]["action"] == "FailJob"
+    assert rules[0]["onExitCodes"]["values"] == [2, 3]
+    assert rules[1] == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def seconds(text):
+    return int(text.removesuffix("s"))
+
+
+@pytest.mark.parametrize(("size", "deadline"), [("1Gi", 1800), ("16Gi", 1800), ("140Gi", 600 + 2 * 140 * 1024 // 50), (None, 21600)])
+def test_time_to_give_up_follows_the_size_and_pulumi_waits_longer(size, deadline):
+    made = job(weights={"size": size})
+    assert made.inputs["spec"]["activeDeadlineSeconds"] == pytest.approx(deadline, abs=2)
+    assert seconds(made.options.custom_timeouts.create) > made.inputs["spec"]["activeDeadlineSeconds"] + 600
+
+
+def test_every_container_fits_the_restricted_profile_and_states_what_it_needs():
+    made = pod()
+    assert made["securityContext"]["runAsNonRoot"] is True
+    assert made["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in made["containers"] + made["initContainers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert set(container["resources"]["requests"]) == set(container["resources"]["limits"]) == {"cpu", "memory"}
+    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {"emptyDir", "configMap", "persistentVolumeClaim"}
+
+
+def test_the_pod_asks_for_no_accelerator_and_sees_none():
+    assert "nvidia.com" not in json.dumps(pod())
+    assert "habana.ai" not in json.dumps(pod())
+    assert env()["NVIDIA_VISIBLE_DEVICES"]["value"] == "void"
+    assert "tolerations" not in pod()
+
+
+def test_the_pod_holds_no_token_and_no_service_variables():
+    assert pod()["automountServiceAccountToken"] is False
+    assert pod()["enableServiceLinks"] is False
+
+
+def test_credentials_are_references_and_never_values():
+    variables = env()
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert variables[key]["valueFrom"] == {"secretKeyRef": {"name": "minio", "key": key}}
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(env(source=ObjectStore(bucket="b-1", prefix="")))
+
+
+def test_only_the_endpoints_port_is_opened():
+    egress = preheat()[0].one(POLICY).inputs["spec"]["egress"]
+    assert [port["port"] for rule in egress for port in rule["ports"]] == [9000]
+
+
+def test_an_ambient_identity_may_be_fetched():
+    egress = preheat(source=ObjectStore(bucket="b-1", prefix=""))[0].one(POLICY).inputs["spec"]["egress"]
+    assert {"cidr": "169.254.170.23/32"} in [peer.get("ipBlock") for rule in egress for peer in rule["to"]]
+
+
+def test_a_share_as_a_source_is_mounted_read_only_and_opens_nothing():
+    recording, _ = preheat(source=VolumeClaim(name="origin", origin="nfs://a/b"))
+    assert not list(recording.of_type(POLICY))
+    made = recording.one(JOB).inputs["spec"]["template"]["spec"]
+    mount = next(each for each in made["containers"][0]["volumeMounts"] if each["name"] == "source")
+    assert mount["readOnly"] is True
+    assert not any("AWS" in each["name"] for each in made["containers"][0]["env"])
+
+
+def test_the_program_travels_whole_and_imports_only_itself_and_the_standard_library():
+    import sys
+
+    files = preheat()[0].one(MAP).inputs["data"]
+    assert {"__init__.py", "__main__.py", "run.py"} <= set(files)
+    for name, text in files.items():
+        for module in re.findall(r"^(?:from|import) ([a-z_]+)", text, re.MULTILINE):
+            assert module in sys.stdlib_module_names, f"{name} imports {module}"
+    assert sum(map(len, files.values())) < 500_000, "a ConfigMap holds 1 MiB"
+
+
+def test_names_fit_kubernetes_however_long_the_model_is_called():
+    long = "m" * 63
+    recording = declare(
+        lambda: PreheatJob(
+            long,
+            WeightsSpec.model_validate({"store": "w", "path": "m"}),
+            PreheatSpec.model_validate({"into": "s"}),
+            source=S3,
+            target=VolumeClaim(name="s"),
+            namespace="n",
+        )
+    )
+    for registration in recording.registrations:
+        if registration.custom:
+            assert len(registration.inputs["metadata"]["name"]) <= 63

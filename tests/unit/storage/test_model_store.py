@@ -1,0 +1,86 @@
+"""What stores register, and the handles that they lend."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.handles import ObjectStore, VolumeClaim
+from components.storage.model_store import NfsStore, S3Store, model_store
+from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from tests.recorder import declare
+
+PV, PVC = "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"
+
+
+def nfs(**fields):
+    return NfsStoreSpec.model_validate({"kind": "nfs", "server": "nfs.internal", "path": "/export/models", "capacity": "2Ti", **fields})
+
+
+def shared(spec=None, namespace="inference", scope=None):
+    lent = []
+    recording = declare(lambda: lent.append(model_store("shared", spec or nfs(), namespace=namespace, scope=scope)))
+    return recording, recording.one(PV).inputs, recording.one(PVC).inputs, lent[0]
+
+
+def test_an_nfs_share_is_a_volume_and_a_claim_that_name_each_other():
+    _, volume, claim, store = shared()
+    assert volume["spec"]["claimRef"] == {"namespace": "inference", "name": claim["metadata"]["name"]}
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert volume["spec"]["storageClassName"] == claim["spec"]["storageClassName"] == ""
+    assert volume["spec"]["accessModes"] == claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert isinstance(store, NfsStore)
+    assert store.claim.name == claim["metadata"]["name"]
+
+
+def test_a_share_is_mounted_with_explicit_options_and_keeps_its_data():
+    _, volume, _, _ = shared()
+    assert "hard" in volume["spec"]["mountOptions"]
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert volume["spec"]["nfs"] == {"server": "nfs.internal", "path": "/export/models"}
+
+
+def test_the_claim_waits_for_its_volume():
+    recording, *_ = shared()
+    assert recording.one(PV).urn in recording.one(PVC).dependencies
+
+
+@pytest.mark.parametrize("change", [{"server": "other.internal"}, {"path": "/other"}, {"capacity": "3Ti"}, {"mountOptions": ["hard"]}])
+def test_a_changed_store_gets_new_names_because_volumes_cannot_change(change):
+    before, after = shared(), shared(nfs(**change))
+    assert before[1]["metadata"]["name"] != after[1]["metadata"]["name"]
+    assert before[2]["metadata"]["name"] != after[2]["metadata"]["name"]
+
+
+def test_a_new_mount_option_does_not_make_the_share_another_source():
+    assert shared()[3].claim.origin == shared(nfs(mountOptions=["hard"]))[3].claim.origin == "nfs://nfs.internal/export/models"
+
+
+def test_two_stacks_of_one_cluster_do_not_share_a_volume_name():
+    names = {shared(namespace=ns)[1]["metadata"]["name"] for ns in ("inference", "staging")}
+    names |= {shared(scope=scope)[1]["metadata"]["name"] for scope in ("blue", "green")}
+    assert len(names) == 4
+
+
+def test_names_are_the_same_every_time():
+    assert shared()[1] == shared()[1]
+
+
+def test_an_s3_bucket_registers_nothing():
+    spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "prefix": "llm/"})
+    recording = declare(lambda: model_store("weights", spec, namespace="inference"))
+    assert not recording.registrations
+
+
+@pytest.mark.parametrize(
+    ("fields", "path_style"),
+    [({}, False), ({"endpoint": "http://minio:9000"}, True), ({"endpoint": "http://oss.example", "pathStyle": False}, False)],
+)
+def test_an_endpoint_is_asked_in_path_style_unless_told_otherwise(fields, path_style):
+    store = S3Store(S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields}))
+    assert store.objects.path_style is path_style
+
+
+def test_credentials_travel_as_the_name_of_a_secret():
+    spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}})
+    assert S3Store(spec).objects == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
+    assert VolumeClaim(name="x").origin is None

@@ -1,0 +1,135 @@
+"""Store and weights specs refuse what AWS, the mount or the Job would refuse later, and say what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from components.storage.spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec, S3StoreSpec, StoreSpec, WeightsSpec
+
+STORE = TypeAdapter(StoreSpec)
+
+
+def s3(**fields):
+    return S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields})
+
+
+def nfs(**fields):
+    return NfsStoreSpec.model_validate({"kind": "nfs", "server": "nfs.internal", "path": "/export/models", "capacity": "2Ti", **fields})
+
+
+def message(call, **fields):
+    with pytest.raises(ValidationError) as caught:
+        call(**fields)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("bucket", ["abc", "acme-weights", "a.b.c", "0weights9", "a" * 63])
+def test_a_bucket_may_be_called_what_aws_allows(bucket):
+    assert s3(bucket=bucket).bucket == bucket
+
+
+@pytest.mark.parametrize(
+    ("bucket", "reason"),
+    [
+        ("ab", "3 to 63"),
+        ("a" * 64, "3 to 63"),
+        ("Acme", "lower-case"),
+        ("acme_weights", "hyphens"),
+        ("-acme", "first and last"),
+        ("acme-", "first and last"),
+        ("a..b", "two dots"),
+        ("192.168.5.4", "IP address"),
+        ("xn--acme", "AWS reserves"),
+        ("sthree-acme", "AWS reserves"),
+        ("amzn-s3-demo-acme", "AWS reserves"),
+        ("acme-s3alias", "AWS reserves"),
+        ("acme--ol-s3", "AWS reserves"),
+        ("acme--x-s3", "general purpose bucket"),
+    ],
+)
+def test_a_bucket_that_aws_would_refuse_is_refused_with_the_rule(bucket, reason):
+    assert reason in message(s3, bucket=bucket)
+
+
+@pytest.mark.parametrize("endpoint", ["http://minio:9000", "https://minio.example", "http://10.0.0.4:9000/", "http://[::1]:9000"])
+def test_an_endpoint_is_scheme_host_and_port(endpoint):
+    assert s3(endpoint=endpoint).endpoint == endpoint.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["minio:9000", "ftp://minio", "http://", "http://minio:0", "http://minio:99999", "http://minio/bucket", "http://m?x=1"]
+)
+def test_anything_else_is_no_endpoint(endpoint):
+    assert "http(s)://host" in message(s3, endpoint=endpoint)
+
+
+def test_a_password_in_an_endpoint_is_refused_without_being_repeated():
+    text = message(s3, endpoint="http://user:hunter2secret@minio:9000")
+    assert "hunter2secret" not in text
+    assert "credentials" in text
+
+
+@pytest.mark.parametrize("prefix", ["/llm", "llm//x", "../x", "a/./b", "a\\b", "a\nb"])
+def test_a_prefix_stays_inside_its_bucket(prefix):
+    message(s3, prefix=prefix)
+
+
+def test_a_prefix_loses_its_last_slash_so_that_two_spellings_are_one():
+    assert s3(prefix="llm/").prefix == s3(prefix="llm").prefix == "llm"
+
+
+def test_an_nfs_store_mounts_as_aws_recommends_unless_told_otherwise():
+    assert nfs().mount_options == RECOMMENDED_MOUNT_OPTIONS
+    assert nfs(mountOptions=["nfsvers=4.2", "hard"]).mount_options == ("nfsvers=4.2", "hard")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"path": "export"}, {"path": "/a/../b"}, {"path": "/a b"}, {"server": "NFS"}, {"server": "1.2.3.4.5"}, {"server": "a b"}]
+)
+def test_an_export_that_no_mount_would_take_is_refused(fields):
+    message(nfs, **fields)
+
+
+def test_an_unknown_kind_names_the_known_ones():
+    with pytest.raises(ValidationError, match="'s3', 'nfs'"):
+        STORE.validate_python({"kind": "gcs"})
+
+
+@pytest.mark.parametrize("revision", ["8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "v1.2.0", "2024-06-01"])
+def test_a_revision_is_a_commit_or_a_fixed_version(revision):
+    assert WeightsSpec.model_validate({"store": "w", "path": "m", "revision": revision}).revision == revision
+
+
+@pytest.mark.parametrize("revision", ["main", "Latest", "HEAD", "a b", "", "-x"])
+def test_a_revision_that_moves_or_cannot_be_named_is_refused(revision):
+    with pytest.raises(ValidationError):
+        WeightsSpec.model_validate({"store": "w", "path": "m", "revision": revision})
+
+
+@pytest.mark.parametrize("path", ["", "/", "/m", "m/../n"])
+def test_weights_are_a_directory_below_their_store(path):
+    with pytest.raises(ValidationError):
+        WeightsSpec.model_validate({"store": "w", "path": path})
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["bucket", "prefix", "region", "endpoint", "pathStyle", "credentials"]), st.text() | st.integers() | st.none()
+    )
+)
+def test_no_input_makes_anything_but_a_spec_or_a_validation_error(fields):
+    try:
+        s3(**fields)
+    except ValidationError:
+        return
+
+
+@given(st.text(max_size=80))
+def test_every_endpoint_text_is_either_taken_or_refused_cleanly(text):
+    try:
+        s3(endpoint=text)
+    except ValidationError:
+        return
