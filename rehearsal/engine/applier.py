@@ -78,7 +78,7 @@ class Applier:
             self._states[registration.urn] = state
         if not registration.custom:
             return Realized()
-        target = _target(registration)
+        target = self._target(registration)
         culprit = self._culprit(registration)
         if culprit:
             return self._skip(target, culprit)
@@ -123,7 +123,7 @@ class Applier:
         inputs = registration.inputs
         resource = self.objects.resource(inputs["apiVersion"], inputs["kind"])
         body = reveal(inputs)
-        namespace = (target.namespace or "default") if resource.namespaced else ""
+        namespace = (target.namespace or "default") if resource.namespaced else ""  # a kind may have been defined just now
         key = Key(inputs["kind"], namespace, target.name)
         patch = is_patch(registration.type)
         known = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
@@ -149,7 +149,7 @@ class Applier:
         live = self.waiter.ready(target, result.live, _limit(registration, result))
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
-        self._tell(Ready(target=target, seconds=time.monotonic() - began, note=note))
+        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=note))
         return live
 
     def _note(self, target: Target, key: Key, result: Result) -> None:
@@ -160,7 +160,7 @@ class Applier:
             change = "replaced"
         with self._lock:
             self.changes[change].append(target)
-        self._tell(Applied(target=target, change=change, note=result.note))
+        self.listener(Applied(target=target, change=change, note=result.note))
 
     def _replacing(self, key: Key, state: ResourceState) -> str:
         entry = self.journal.entry(key)
@@ -185,7 +185,7 @@ class Applier:
         with self._lock:
             self._bad[target.urn] = culprit
             self.skipped.append(target)
-        self._tell(Skipped(target=target, because=culprit))
+        self.listener(Skipped(target=target, because=culprit))
         return Realized(failed=True)
 
     def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
@@ -193,20 +193,22 @@ class Applier:
         with self._lock:
             self._bad[target.urn] = str(target)
             self.failures.append(Failure(target=target, message=message, remedy=failed.remedy))
-        self._tell(Failed(target=target, message=message, remedy=failed.remedy))
+        self.listener(Failed(target=target, message=message, remedy=failed.remedy))
         return Realized(failed=True)
 
-    def _tell(self, event: Any) -> None:
-        self.listener(event)
-
-
-def _target(registration: Registration) -> Target:
-    inputs = registration.inputs
-    metadata = inputs.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    kind = str(inputs.get("kind") or registration.type.rpartition(":")[2])
-    name = str(metadata.get("name") or registration.name)
-    return Target(urn=registration.urn, kind=kind, name=name, namespace=str(metadata.get("namespace") or ""))
+    def _target(self, registration: Registration) -> Target:
+        inputs = registration.inputs
+        metadata = inputs.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        kind = str(inputs.get("kind") or registration.type.rpartition(":")[2])
+        namespace = str(metadata.get("namespace") or "")
+        if is_object(registration.type, inputs):
+            try:
+                namespaced = self.objects.api.resource(inputs["apiVersion"], kind).namespaced
+            except (LookupError, ApiError):
+                namespaced = bool(namespace)  # applying it says what is wrong
+            namespace = (namespace or "default") if namespaced else ""
+        return Target(urn=registration.urn, kind=kind, name=str(metadata.get("name") or registration.name), namespace=namespace)
 
 
 def _limit(registration: Registration, result: Result) -> float:

@@ -18,6 +18,7 @@ from pulumi.runtime.proto import engine_pb2, resource_pb2
 from rehearsal.engine import options as wire_options
 from rehearsal.engine.errors import RegistrationRefused
 from rehearsal.engine.kubernetes_defaults import with_name
+from rehearsal.engine.order import ordered
 from rehearsal.engine.recording import Diagnostic, Recording, Registration
 from rehearsal.engine.urns import STACK_TYPE, make_urn, stack_urn
 from rehearsal.engine.values import from_wire, to_wire
@@ -86,11 +87,11 @@ class Monitor:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def recording(self) -> Recording:
-        """What was registered so far."""
+        """What was registered so far, in an order that does not depend on the order of arrival."""
         return Recording(
             project=self.project,
             stack=self.stack,
-            registrations=tuple(self.registrations),
+            registrations=ordered(self.registrations),
             outputs=self.outputs,
             component_outputs=self.component_outputs,
             diagnostics=tuple(self.diagnostics),

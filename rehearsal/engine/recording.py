@@ -76,7 +76,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """Everything one run of a program registered, in the order of registration, dependencies first.
+    """Everything one run of a program registered, dependencies first, otherwise by URN: the same in every run.
 
     The root stack resource is not among `registrations`; its outputs are `outputs`. `component_outputs` holds what
     components registered as theirs, by URN.

@@ -9,7 +9,7 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret, Service
 
-from rehearsal.engine.api import Api
+from rehearsal.engine.api import Api, ApiError
 
 if TYPE_CHECKING:
     from rehearsal.cluster import Cluster
@@ -55,22 +55,24 @@ def model(
     """A Job that gates a Deployment behind a Service: three objects."""
     metadata = {"name": name, "namespace": namespace}
     limit = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
-    gate = Job(
-        f"{name}-gate",
-        metadata={**metadata, "name": f"{name}-gate"},
-        spec={"template": {"spec": {**pod(0, pool, image), "restartPolicy": "Never"}}},
-    )
+    gating: Any = {"template": {"spec": {**pod(0, pool, image), "restartPolicy": "Never"}}}
+    gate = Job(f"{name}-gate", metadata={**metadata, "name": f"{name}-gate"}, spec=gating)
     template = {"metadata": {"labels": {"model": name}}, "spec": pod(accelerators, pool)}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"model": name}}, "template": template}
+    spec: Any = {"replicas": replicas, "selector": {"matchLabels": {"model": name}}, "template": template}
     server = Deployment(name, metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(depends_on=[gate], custom_timeouts=limit))
     Service(name, metadata=metadata, spec={"selector": {"model": name}, "ports": [{"port": 8000}]})
     return server
 
 
-def platform(namespace: str, *, models: int = 3, replicas: int = 1, image: str = "server:1", key: str = "hush-hush") -> None:
-    """A pretend node, a namespace, a key, and `models` models; the first has `replicas`, the gates run `image`."""
+def platform(
+    namespace: str, *, models: int = 3, replicas: int = 1, image: str = "server:1", key: str = "hush-hush", made: bool = True
+) -> None:
+    """A pretend node, a namespace, a key, and `models` models; the first has `replicas`, the gates run `image`.
+
+    `made=False` leaves the namespace out: deleting one takes its controller five seconds whatever is in it.
+    """
     Node(f"{namespace}-node")
-    place = Namespace("namespace", metadata={"name": namespace}).metadata.name
+    place = Namespace("namespace", metadata={"name": namespace}).metadata.name if made else namespace
     secret = Secret("key", metadata={"name": "key", "namespace": place}, string_data={"key": pulumi.Output.secret(key)})
     ConfigMap("settings", metadata={"name": "settings", "namespace": place}, data={"models": str(models)})
     for index in range(models):
@@ -100,12 +102,11 @@ def objects_in(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
 
 def exists(cluster: Cluster, path: str) -> bool:
     """Whether the object at `path` is there."""
-    from rehearsal.engine.api import ApiError
-
     try:
         api_of(cluster).request("GET", path)
     except ApiError as error:
-        assert error.status == 404
+        if error.status != 404:
+            raise
         return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pulumi
 import pytest
@@ -29,7 +30,7 @@ def up(cluster, request):
     down(cluster)
 
 
-def test_eight_gates_open_for_eight_deployments_and_every_one_becomes_available(cluster, up):
+def test_eight_gates_open_for_eight_deployments_and_every_one_becomes_available(up):
     events = []
     outcome = up(functools.partial(platform, "eight", models=8), listener=events.append)
     assert len(outcome.created) == outcome.total_changes == 4 + 8 * 3
@@ -95,7 +96,7 @@ def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(
 def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacement(up):
     def program(completion_mode):
         Node("immutable-node")
-        spec = {
+        spec: Any = {
             "completionMode": completion_mode,
             "completions": 1,
             "template": {"spec": {**pod(0, "immutable-node"), "restartPolicy": "Never"}},
@@ -121,9 +122,9 @@ def test_a_new_name_in_the_cluster_replaces_the_object_and_the_old_one_goes_last
 def test_a_volume_and_its_claim_bind(up):
     def program():
         shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-        spec = {**shared, "capacity": {"storage": "1Ti"}, "nfs": {"server": "nfs.internal", "path": "/models"}}
+        spec: Any = {**shared, "capacity": {"storage": "1Ti"}, "nfs": {"server": "nfs.internal", "path": "/models"}}
         volume = PersistentVolume("v", metadata={"name": "engine-volume"}, spec=spec)
-        claim = {**shared, "volumeName": volume.metadata.name, "resources": {"requests": {"storage": "1Ti"}}}
+        claim: Any = {**shared, "volumeName": volume.metadata.name, "resources": {"requests": {"storage": "1Ti"}}}
         pulumi.export("phase", PersistentVolumeClaim("c", metadata={"name": "engine-claim"}, spec=claim).status.phase)
 
     assert up(program).recording.outputs == {"phase": "Bound"}
@@ -160,7 +161,7 @@ def test_a_kind_that_the_program_defines_itself_is_served_when_it_is_needed(up):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         version = {"name": "v1", "served": True, "storage": True, "schema": schema}
         named = {"plural": "things", "singular": "thing", "kind": "Thing"}
-        spec = {"group": "engine.test", "scope": "Namespaced", "names": named, "versions": [version]}
+        spec: Any = {"group": "engine.test", "scope": "Namespaced", "names": named, "versions": [version]}
         definition = CustomResourceDefinition("d", metadata={"name": "things.engine.test"}, spec=spec)
         options = pulumi.ResourceOptions(depends_on=[definition])
         CustomResource("t", api_version="engine.test/v1", kind="Thing", metadata={"name": "t"}, spec={"x": 1}, opts=options)
@@ -195,7 +196,7 @@ def test_an_ignored_change_leaves_the_live_value(cluster, up):
     def program(replicas):
         Node("ignore-node")
         template = {"metadata": {"labels": {"m": "i"}}, "spec": pod(1, "ignore-node")}
-        spec = {"replicas": replicas, "selector": {"matchLabels": {"m": "i"}}, "template": template}
+        spec: Any = {"replicas": replicas, "selector": {"matchLabels": {"m": "i"}}, "template": template}
         Deployment("d", metadata={"name": "ignored"}, spec=spec, opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"]))
 
     up(lambda: program(1))

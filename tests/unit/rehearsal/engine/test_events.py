@@ -4,6 +4,7 @@ The expectations were read off `pulumi preview --json` (engine 3.260, Kubernetes
 """
 
 import json
+from typing import Any
 
 import pulumi
 import pytest
@@ -52,7 +53,7 @@ class Node(pulumi.CustomResource):
 def program(*, image, key, replicas, after):
     namespace = Namespace("models", metadata={"name": "models"})
     place = {"namespace": namespace.metadata.name}
-    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}
+    pod: Any = {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}
     Job("preheat", metadata=place, spec={"template": {"spec": pod}})
     template = {"metadata": {"labels": {"m": "m"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     Deployment("m", metadata=place, spec={"replicas": replicas, "selector": {"match_labels": {"m": "m"}}, "template": template})

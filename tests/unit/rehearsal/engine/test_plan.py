@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pulumi
 import pytest
@@ -32,7 +33,7 @@ def secret(value, opts=None):
 def deployment(replicas=1, image="i:1", label="a", **metadata):
     spec = {"containers": [{"name": "c", "image": image}]}
     template = {"metadata": {"labels": {"m": label}}, "spec": spec}
-    wanted = {"replicas": replicas, "selector": {"match_labels": {"m": label}}, "template": template}
+    wanted: Any = {"replicas": replicas, "selector": {"match_labels": {"m": label}}, "template": template}
     return Deployment("d", metadata={"name": "d", "namespace": "n", **metadata}, spec=wanted)
 
 
@@ -99,8 +100,8 @@ def test_without_a_key_a_digest_tells_sixteen_bits_at_most():
     assert len(resource["inputs"]["stringData"]["fields"]["key"]["digest"]) == 4
 
 
-JOB = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}}}
-JOB_AFTER = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:2"}]}}}
+JOB: Any = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}}}
+JOB_AFTER: Any = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:2"}]}}}
 
 
 @pytest.mark.parametrize(
@@ -113,13 +114,13 @@ JOB_AFTER = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"na
             "spec.template.spec.containers[0].image",
         ),
         (
-            lambda: PersistentVolumeClaim("v", metadata={"name": "v"}, spec={"accessModes": ["ReadWriteOnce"]}),
-            lambda: PersistentVolumeClaim("v", metadata={"name": "v"}, spec={"accessModes": ["ReadWriteMany"]}),
+            lambda: PersistentVolumeClaim("v", metadata={"name": "v"}, spec={"access_modes": ["ReadWriteOnce"]}),
+            lambda: PersistentVolumeClaim("v", metadata={"name": "v"}, spec={"access_modes": ["ReadWriteMany"]}),
             "spec.accessModes[0]",
         ),
         (
             lambda: Service("v", metadata={"name": "v"}, spec={"ports": [{"port": 1}]}),
-            lambda: Service("v", metadata={"name": "v"}, spec={"ports": [{"port": 1}], "clusterIP": "None"}),
+            lambda: Service("v", metadata={"name": "v"}, spec={"ports": [{"port": 1}], "cluster_ip": "None"}),
             "spec.clusterIP",
         ),
         (lambda: config_map(x="1"), lambda: config_map(x="2"), "data.x"),
@@ -135,8 +136,10 @@ def test_what_the_provider_cannot_change_in_place_is_replaced(before, after, pat
 
 def test_a_replacement_that_keeps_the_name_deletes_first():
     (step,) = plan(lambda: config_map(x="1"), lambda: config_map(x="2")).steps
+    assert step.change is not None
     assert step.change.delete_first
     (moved,) = plan(lambda: config_map(namespace="a"), lambda: config_map(namespace="b")).steps
+    assert moved.change is not None
     assert not moved.change.delete_first
 
 

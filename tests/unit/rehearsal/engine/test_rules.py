@@ -80,7 +80,9 @@ DEPLOYED = {
 def readiness(live, **status):
     live = copy.deepcopy(live)
     live.setdefault("status", {}).update(status)
-    return rule_for(live)(live)
+    rule = rule_for(live)
+    assert rule is not None
+    return rule(live)
 
 
 def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():

@@ -1,0 +1,120 @@
+"""A run that is killed at any moment is made good by the next one."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.engine.apply import applied, apply, down
+from tests.rehearsal.engine_programs import PROJECT, exists, names, objects_in, platform
+
+pytestmark = pytest.mark.cluster
+
+STACK = "crash"
+# The child kills itself the way `kill -9` does, right before or right after its n-th request that changes something.
+CHILD = """
+import functools, json, os, signal, sys
+from pathlib import Path
+from rehearsal.cluster import require_owned
+from rehearsal.engine.api import Api
+from rehearsal.engine.apply import apply
+from tests.rehearsal.engine_programs import platform
+
+job = json.loads(sys.argv[1])
+send, count = Api._send, 0
+
+def watched(self, method, *args, **more):
+    global count
+    if method == "GET":
+        return send(self, method, *args, **more)
+    count += 1
+    mine = count
+    if mine == job["at"] and not job["after"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = send(self, method, *args, **more)
+    if mine == job["at"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+
+Api._send = watched
+program = functools.partial(platform, "default", made=False, **job["program"])
+apply(program, require_owned(Path(job["kubeconfig"]), job["context"]), project=job["project"], stack=job["stack"])
+"""
+
+
+def killed_run(cluster, *, at, after, **program):
+    """Whether a run of `program` in a child was killed at its request number `at`; false when it ended before."""
+    job = {"at": at, "after": after, "program": program, "project": PROJECT, "stack": STACK}
+    job |= {"kubeconfig": str(cluster.kubeconfig), "context": cluster.context}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps(job)],
+        env=os.environ,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode == -signal.SIGKILL
+
+
+@pytest.fixture(autouse=True)
+def clean(cluster):
+    yield
+    down(cluster)
+
+
+def settled(cluster, **program):
+    """Run once more to its end, then twice: the second time nothing changes."""
+    wanted = functools.partial(platform, "default", made=False, **program)
+    outcome = apply(wanted, cluster, project=PROJECT, stack=STACK)
+    again = apply(wanted, cluster, project=PROJECT, stack=STACK)
+    assert again.total_changes == 0
+    assert names(again.unchanged) == names(applied(cluster))
+    return outcome
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", [1, 2, 4, 7, 9])
+def test_a_first_run_killed_at_a_request_is_finished_by_the_next(cluster, at, after):
+    assert killed_run(cluster, at=at, after=after, models=2)
+    settled(cluster, models=2)
+    assert set(objects_in(cluster, "default")) == {
+        "ConfigMap settings",
+        "Secret key",
+        *(kind for index in range(2) for kind in (f"Deployment model-{index}", f"Job model-{index}-gate", f"Service model-{index}")),
+    }
+
+
+@pytest.mark.parametrize("at", [3, 5, 8, 11, 12, 13])
+def test_an_update_killed_while_it_replaces_and_prunes_is_finished_by_the_next(cluster, at):
+    settled(cluster, models=2, image="server:1", key="first-key")
+    assert killed_run(cluster, at=at, after=True, models=1, image="server:2", key="second-key")
+    settled(cluster, models=1, image="server:2", key="second-key")
+    found = objects_in(cluster, "default")
+    assert set(found) == {"ConfigMap settings", "Secret key", "Deployment model-0", "Job model-0-gate", "Service model-0"}
+    assert found["Job model-0-gate"]["spec"]["template"]["spec"]["containers"][0]["image"] == "server:2"
+    assert found["Secret key"]["data"] == {"key": "c2Vjb25kLWtleQ=="}
+
+
+def test_what_a_killed_run_made_and_nobody_declares_any_more_is_pruned(cluster):
+    assert killed_run(cluster, at=9, after=True, models=2)
+    assert objects_in(cluster, "default")
+    outcome = apply(lambda: None, cluster, project=PROJECT, stack=STACK)
+    assert outcome.deleted
+    assert objects_in(cluster, "default") == {}
+    assert applied(cluster) == []
+
+
+def test_down_removes_what_a_killed_run_made(cluster):
+    assert killed_run(cluster, at=8, after=True, models=2)
+    down(cluster)
+    assert objects_in(cluster, "default") == {}
+    assert not exists(cluster, "/api/v1/nodes/default-node")
