@@ -1,0 +1,161 @@
+"""The committed stacks from YAML to Ready pods and back, through the command a person types."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import start, status
+from rehearsal.engine.api import Api, ApiError
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+NAMESPACED = (
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+
+
+def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def up(state: Path, stack: str | Path) -> str:
+    done = inferplan(state, "up", str(stack), "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr + done.stdout
+
+
+def changed_objects(output: str) -> int:
+    found = re.search(r"^(\d+) objects changed", output, re.MULTILINE)
+    assert found, output
+    return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    """A state directory whose clusters end with the module."""
+    directory = tmp_path_factory.mktemp("state")
+    yield directory
+    for stack in ("local", "onprem"):
+        inferplan(directory, "down", stack, "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture
+def api(state, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    cluster = start("local")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield client
+    client.close()
+
+
+def names(api: Api) -> set[tuple[str, str]]:
+    found = set()
+    for version, kind in NAMESPACED:
+        items = api.request("GET", api.resource(version, kind).path("inference"))["items"]
+        found |= {(kind, item["metadata"]["name"]) for item in items}
+    return found
+
+
+def variant(tmp_path: Path, old: str, new: str) -> Path:
+    path = tmp_path / "Pulumi.local.yaml"
+    assert old in STACK
+    path.write_text(STACK.replace(old, new))
+    return path
+
+
+def test_two_models_go_from_yaml_to_ready_pods(state):
+    output = up(state, "local")
+    assert re.search(r"llama-3-8b +vllm +l40s +2/2", output)
+    assert re.search(r"llama-3-70b +vllm +gaudi2 +1/1", output)
+    assert re.search(r"gaudi2 +gaudi-2 +1/1 +4/8 +4", output)
+
+
+def test_a_second_up_changes_nothing(state):
+    assert changed_objects(up(state, "local")) == 0
+
+
+def test_another_count_of_replicas_changes_one_object(state, tmp_path):
+    assert changed_objects(up(state, variant(tmp_path, "replicas: 2", "replicas: 3"))) == 1
+    assert changed_objects(up(state, "local")) == 1
+
+
+def test_gaudi_pods_and_only_they_land_on_gaudi_nodes(api):
+    for pod in api.request("GET", "/api/v1/namespaces/inference/pods")["items"]:
+        on_gaudi = pod["spec"]["nodeName"].startswith("gaudi2-")
+        asks = "habana.ai/gaudi" in pod["spec"]["containers"][0]["resources"].get("requests", {})
+        assert on_gaudi == asks, pod["metadata"]["name"]
+
+
+def test_the_quota_refuses_an_accelerator_that_no_pool_holds(api):
+    container = {
+        "name": "greedy",
+        "image": "registry.example/greedy:1",
+        "resources": {"requests": {"nvidia.com/gpu": "7"}, "limits": {"nvidia.com/gpu": "7"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"metadata": {"name": "greedy"}, "spec": {"containers": [container], "securityContext": security}}
+    with pytest.raises(ApiError, match=r"exceeded quota.*requests.nvidia.com/gpu=7"):
+        api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+
+
+def test_a_pod_outside_the_restricted_profile_is_refused(api):
+    pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "registry.example/root:1"}]}}
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+
+
+def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path):
+    before = names(api)
+    start_of = STACK.index("    llama-3-70b:")
+    end_of = STACK.index("  inferplan:gateway")
+    up(state, variant(tmp_path, STACK[start_of:end_of], ""))
+    gone = before - names(api)
+    assert {(kind, name) for kind, name in before if "llama-3-70b" in name} <= gone
+    # The gateway's configuration is named by its content, so the one without the model takes the place of the one with it.
+    assert {name for _, name in gone if "llama-3-70b" not in name} == {name for kind, name in gone if name.startswith("gateway-config-")}
+
+
+def test_status_answers_by_its_exit_code(state):
+    assert inferplan(state, "status", "local").returncode == 0
+    assert inferplan(state, "status", "onprem").returncode == 3
+
+
+def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
+    output = up(state, "onprem")
+    assert "its nodes are pretend ones" in output
+    assert re.search(r"gaudi2 +gaudi-2 +2/2 +12/16 +4", output)
+    assert re.search(r"qwen-3-8b +vllm +gaudi2 +4/4", output)
+
+
+def test_down_leaves_nothing(state, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    running = status("local").processes
+    done = inferplan(state, "down", "local", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr
+    cluster = start("local")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    assert [item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes")["items"]] == []
+    assert "inference" not in {item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]}
+    client.close()
+    assert inferplan(state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
+    assert status("local").state == "absent"
+    assert running
+    assert not any(Path(f"/proc/{pid}").exists() for pid in running.values())
