@@ -122,6 +122,11 @@ def test_a_pod_outside_the_restricted_profile_is_refused(api):
         api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
 
 
+def test_status_answers_by_its_exit_code(state):
+    assert inferplan(state, "status", "local").returncode == 0
+    assert inferplan(state, "status", "onprem").returncode == 3
+
+
 def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path):
     before = names(api)
     start_of = STACK.index("    llama-3-70b:")
@@ -131,11 +136,9 @@ def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path)
     assert {(kind, name) for kind, name in before if "llama-3-70b" in name} <= gone
     # The gateway's configuration is named by its content, so the one without the model takes the place of the one with it.
     assert {name for _, name in gone if "llama-3-70b" not in name} == {name for kind, name in gone if name.startswith("gateway-config-")}
-
-
-def test_status_answers_by_its_exit_code(state):
-    assert inferplan(state, "status", "local").returncode == 0
-    assert inferplan(state, "status", "onprem").returncode == 3
+    missing = inferplan(state, "status", "local")
+    assert missing.returncode == 3
+    assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
 
 
 def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
