@@ -80,6 +80,14 @@ def variant(tmp_path: Path, old: str, new: str) -> Path:
     return path
 
 
+def runs(pid: int) -> bool:
+    """Whether the process still runs: one that ended stays listed until its parent has asked for its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_two_models_go_from_yaml_to_ready_pods(state):
     output = up(state, "local")
     assert re.search(r"llama-3-8b +vllm +l40s +2/2", output)
@@ -161,4 +169,4 @@ def test_down_leaves_nothing(state, monkeypatch):
     assert inferplan(state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
     assert status("local").state == "absent"
     assert running
-    assert not any(Path(f"/proc/{pid}").exists() for pid in running.values())
+    assert not any(runs(pid) for pid in running.values())
