@@ -9,7 +9,6 @@ from rehearsal.engine import host, stand_ins
 from rehearsal.engine.errors import RegistrationRefused
 from rehearsal.engine.kubernetes_defaults import is_object
 from rehearsal.engine.monitor import Monitor, Realized
-from rehearsal.engine.values import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -23,11 +22,8 @@ class _Preview:
 
     def register(self, registration: Registration) -> Realized:
         """The inputs, and no id; what only an API server gives to an object stays unknown."""
-        inputs = registration.inputs
-        metadata = inputs.get("metadata")
-        if not (is_object(registration.type, inputs) and isinstance(metadata, dict)):
-            return Realized()
-        return Realized(outputs={**inputs, "metadata": {**metadata, "uid": UNKNOWN, "resourceVersion": UNKNOWN}})
+        given_by_server = ("uid", "resourceVersion") if is_object(registration.type, registration.inputs) else ()
+        return Realized(unknown_metadata=given_by_server)
 
     def read(self, registration: Registration) -> Realized:
         """The id that was asked for; the rest is unknown without the cluster."""

@@ -53,10 +53,10 @@ def model(
     seconds: int = 60,
 ) -> Deployment:
     """A Job that gates a Deployment behind a Service: three objects."""
-    metadata = {"name": name, "namespace": namespace}
+    metadata: Any = {"name": name, "namespace": namespace}
     limit = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
     gating: Any = {"template": {"spec": {**pod(0, pool, image), "restartPolicy": "Never"}}}
-    gate = Job(f"{name}-gate", metadata={**metadata, "name": f"{name}-gate"}, spec=gating)
+    gate = Job(f"{name}-gate", metadata=metadata | {"name": f"{name}-gate"}, spec=gating)
     template = {"metadata": {"labels": {"model": name}}, "spec": pod(accelerators, pool)}
     spec: Any = {"replicas": replicas, "selector": {"matchLabels": {"model": name}}, "template": template}
     server = Deployment(name, metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(depends_on=[gate], custom_timeouts=limit))

@@ -34,7 +34,8 @@ def deployment(replicas=1, image="i:1", label="a", **metadata):
     spec = {"containers": [{"name": "c", "image": image}]}
     template = {"metadata": {"labels": {"m": label}}, "spec": spec}
     wanted: Any = {"replicas": replicas, "selector": {"match_labels": {"m": label}}, "template": template}
-    return Deployment("d", metadata={"name": "d", "namespace": "n", **metadata}, spec=wanted)
+    named: Any = {"name": "d", "namespace": "n", **metadata}
+    return Deployment("d", metadata=named, spec=wanted)
 
 
 def only(found):
