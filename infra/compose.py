@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import pulumi
 
@@ -16,8 +16,8 @@ from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
 from components.preheat.preheat_job import PreheatJob
-from components.serving.spec import ModelSpec, VllmSpec
-from components.serving.vllm import VllmService
+from components.serving.site import Site, serve
+from components.serving.spec import ModelSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
 from infra.providers import cluster_options
 
@@ -76,21 +76,8 @@ def _serve(
     opts: pulumi.ResourceOptions,
 ) -> Endpoint:
     weights = _weights(name, spec, stores=stores, namespace=namespace, opts=opts)
-    match spec:
-        case VllmSpec():
-            service = VllmService(
-                name,
-                spec,
-                namespace=namespace,
-                target=targets[spec.pool],
-                weights=weights,
-                server_key=keys.server_key(name),
-                gateway=GATEWAY_PODS,
-                opts=opts,
-            )
-            return service.endpoint
-        case _:
-            assert_never(spec)
+    site = Site(namespace=namespace, target=targets[spec.pool], weights=weights, server_key=keys.server_key(name), gateway=GATEWAY_PODS)
+    return serve(name, spec, site, opts=opts)
 
 
 def _weights(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.handles import NodeTarget
-from components.serving.spec import ServedModel
+from components.serving.served_model import ServedModel
 
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9

@@ -6,7 +6,7 @@ An engine says what to run; how it is kept alive, safe and replaceable is decide
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -16,7 +16,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.handles import NodeTarget, ObjectStore, SecretRef
 from components.naming import selector
 from components.serving.demand import demand_of
-from components.serving.spec import ServedModel
+from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
 from components.spec import bytes_of
 
@@ -28,17 +28,24 @@ _USER = 65532
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the path that answers once it is ready."""
+    """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the paths that tell how it is.
+
+    `ports` holds `http` at least; `ready_path` answers once requests are served, `live_path` for as long as the process is sound.
+    `files` are the engine's own small files by path, laid out in a volume that `mounts` refers to.
+    """
 
     image: str
     args: Sequence[str]
-    port: int
-    health_path: str
+    ports: Mapping[str, int]
+    ready_path: str
+    live_path: str
     env: Mapping[str, str]
     secret_env: Mapping[str, SecretRef]
     volumes: Sequence[core.VolumeArgs] = ()
     mounts: Sequence[core.VolumeMountArgs] = ()
     init_containers: Sequence[core.ContainerArgs] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = ()
 
 
 def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
@@ -80,40 +87,52 @@ def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.Reso
     return core.ResourceRequirementsArgs(requests=requests, limits=limits)
 
 
-def deployment(
-    name: str, spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing, service_account: pulumi.Input[str]
-) -> apps.DeploymentSpecArgs:
+def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgs, *, times: Timing) -> apps.DeploymentSpecArgs:
     """The Deployment of a model.
 
     In place, a replica's cards are freed before its successor asks for them, so a full pool never deadlocks.
     """
     surge = spec.rollout == "surge"
-    labels = selector(COMPONENT, name)
     return apps.DeploymentSpecArgs(
         replicas=spec.replicas,
-        selector=meta.LabelSelectorArgs(match_labels=labels),
+        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, name)),
         strategy=apps.DeploymentStrategyArgs(
             type="RollingUpdate",
             rolling_update=apps.RollingUpdateDeploymentArgs(max_surge=1 if surge else 0, max_unavailable=0 if surge else 1),
         ),
         progress_deadline_seconds=times.progress_deadline,
         revision_history_limit=3,
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}),
-            spec=core.PodSpecArgs(
-                service_account_name=service_account,
-                automount_service_account_token=False,
-                enable_service_links=False,
-                termination_grace_period_seconds=times.grace,
-                runtime_class_name=target.runtime_class,
-                node_selector=dict(target.node_selector),
-                tolerations=tolerations(target),
-                topology_spread_constraints=_spread(labels),
-                security_context=pod_security(),
-                init_containers=list(server.init_containers) or None,
-                containers=[_container(spec, server, target=target, cards=cards, times=times)],
-                volumes=[*_scratch(spec), *server.volumes],
-            ),
+        template=pod,
+    )
+
+
+def pod(
+    name: str,
+    spec: ServedModel,
+    server: Server,
+    *,
+    target: NodeTarget,
+    times: Timing,
+    volumes: Sequence[core.VolumeArgs],
+    service_account: pulumi.Input[str],
+) -> core.PodTemplateSpecArgs:
+    """The pod of one replica, placed on the pool behind `target`."""
+    labels = selector(COMPONENT, name)
+    return core.PodTemplateSpecArgs(
+        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}),
+        spec=core.PodSpecArgs(
+            service_account_name=service_account,
+            automount_service_account_token=False,
+            enable_service_links=False,
+            termination_grace_period_seconds=times.grace,
+            runtime_class_name=target.runtime_class,
+            node_selector=dict(target.node_selector),
+            tolerations=tolerations(target),
+            topology_spread_constraints=_spread(labels),
+            security_context=pod_security(),
+            init_containers=list(server.init_containers) or None,
+            containers=[_container(spec, server, target=target, times=times)],
+            volumes=[*_scratch(spec), *volumes],
         ),
     )
 
@@ -144,22 +163,24 @@ def container_security(*, read_only_root: bool) -> core.SecurityContextArgs:
     )
 
 
-def _container(spec: ServedModel, server: Server, *, target: NodeTarget, cards: int, times: Timing) -> core.ContainerArgs:
-    ready = core.HTTPGetActionArgs(path=server.health_path, port="http")
+def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: Timing) -> core.ContainerArgs:
+    ready = core.HTTPGetActionArgs(path=server.ready_path, port="http")
+    live = core.HTTPGetActionArgs(path=server.live_path, port="http")
     # NVIDIA's container hook writes into the root file system when it adds the driver's libraries (kserve config-llm-template).
     read_only_root = target.accelerator is None or target.accelerator.vendor != "nvidia"
     return core.ContainerArgs(
         name="server",
         image=server.image,
+        command=list(server.command) or None,
         args=list(server.args),
         env=_environment(spec, server),
-        ports=[core.ContainerPortArgs(name="http", container_port=server.port)],
-        resources=resources_of(spec, cards, target),
+        ports=[core.ContainerPortArgs(name=name, container_port=port) for name, port in server.ports.items()],
+        resources=resources_of(spec, spec.cards, target),
         startup_probe=core.ProbeArgs(
             http_get=ready, period_seconds=PROBE_PERIOD_SECONDS, failure_threshold=times.startup_failures, timeout_seconds=5
         ),
         readiness_probe=core.ProbeArgs(http_get=ready, period_seconds=5, failure_threshold=3, timeout_seconds=5),
-        liveness_probe=core.ProbeArgs(http_get=ready, period_seconds=10, failure_threshold=6, timeout_seconds=10),
+        liveness_probe=core.ProbeArgs(http_get=live, period_seconds=10, failure_threshold=6, timeout_seconds=10),
         lifecycle=core.LifecycleArgs(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=PRE_STOP_SECONDS)),
         ),

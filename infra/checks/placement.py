@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
     from infra.settings import StackSettings
 
-# vLLM's default share of device memory (0.33.0).
-_DEFAULT_UTILIZATION = 0.92
-
 
 def faults(settings: StackSettings) -> Iterator[Fault]:
     """Faults of models on their pools, and of pools that are asked for more than they hold."""
@@ -56,6 +53,8 @@ def _engine(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
         yield Fault(("models", name, "engine"), f"{model.engine} does not run on {accelerator.name} (pool {model.pool}): {support.refusal}")
     elif support.image is None and model.image is None:
         yield Fault(("models", name, "engine"), f"there is no default image for {model.engine} on {accelerator.name}; name one under image")
+    for fault in model.faults_on(target):
+        yield Fault(("models", name, *fault.path), fault.message)
 
 
 def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
@@ -80,7 +79,7 @@ def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
     if target.accelerator is None or model.weights.size is None:
         return
     device = target.accelerator.memory_bytes * model.cards
-    share = model.gpu_memory_utilization or _DEFAULT_UTILIZATION
+    share = model.usable_share
     if bytes_of(model.weights.size) > device * share:
         yield Fault(
             ("models", name, "weights", "size"),

@@ -6,8 +6,9 @@ from typing import Any
 
 from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
 from components.nodes.spec import SimulatedPool, target_of
-from components.serving.spec import VllmSpec
-from components.serving.vllm import VllmService
+from components.serving.site import Site, serve
+from components.serving.spec import ServedModel, VllmSpec
+from rehearsal.engine.recording import Recording
 from tests.recorder import declare
 
 KEY = SecretRef(name="chat-server-key", key="api-key")
@@ -30,16 +31,18 @@ L40S = pool("nvidia-l40s", machine="g6e.12xlarge")
 GAUDI2 = pool("gaudi-2")
 
 
-def declared(spec: VllmSpec, *, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT):
-    return declare(
-        lambda: VllmService("chat", spec, namespace="inference", target=target, weights=weights, server_key=KEY, gateway=GATEWAY)
-    )
+def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT) -> Site:
+    return Site(namespace="inference", target=target, weights=weights, server_key=KEY, gateway=GATEWAY)
 
 
-def deployment_of(spec: VllmSpec, **where: Any) -> dict[str, Any]:
+def declared(spec: ServedModel, **where: Any) -> Recording:
+    return declare(lambda: serve("chat", spec, site(**where)))
+
+
+def deployment_of(spec: ServedModel, **where: Any) -> dict[str, Any]:
     return declared(spec, **where).one("kubernetes:apps/v1:Deployment").inputs["spec"]
 
 
-def container_of(spec: VllmSpec, **where: Any) -> dict[str, Any]:
+def container_of(spec: ServedModel, **where: Any) -> dict[str, Any]:
     [container] = deployment_of(spec, **where)["template"]["spec"]["containers"]
     return container

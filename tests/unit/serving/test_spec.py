@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from components.serving.spec import VLLM_OPTIONS
+from components.serving.vllm.spec import VLLM_OPTIONS
 from tests.unit.serving.models import vllm
 
 

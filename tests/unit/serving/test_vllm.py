@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.serving.vllm import serve_args
+from components.serving.vllm.service import serve_args
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, vllm
 
 POD_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

@@ -1,0 +1,136 @@
+"""The component behind every engine that serves from a Deployment: the objects of one model, the same whatever runs in its pods.
+
+It serves inside the cluster only: who may come in is the gateway's business, and no key of a consumer reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.policy import v1 as policy
+
+from components.handles import Endpoint, ModelMount, ObjectStore
+from components.naming import bounded, content_key, labels, selector
+from components.network import outside, pods, tcp
+from components.network import policy as network_policy
+from components.serving import workload
+from components.serving.served_model import ServedModel
+from components.serving.site import Site
+
+FILES_VOLUME = "files"
+
+
+class ModelService(pulumi.ComponentResource):
+    """Deployment, Service, network edge, disruption budget and, where the engine has files of its own, a ConfigMap; lends `endpoint`."""
+
+    endpoint: Endpoint
+
+    def __init__(
+        self,
+        name: str,
+        spec: ServedModel,
+        site: Site,
+        *,
+        server: workload.Server,
+        endpoint: Endpoint,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(f"inferplan:serving:{type(self).__name__}", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        metadata = object_meta(name, site.namespace)
+        times = workload.budget(spec, spec.cards, site.target)
+        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        volumes = list(server.volumes)
+        if server.files:
+            files = files_map(name, site, server.files, opts=child)
+            volumes.append(files_volume(files, server.files))
+        pod = workload.pod(name, spec, server, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name)
+        apps.Deployment(
+            name, metadata=metadata, spec=workload.deployment(name, spec, pod, times=times), opts=gated(self, site.weights, times.rollout)
+        )
+        core.Service(name, metadata=metadata, spec=_service(name, server.ports), opts=child)
+        networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, site, endpoint), opts=child)
+        if spec.replicas > 1:
+            policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
+        self.endpoint = endpoint
+        self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
+
+
+def object_meta(name: str, namespace: pulumi.Input[str]) -> meta.ObjectMetaArgs:
+    """The metadata of an object that belongs to model `name` and is called like it."""
+    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(workload.COMPONENT, name))
+
+
+def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions) -> core.ConfigMap:
+    """The ConfigMap of an engine's own small files, named by content: a change makes a new one, so pods of before keep theirs."""
+    data = {key_of(path): text for path, text in files.items()}
+    called = bounded(f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item)))
+    metadata = meta.ObjectMetaArgs(name=called, namespace=site.namespace, labels=labels(workload.COMPONENT, name))
+    return core.ConfigMap(f"{name}-files", metadata=metadata, data=data, immutable=True, opts=opts)
+
+
+def key_of(path: str) -> str:
+    """The ConfigMap key of the file at `path`: a key holds no slash, and no name in these paths holds two dots in a row."""
+    return path.replace("/", "..")
+
+
+def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.VolumeArgs:
+    """The volume that lays the ConfigMap's files out at their paths."""
+    items = [core.KeyToPathArgs(key=key_of(path), path=path) for path in sorted(paths)]
+    return core.VolumeArgs(name=FILES_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=files.metadata.name, items=items))
+
+
+def model_volume(weights: ModelMount) -> core.VolumeArgs:
+    """The volume of the model's mounted files, read-only."""
+    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True)
+    return core.VolumeArgs(name="model", persistent_volume_claim=claim)
+
+
+def model_mount(path: str, weights: ModelMount) -> core.VolumeMountArgs:
+    """Mounts the model's own directory at `path`, and nothing beside it."""
+    return core.VolumeMountArgs(name="model", mount_path=path, sub_path=weights.sub_path, read_only=True)
+
+
+def gated(component: pulumi.Resource, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:
+    """Options of what starts servers: a child of `component` that waits for the files and is waited for as long as a rollout takes."""
+    gate = weights.gate if isinstance(weights, ModelMount) else None
+    timeout = f"{rollout_seconds}s"
+    return pulumi.ResourceOptions(
+        parent=component,
+        # No field of a pod names the Job that fills its share: without this edge servers would start on an empty directory.
+        depends_on=[] if gate is None else [gate],
+        custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
+    )
+
+
+def edges(name: str, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:
+    """What reaches the model's pods (the gateway, at the ports of the endpoint's protocols), and the bucket that they reach."""
+    ports = sorted({protocol.port for protocol in endpoint.protocols})
+    inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
+    if not isinstance(site.weights, ObjectStore):
+        return network_policy(selector(workload.COMPONENT, name), ingress=[inbound])
+    outbound = networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(site.weights.port))
+    return network_policy(selector(workload.COMPONENT, name), ingress=[inbound], egress=[outbound])
+
+
+def _service(name: str, ports: Mapping[str, int]) -> core.ServiceSpecArgs:
+    protocols = {"grpc": "kubernetes.io/h2c"}
+    return core.ServiceSpecArgs(
+        type="ClusterIP",
+        selector=selector(workload.COMPONENT, name),
+        ports=[
+            core.ServicePortArgs(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
+            for port, number in ports.items()
+        ],
+    )
+
+
+def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgs:
+    return policy.PodDisruptionBudgetSpecArgs(
+        max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=selector(workload.COMPONENT, name))
+    )

@@ -1,0 +1,109 @@
+"""What every engine's models share in a stack file, and what an engine must say so that the rest of the project can serve it.
+
+A spec judges only itself, and the pool it is shown. Whether its pool, store and consumers exist is checked where the whole
+stack is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator
+
+from components.preheat.spec import PreheatSpec
+from components.spec import Bytes, Cpu, DnsLabel, Fault, Labels, PinnedImage, Spec
+from components.storage.spec import WeightsSpec
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Z_][A-Z0-9_]*$", max_length=128)]
+
+# Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
+RESERVED_ENV = {
+    "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
+    "HABANA_VISIBLE_MODULES": "the device plugin sets it; a literal would override the allocation",
+    "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
+    "VLLM_API_KEY": "the server key comes from a Secret that inferplan makes",
+    "VLLM_PORT": "vLLM reads a Service's injected variable there; the port is fixed",
+    "HOME": "it points at the writable cache volume",
+}
+
+
+class ModelResources(Spec):
+    """What one replica asks of its node beside accelerators; by default its share of the node, in proportion to its cards."""
+
+    cpu: Cpu | None = None
+    """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
+    memory: Bytes | None = None
+    """Memory, request and limit alike; shared memory counts against it."""
+    hugepages2_mi: Bytes | None = Field(default=None, alias="hugepages2Mi")
+    """2 MiB huge pages, request and limit alike; on Gaudi the accelerator table's figure for each card by default."""
+
+
+class ServedModel(Spec):
+    """What every engine's models share: where the weights come from, where they run, who may call them."""
+
+    entry: ClassVar[str]
+    """Where the engine's component is made, as `module:function`; loaded when a model of the engine is declared."""
+    device_share: ClassVar[float] = 1.0
+    """The share of the cards' memory that weights may fill unless a field says otherwise."""
+
+    weights: WeightsSpec
+    preheat: PreheatSpec | None = None
+    """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""
+    pool: DnsLabel
+    """The node pool that the replicas run on."""
+    replicas: Annotated[int, Field(ge=0, le=1000)] = 1
+    accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Cards for each replica; by default as many as the parallel sizes multiply to."""
+    consumers: list[DnsLabel] = []
+    """The consumers whose keys open this model; nobody by default."""
+    image: PinnedImage | None = None
+    """By default the accelerator table's image for this engine."""
+    resources: ModelResources = ModelResources()
+    shared_memory: Bytes = "2Gi"
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
+    env: dict[EnvName, str] = {}
+    """Further environment variables in clear; never a secret."""
+    labels: Labels = {}
+    """Further labels on the pods."""
+    rollout: Literal["inPlace", "surge"] = "inPlace"
+    """`inPlace` frees a replica's cards before its successor starts; `surge` starts the successor first and needs free cards."""
+    load_mib_per_second: PositiveInt = 200
+    """How fast weights are read in the worst case; with their size it sets the startup budget."""
+    warmup_seconds: NonNegativeInt | None = None
+    """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
+    drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
+    """How long a stopping server may finish running requests."""
+
+    @field_validator("consumers")
+    @classmethod
+    def _consumers_are_named_once(cls, consumers: list[str]) -> list[str]:
+        twice = sorted({name for name in consumers if consumers.count(name) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} stands more than once; name each consumer once")
+        return consumers
+
+    @field_validator("env")
+    @classmethod
+    def _env_leaves_reserved_names_alone(cls, env: dict[str, str]) -> dict[str, str]:
+        taken = [f"{name} ({RESERVED_ENV[name]})" for name in env if name in RESERVED_ENV]
+        if taken:
+            raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
+        return env
+
+    @property
+    def cards(self) -> int:
+        """Accelerators for each replica."""
+        return self.accelerators or 1
+
+    @property
+    def usable_share(self) -> float:
+        """The share of the cards' memory that the engine may use."""
+        return self.device_share
+
+    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
+        """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""
+        yield from ()

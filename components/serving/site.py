@@ -1,0 +1,31 @@
+"""What the stack lends a model when it is declared, the same for every engine. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
+from components.serving.served_model import ServedModel
+
+if TYPE_CHECKING:
+    import pulumi
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods."""
+
+    namespace: pulumi.Input[str]
+    target: NodeTarget
+    weights: ModelMount | ObjectStore
+    server_key: SecretRef
+    gateway: Mapping[str, str]
+
+
+def serve(name: str, spec: ServedModel, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declares model `name` through its engine's component, which is loaded now, and returns what it exports."""
+    module, _, component = spec.entry.partition(":")
+    return getattr(import_module(module), component)(name, spec, site, opts=opts).endpoint

@@ -1,0 +1,100 @@
+"""A model behind vLLM's OpenAI-compatible server, on NVIDIA or Gaudi. It adds the arguments and variables; the objects are shared."""
+
+from __future__ import annotations
+
+import pulumi
+
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
+from components.serving import workload
+from components.serving.model_service import ModelService, model_mount, model_volume
+from components.serving.site import Site
+from components.serving.vllm.spec import VLLM_OPTIONS, VllmSpec
+
+PORT = 8000
+MODELS = "/models"
+
+
+class VllmService(ModelService):
+    """The objects of one vLLM model; lends `endpoint`."""
+
+    def __init__(self, name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
+
+
+def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
+    """What gateway, policies and status read about this model."""
+    return Endpoint(
+        model=name,
+        engine="vllm",
+        host=name,
+        protocols=(Protocol(kind="openai", port=PORT, path="/v1"),),
+        health_path="/health",
+        metrics_path="/metrics",
+        metrics_port=PORT,
+        served_names=(spec.served_model_name or name,),
+        consumers=tuple(spec.consumers),
+        server_key=server_key,
+    )
+
+
+def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
+    """What runs in the pod: `vllm serve` on the mounted files, or on the bucket itself through the streaming loader."""
+    weights = site.weights
+    streamed = isinstance(weights, ObjectStore)
+    clear, secrets = workload.store_environment(weights) if isinstance(weights, ObjectStore) else ({}, {})
+    if streamed and weights.endpoint:
+        clear["RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING"] = "0" if weights.path_style else "1"
+    return workload.Server(
+        image=workload.image_of(spec, "vllm", site.target),
+        args=serve_args(name, spec, target=site.target, weights=weights),
+        ports={"http": PORT},
+        ready_path="/health",
+        live_path="/health",
+        env={**_engine_environment(spec, site.target), **clear},
+        secret_env={"VLLM_API_KEY": site.server_key, **secrets},
+        volumes=() if isinstance(weights, ObjectStore) else [model_volume(weights)],
+        mounts=() if isinstance(weights, ObjectStore) else [model_mount(f"{MODELS}/{name}", weights)],
+    )
+
+
+def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore) -> list[str]:
+    """Arguments of `vllm serve`, after the image's entry point; the order is fixed, so that previews stay quiet."""
+    if isinstance(weights, ObjectStore):
+        model = "s3://" + "/".join(part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part)
+    else:
+        model = f"{MODELS}/{name}"
+    arguments = [model, f"--served-model-name={spec.served_model_name or name}", f"--port={PORT}"]
+    arguments.append(f"--shutdown-timeout={spec.drain_seconds}")
+    if isinstance(weights, ObjectStore):
+        arguments.append("--load-format=runai_streamer")
+    for field, value in _options(spec, target).items():
+        option, *negation = VLLM_OPTIONS[field]
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            arguments.append(option if value else negation[0])
+        else:
+            arguments.append(f"{option}={value}")
+    return [*arguments, *spec.extra_args]
+
+
+def _options(spec: VllmSpec, target: NodeTarget) -> dict[str, object]:
+    options: dict[str, object] = {field: getattr(spec, field) for field in VLLM_OPTIONS}
+    accelerator = target.accelerator
+    if accelerator is not None and accelerator.vendor == "habana":
+        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/, 2026-08).
+        options["dtype"] = spec.dtype or "bfloat16"
+        options["block_size"] = spec.block_size or 128
+    elif accelerator is not None and not accelerator.bfloat16:
+        options["dtype"] = spec.dtype or "half"
+    return options
+
+
+def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
+    environment = {"VLLM_CACHE_ROOT": f"{workload.CACHE}/vllm", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    if target.accelerator is not None and target.accelerator.vendor == "habana":
+        environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+        if spec.cards > 1:
+            # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 2026-08).
+            environment["PT_HPU_ENABLE_LAZY_COLLECTIVES"] = "true"
+    return environment
