@@ -73,10 +73,12 @@ def digest(
     git_sha1: bool = False,
     parts: int = 0,
     counted: Callable[[int], None] | None = None,
+    reach: Callable[[int], int] | None = None,
 ) -> Digests:
     """Read `path` once. `parts` asks for the ETags it would have as a multipart upload of that many parts.
 
-    `counted` hears of every block and may raise to stop. Raises OSError when the file cannot be read.
+    `counted` hears of every block and may raise to stop. `reach` lets it follow a file that is still being written: it
+    waits until there is more than up to a position, and says how far. Raises OSError when the file cannot be read.
     """
     size = path.stat().st_size
     sha256 = hashlib.sha256()
@@ -90,7 +92,13 @@ def digest(
     with path.open("rb", buffering=0) as stream:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        while count := stream.readinto(buffer):
+        position = 0
+        while position < size:
+            limit = size if reach is None else reach(position)
+            count = stream.readinto(buffer[: limit - position])
+            if not count:
+                break
+            position += count
             block = buffer[:count]
             for each in (*hashes, *multiparts):
                 each.update(block)

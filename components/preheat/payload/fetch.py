@@ -5,15 +5,11 @@ It writes into the staging directory only, and stops at once when the lock is lo
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
-import select
 import shutil
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -24,14 +20,16 @@ from .lease import Lease
 from .outcome import Exit, PreheatError, Stopped
 from .patience import Patience
 from .progress import Progress
-from .rclone import last_line
 from .request import Request
 from .source import Source, SourceFile
 from .staging import Staging
+from .stream import Stream
 
 SMALL = 8 << 20
-_BLOCK = 1 << 20
-_POLL_MILLISECONDS = 250
+
+# Until where a file may be read by now, waiting until that is beyond the position asked for; None for a file that is all there.
+Reach = Callable[[int], int] | None
+Begun = Callable[[SourceFile, Reach], None]
 
 
 class Fetch:
@@ -47,27 +45,27 @@ class Fetch:
         self._progress = progress
         self._stop = stop
         self._halt = threading.Event()
-        self._patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
+        self._patience = patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
+        self._stream = Stream(source, patience, stall_seconds=request.stall_seconds, halted=self._halted)
 
-    def bring(self, files: Sequence[SourceFile], arrived: Callable[[SourceFile], None]) -> None:
-        """Bring `files`, calling `arrived` from some thread as each is complete. Raises PreheatError, Stopped or OSError."""
+    def bring(self, files: Sequence[SourceFile], begun: Begun) -> None:
+        """Bring `files`. `begun` hears of each as its bytes start to arrive, with a way to wait for them.
+
+        Raises PreheatError, Stopped or OSError once every thread has ended.
+        """
         small = [file for file in files if file.size < SMALL]
         large = sorted((file for file in files if file.size >= SMALL), key=lambda file: -file.size)
         with ThreadPoolExecutor(self._request.streams, thread_name_prefix="stream") as pool:
-            tasks = [task for file in large for task in self._plan(file, arrived)]
+            tasks = [task for file in large for task in self._plan(file, begun)]
             pending = [pool.submit(task) for task in tasks]
             if small:
-                pending.append(pool.submit(self._bring_small, small, arrived))
+                pending.append(pool.submit(self._bring_small, small, begun))
             self._join(pending)
 
     def second_sha256(self, file: SourceFile) -> str:
         """Read a file at its source once more and throw it away; its sha256. Raises PreheatError or Stopped."""
         sha256 = hashlib.sha256()
-
-        def take(block: memoryview, _offset: int) -> None:
-            sha256.update(block)
-
-        self._read(file.path, 0, file.size, take)
+        self._stream.read(file.path, 0, file.size, lambda block, _offset: sha256.update(block))
         return sha256.hexdigest()
 
     def _join(self, pending: Sequence[Future[None]]) -> None:
@@ -82,7 +80,7 @@ class Fetch:
         if failed is not None:
             raise failed
 
-    def _plan(self, file: SourceFile, arrived: Callable[[SourceFile], None]) -> Iterator[Callable[[], None]]:
+    def _plan(self, file: SourceFile, begun: Begun) -> Iterator[Callable[[], None]]:
         target = self._staging.files / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
@@ -102,16 +100,9 @@ class Fetch:
                     open_segments.discard(number)
                     last = not open_segments
                 if last:
-                    complete = all(journal.done[n] == journal.length(n) for n in range(journal.count))
-                    try:
-                        if complete:
-                            os.fsync(fd)
-                    finally:
-                        os.close(fd)
-                        journal.close(complete=complete)
-                    if complete:
-                        arrived(file)
+                    _finish(fd, journal)
 
+        begun(file, lambda position: journal.reach(position, self._halted))
         return (lambda n=n: segment(n) for n in range(journal.count))
 
     def _segment(self, file: SourceFile, journal: Journal, number: int, fd: int) -> None:
@@ -125,65 +116,16 @@ class Fetch:
             journal.advance(number, len(block))
             self._progress.add(len(block), moved=True)
 
-        self._read(file.path, start, journal.length(number) - journal.done[number], take)
+        self._stream.read(file.path, start, journal.length(number) - journal.done[number], take)
 
-    def _read(self, path: str, offset: int, count: int, take: Callable[[memoryview, int], None]) -> None:
-        """Hand `count` bytes of a file to `take`, going on after each failure; gives up after `retries` without a byte."""
-        tries = 0
-        while count:
-            done, problem = self._pour(path, offset, count, take)
-            offset, count = offset + done, count - done
-            if not count:
-                return
-            tries = 1 if done else tries + 1
-            if self._patience.ended(tries):
-                remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run goes on"
-                raise PreheatError(
-                    Exit.SOURCE,
-                    "the source stopped sending",
-                    remedy,
-                    file=path,
-                    expected=f"{count} more bytes",
-                    found=problem,
-                    transient=True,
-                )
-            self._patience.wait(tries, f"{path} from byte {offset}", problem, self._halted)
-
-    def _pour(self, path: str, offset: int, count: int, take: Callable[[memoryview, int], None]) -> tuple[int, str]:
-        process = self._source.rclone.stream(self._source.location(path), offset, count)
-        if process.stdout is None or process.stderr is None:
-            raise RuntimeError("rclone was started without pipes")
-        out = process.stdout.fileno()
-        poll = select.poll()
-        poll.register(out, select.POLLIN)
-        buffer = memoryview(bytearray(_BLOCK))
-        done, quiet_since = 0, time.monotonic()
-        try:
-            while done < count:
-                if self._halted():
-                    raise Stopped
-                if not poll.poll(_POLL_MILLISECONDS):
-                    if time.monotonic() - quiet_since > self._request.stall_seconds:
-                        return done, f"no byte for {self._request.stall_seconds:.0f} s"
-                    continue
-                got = os.readv(out, [buffer[: min(_BLOCK, count - done)]])
-                if not got:
-                    return done, last_line(process.stderr.read()) or "the stream ended early"
-                take(buffer[:got], offset + done)
-                done += got
-                quiet_since = time.monotonic()
-            return done, ""
-        finally:
-            _end(process)
-
-    def _bring_small(self, files: Sequence[SourceFile], arrived: Callable[[SourceFile], None]) -> None:
+    def _bring_small(self, files: Sequence[SourceFile], begun: Begun) -> None:
         waiting = {file.path: file for file in files}
         tries, problem = 0, ""
         while waiting:
             for file in [file for file in waiting.values() if self._arrived_small(file)]:
                 del waiting[file.path]
                 tries = 0
-                arrived(file)
+                begun(file, None)
             if not waiting:
                 return
             # A copy that rclone is content with and that has another size is of another version than the one listed.
@@ -241,10 +183,10 @@ def free_bytes(directory: Path) -> int:
     return shutil.disk_usage(directory).free
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    process.wait()
+def _finish(fd: int, journal: Journal) -> None:
+    try:
+        if journal.complete:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+        journal.close()

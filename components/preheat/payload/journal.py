@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
+from collections.abc import Callable
 from pathlib import Path
+
+from .outcome import Stopped
 
 _HEADER = struct.Struct("<8sQQ")
 _SLOT = struct.Struct("<Q")
+_LOOK_SECONDS = 0.25
 _MAGIC = b"IPJRNL1\n"
 
 
@@ -19,6 +24,7 @@ class Journal:
 
     def __init__(self, path: Path, size: int, segment: int) -> None:
         self._path = path
+        self._grown = threading.Condition()
         self.size = size
         self.segment = segment
         self.count = max(1, -(-size // segment))
@@ -43,9 +49,33 @@ class Journal:
         """Note that `count` more bytes of a segment are written."""
         self.done[number] += count
         os.pwrite(self._fd, _SLOT.pack(self.done[number]), _HEADER.size + number * _SLOT.size)
+        with self._grown:
+            self._grown.notify_all()
 
-    def close(self, *, complete: bool) -> None:
+    @property
+    def complete(self) -> bool:
+        """Whether every byte is written."""
+        return sum(self.done) == self.size
+
+    def reach(self, position: int, halted: Callable[[], bool]) -> int:
+        """Until where the file is written without a gap, waiting until that is beyond `position`. Raises Stopped."""
+        with self._grown:
+            while (there := self._prefix()) <= position:
+                if halted():
+                    raise Stopped
+                self._grown.wait(_LOOK_SECONDS)
+        return there
+
+    def close(self) -> None:
         """Close the journal, and remove it when the file is complete."""
         os.close(self._fd)
-        if complete:
+        if self.complete:
             self._path.unlink(missing_ok=True)
+
+    def _prefix(self) -> int:
+        there = 0
+        for number, done in enumerate(self.done):
+            there += done
+            if done < self.length(number):
+                break
+        return there

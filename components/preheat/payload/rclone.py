@@ -53,7 +53,13 @@ class Rclone:
         command = ["rclone", "cat", *self._flags, *_OURS, "--buffer-size", "0", "--offset", str(offset), "--count", str(count), location]
         # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment, bufsize=0
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+            bufsize=0,
+            pipesize=1 << 20,
         )
 
     def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str:

@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from .contents import check_file, check_index, refuse_names, wanted
-from .fetch import Fetch, free_bytes
+from .digest import digest
+from .fetch import Fetch, Reach, free_bytes
 from .lease import Lease
 from .manifest import Entry, Manifest, check, read
 from .outcome import Exit, PreheatError, Stopped
@@ -110,7 +112,7 @@ class Preheat:
                 raise failure
             if again == files:
                 check_index(self._staging.files, proven)
-                return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(proven.values()))
+                return self._manifest(proven.values())
             changed = sorted({file.path for file in set(again) ^ set(files)})
             self._progress.say(f"the source changed meanwhile, reading again: {', '.join(changed[:5])}")
             files = again
@@ -154,27 +156,32 @@ class Preheat:
         self._progress.begin("copying" if missing else "verifying", total, sum(file.size for file in staged))
         fetch = Fetch(self._request, self._source, self._staging, lease=lease, progress=self._progress, stop=self._stop)
         proofs: dict[str, Future[Entry]] = {}
-        with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="proof") as pool:
+        with ThreadPoolExecutor(max(os.cpu_count() or 1, self._request.streams), thread_name_prefix="proof") as pool:
 
-            def arrived(file: SourceFile) -> None:
-                proofs[file.path] = pool.submit(self._prove, file, fetch)
+            def begun(file: SourceFile, reach: Reach) -> None:
+                proofs[file.path] = pool.submit(self._prove, file, fetch, reach)
 
             for file in staged:
-                arrived(file)
+                begun(file, None)
             try:
-                fetch.bring(missing, arrived)
+                fetch.bring(missing, begun)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return _sort_out(proofs, proven)
 
-    def _prove(self, file: SourceFile, fetch: Fetch) -> Entry:
+    def _prove(self, file: SourceFile, fetch: Fetch, reach: Reach) -> Entry:
         path = self._staging.files / file.path
-        path.chmod(0o644)
-        sha256, evidence = prove(path, file, self._source, again=fetch.second_sha256, counted=self._go_on)
+        read = partial(digest, path, counted=self._go_on, reach=reach)
+        sha256, evidence = prove(file, self._source, again=fetch.second_sha256, read=read)
         check_file(path, file.path)
-        mtime_ns = path.stat().st_mtime_ns
-        return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=mtime_ns, evidence=evidence, origin=file.origin)
+        path.chmod(0o644)
+        return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=0, evidence=evidence, origin=file.origin)
+
+    def _manifest(self, proven: Iterable[Entry]) -> Manifest:
+        # Only now does the time of each file stand: a share's server may set it when the last byte reaches its disk.
+        entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
+        return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
     def _go_on(self, _count: int) -> None:
         if self._stop.is_set():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from .digest import digest
+from .digest import Digests
 from .manifest import READY, loads
 from .outcome import Exit, PreheatError
 from .rclone import Rclone
@@ -162,25 +162,25 @@ class Reader(Protocol):
         ...
 
 
-def prove(path: Path, file: SourceFile, source: Source, *, again: Again, counted: Callable[[int], None] | None = None) -> tuple[str, str]:
-    """The sha256 of the copy at `path`, and what it was compared with to know that it equals the source's `file`.
+def prove(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Again) -> tuple[str, str]:
+    """The sha256 of the copy that `read` digests, and what it was compared with to know that it equals the source's `file`.
 
     Raises PreheatError(REFUSED) when it differs. `again` reads the file at the source once more and gives its sha256.
     """
     if file.sha256 is not None:
-        found = digest(path, counted=counted).sha256
+        found = read().sha256
         return _same(file, "sha256", file.sha256, found), "sha256"
     if file.git_sha1 is not None:
-        both = digest(path, git_sha1=True, counted=counted)
+        both = read(git_sha1=True)
         _same(file, "git blob sha1", file.git_sha1, both.git_sha1)
         return both.sha256, "git-sha1"
     if file.md5 is not None:
-        both = digest(path, md5=True, counted=counted)
+        both = read(md5=True)
         _same(file, "md5", file.md5, both.md5)
         return both.sha256, "md5"
     tag = source.etag(file.path) or ""
     multipart = re.fullmatch(r"[0-9a-f]{32}-([1-9]\d{0,4})", tag)
-    found = digest(path, parts=int(multipart[1]) if multipart else 0, counted=counted)
+    found = read(parts=int(multipart[1]) if multipart else 0)
     if tag in found.etags:
         return found.sha256, "etag"
     return _same(file, "sha256 of a second reading", again(file), found.sha256), "second reading"

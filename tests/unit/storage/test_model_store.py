@@ -17,8 +17,8 @@ def nfs(**fields):
 
 
 def shared(spec=None, namespace="inference", scope=None):
-    lent = []
-    recording = declare(lambda: lent.append(model_store("shared", spec or nfs(), namespace=namespace, scope=scope)))
+    lent: list[NfsStore] = []
+    recording = declare(lambda: lent.append(NfsStore("shared", spec or nfs(), namespace=namespace, scope=scope)))
     return recording, recording.one(PV).inputs, recording.one(PVC).inputs, lent[0]
 
 
@@ -28,7 +28,6 @@ def test_an_nfs_share_is_a_volume_and_a_claim_that_name_each_other():
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["storageClassName"] == claim["spec"]["storageClassName"] == ""
     assert volume["spec"]["accessModes"] == claim["spec"]["accessModes"] == ["ReadWriteMany"]
-    assert isinstance(store, NfsStore)
     assert store.claim.name == claim["metadata"]["name"]
 
 
