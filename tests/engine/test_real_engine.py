@@ -1,0 +1,136 @@
+"""The same program under Pulumi's own engine and Kubernetes provider, against the simulated cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.cluster import start
+from rehearsal.engine.api import Api
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = (
+    ("v1", "Namespace"),
+    ("v1", "Node"),
+    ("v1", "PersistentVolume"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+    ("v1", "ResourceQuota"),
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("node.k8s.io/v1", "RuntimeClass"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+# What the API server, the controllers and each engine's own bookkeeping write; everything else must be equal.
+SERVERS_OWN = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink", "finalizers"}
+
+
+def missing() -> str:
+    if shutil.which("pulumi") is None:
+        return "no pulumi on PATH; see https://www.pulumi.com/docs/install"
+    listed = subprocess.run(["pulumi", "plugin", "ls", "--json"], capture_output=True, text=True, check=False)
+    if listed.returncode or not any(each["name"] == "kubernetes" for each in json.loads(listed.stdout or "[]")):
+        return "pulumi has no kubernetes provider plugin; install it with: pulumi plugin install resource kubernetes"
+    return ""
+
+
+REASON = missing()
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A state directory and a file backend that end with the module."""
+    directory = tmp_path_factory.mktemp("engine")
+    values = {
+        **os.environ,
+        "INFERPLAN_STATE_DIR": str(directory / "state"),
+        "PULUMI_BACKEND_URL": (directory / "backend").as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    (directory / "backend").mkdir()
+    yield values
+    run(values, "inferplan", "down", "local", "--engine", "rehearsal", "--cluster", check=False)
+
+
+def run(environment: Mapping[str, str], *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).parent / command[0]) if command[0] == "inferplan" else command[0]
+    done = subprocess.run(
+        [program, *command[1:]], cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=500, check=False
+    )
+    if check:
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done
+
+
+def objects(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Every object of the stack, by kind and name, without what servers write."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", environment["INFERPLAN_STATE_DIR"])
+        cluster = start("local")
+    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    found = {}
+    for version, kind in KINDS:
+        for item in api.request("GET", api.resource(version, kind).path())["items"]:
+            meta = item["metadata"]
+            if meta.get("namespace", "inference") != "inference" or (kind == "Namespace" and meta["name"] != "inference"):
+                continue
+            found[f"{kind}/{meta['name']}"] = stripped(item)
+    api.close()
+    return {key: value for key, value in found.items() if key not in ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")}
+
+
+def stripped(item: dict[str, Any]) -> dict[str, Any]:
+    meta = {key: value for key, value in item["metadata"].items() if key not in SERVERS_OWN}
+    notes = {
+        key: value for key, value in meta.pop("annotations", {}).items() if not key.startswith(("pulumi.com/", "deployment.kubernetes.io"))
+    }
+    labels = {key: value for key, value in meta.pop("labels", {}).items() if "controller-uid" not in key}
+    spec = json.loads(re.sub(r'"[^"]*controller-uid": "[^"]+",? ?', "", json.dumps(item.get("spec", {}))))
+    for assigned in ("clusterIP", "clusterIPs", "claimRef", "selector"):
+        spec.pop(assigned, None)
+    for template in [spec.get("template", {})]:
+        template.get("metadata", {}).get("labels", {}).pop("controller-uid", None)
+    return {"metadata": meta, "labels": labels, "annotations": notes, "spec": spec, "data": item.get("data")}
+
+
+def test_the_engine_and_the_rehearsal_make_the_same_objects(environment):
+    run(environment, "inferplan", "up", "local", "--engine", "pulumi")
+    state = Path(environment["INFERPLAN_STATE_DIR"]) / "clusters" / "local"
+    told = {**environment, "INFERPLAN_KUBECONFIG": str(state / "kubeconfig")}
+    run(told, "pulumi", "preview", "--stack", "local", "--expect-no-changes", "--non-interactive")
+    run(told, "pulumi", "preview", "--stack", "local", "--refresh", "--expect-no-changes", "--non-interactive")
+    engines = objects(environment)
+    run(environment, "inferplan", "down", "local", "--engine", "pulumi")
+    assert objects(environment) == {}
+    run(environment, "inferplan", "up", "local", "--engine", "rehearsal")
+    rehearsals = objects(environment)
+    assert rehearsals.keys() == engines.keys()
+    assert {key: value for key, value in rehearsals.items() if value != engines[key]} == {}
+
+
+def test_a_stack_with_faults_registers_nothing_and_shows_no_traceback(environment, tmp_path):
+    text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    broken = tmp_path / "Pulumi.local.yaml"
+    broken.write_text(text.replace("pool: l40s", "pool: l40"))
+    run(environment, "pulumi", "stack", "select", "--create", "local")
+    done = run(environment, "pulumi", "preview", "--stack", "local", "--config-file", str(broken), "--non-interactive", check=False)
+    words = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "'l40' is no pool of this stack; did you mean 'l40s'?" in words
+    assert "Traceback" not in words
