@@ -51,7 +51,9 @@ def disk_faults(where: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise DiskFullError(f"no space left on the disk that holds {where}", "free some space there and run the same command again") from fault
+            raise DiskFullError(
+                f"no space left on the disk that holds {where}", "free some space there and run the same command again"
+            ) from fault
         if fault.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
             variable = "INFERPLAN_CACHE_DIR" if where.is_relative_to(cache_directory()) else "INFERPLAN_STATE_DIR"
             raise RehearsalError(

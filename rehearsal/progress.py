@@ -70,4 +70,4 @@ def line_of(event: Event) -> str:
 
 def plain(event: Event) -> None:
     """Print one line an event to stderr at once: what a log of a build server shows."""
-    print(line_of(event), file=sys.stderr, flush=True)  # noqa: T201 - printing is this function's job
+    print(line_of(event), file=sys.stderr, flush=True)

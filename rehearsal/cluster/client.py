@@ -77,7 +77,9 @@ class Client:
                 f"the simulated cluster at {server} does not answer: {fault}", "start it again: a half-dead cluster is repaired"
             ) from fault
         if status != _OK:
-            raise ClusterError(f"GET {path} on {server} answered HTTP {status}: {_words(body)}", "check the path and that the API is served")
+            raise ClusterError(
+                f"GET {path} on {server} answered HTTP {status}: {_words(body)}", "check the path and that the API is served"
+            )
         return json.loads(body)
 
 

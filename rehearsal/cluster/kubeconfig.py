@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,16 +45,12 @@ def _load(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise ClusterError(f"cannot read the kubeconfig {path}: {fault}", "give a kubeconfig that can be read") from fault
-    try:
-        document = json.loads(text)
-    except ValueError:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
+    import yaml
 
-        try:
-            document = YAML(typ="safe", pure=True).load(text)
-        except (YAMLError, ValueError) as fault:
-            raise ClusterError(f"{path} is not a kubeconfig: it is no YAML", "give a kubeconfig") from fault
+    try:
+        document = yaml.safe_load(text)  # a kubeconfig written as JSON is YAML too
+    except (yaml.YAMLError, ValueError) as fault:
+        raise ClusterError(f"{path} is not a kubeconfig: it is no YAML", "give a kubeconfig") from fault
     if not isinstance(document, dict):
         raise ClusterError(f"{path} is not a kubeconfig: it holds no mapping", "give a kubeconfig")
     return document

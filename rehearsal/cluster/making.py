@@ -62,7 +62,10 @@ def _ports(port: int | None) -> dict[str, int]:
     ports = free_ports()
     if port is not None:
         if not is_free(port):
-            raise PortTakenError(f"port {port} on 127.0.0.1 is in use by another program", f"stop that program (`ss -ltnp 'sport = :{port}'` names it), or give another port or none")
+            raise PortTakenError(
+                f"port {port} on 127.0.0.1 is in use by another program",
+                f"stop that program (`ss -ltnp 'sport = :{port}'` names it), or give another port or none",
+            )
         ports[API_SERVER] = port
     return ports
 

@@ -48,9 +48,7 @@ def _builder(common_name: str, organization: str, key: EllipticCurvePrivateKey, 
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    subject = x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization), x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-    )
+    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization), x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -59,7 +59,8 @@ def spawn(component: str, program: Path, arguments: list[str], directory: Path, 
             )
         except OSError as fault:
             raise ClusterError(
-                f"cannot run {component} ({program}): {fault.strerror}", f"remove {program.parent} and run the same command again: it is built anew"
+                f"cannot run {component} ({program}): {fault.strerror}",
+                f"remove {program.parent} and run the same command again: it is built anew",
             ) from fault
     _spawned[process.pid] = process
     return Process(component, process.pid)
@@ -117,7 +118,7 @@ def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
         raise ClusterError("neither /proc nor the program ps is here, so running processes cannot be found", "install ps (package procps)")
     answer = subprocess.run([ps, "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     rows = (line.split(None, 1) for line in answer.stdout.splitlines())
-    return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]  # noqa: PLR2004 - a row is an id and a command
+    return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]
 
 
 def end(directory: Path, components: Sequence[str] = COMPONENTS) -> list[str]:

@@ -50,7 +50,8 @@ def cluster_directory(name: str) -> Path:
     """
     if not _NAME.fullmatch(name):
         raise ClusterError(
-            f"{name!r} cannot name a simulated cluster", "use 1 to 40 lower-case letters, digits and hyphens, beginning and ending with no hyphen"
+            f"{name!r} cannot name a simulated cluster",
+            "use 1 to 40 lower-case letters, digits and hyphens, beginning and ending with no hyphen",
         )
     return clusters_directory() / name
 

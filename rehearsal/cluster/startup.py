@@ -134,12 +134,23 @@ class Startup:
         tail = log_tail(log, self._marks.get(component, 0))
         text = "\n".join(tail)
         if "no space left on device" in text or "disk quota exceeded" in text:
-            return DiskFullError(f"no space left on the disk that holds {self.layout.directory}: {component} ended", "free some space there and run the same command again")
+            return DiskFullError(
+                f"no space left on the disk that holds {self.layout.directory}: {component} ended",
+                "free some space there and run the same command again",
+            )
         if "address already in use" in text:
             return PortTakenError(
-                f"a port that {component} wanted on 127.0.0.1 was taken by another program", "run the same command again", log_tail=tail, log_path=str(log)
+                f"a port that {component} wanted on 127.0.0.1 was taken by another program",
+                "run the same command again",
+                log_tail=tail,
+                log_path=str(log),
             )
-        return ClusterError(message, "read its last words below; then run the same command again, or delete the cluster first", log_tail=tail, log_path=str(log))
+        return ClusterError(
+            message,
+            "read its last words below; then run the same command again, or delete the cluster first",
+            log_tail=tail,
+            log_path=str(log),
+        )
 
     def _identity(self, client: Client) -> str:
         """Wait for what the controllers make first, without which no pod can be made, and return the cluster's uid."""

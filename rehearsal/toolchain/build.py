@@ -16,12 +16,12 @@ from pathlib import Path
 from rehearsal.errors import DiskFullError, ToolchainError
 from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, write_atomically
 from rehearsal.progress import Progress, StepFinished, StepStarted, StepWaiting, silent
-from rehearsal.toolchain.go import Go, find_go
+from rehearsal.toolchain.go import Go, find_go, lock_file
 from rehearsal.toolchain.gobuild import build_program, module_directory
 from rehearsal.toolchain.pins import SOURCES, Source
 
-# Measured on 2026-11-21 for an empty Go cache: 0.4 GB of programs, 1.4 GB of modules, 1.6 GB of build results.
-_SPACE_NEEDED = 4 * 1024**3
+# Measured on 2026-11-21 with no Go and an empty cache: 0.4 GB of programs, 4.7 GB of Go, modules and build results.
+_SPACE_NEEDED = 6_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def ensure(progress: Progress = silent) -> Toolchain:
     if found := built():
         return found
     home = _home()
-    with disk_faults(home), exclusive(home / ".lock", "building the control plane", progress):
+    with disk_faults(home), exclusive(lock_file(), "building the control plane", progress):
         if found := built():
             return found
         _build_missing(home, progress)
@@ -115,6 +115,7 @@ def _build_missing(home: Path, progress: Progress) -> None:
     index = 0
     for source in missing:
         index = _build_source(source, go, index, total, progress)
+    go.discard_leftovers()
 
 
 def _build_source(source: Source, go: Go, index: int, total: int, progress: Progress) -> int:

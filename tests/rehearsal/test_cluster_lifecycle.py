@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import stat
@@ -27,7 +26,7 @@ def listening_addresses(pids):
     for pid in pids:
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             try:
-                found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
+                found = re.fullmatch(r"socket:\[(\d+)\]", str(descriptor.readlink()))
             except FileNotFoundError:
                 continue
             if found:
@@ -41,7 +40,8 @@ def listening_addresses(pids):
     return addresses
 
 
-def test_a_new_cluster_answers_and_only_its_owner_can_read_its_keys(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_new_cluster_answers_and_only_its_owner_can_read_its_keys():
     events = []
     made = start("fresh", events.append)
 
@@ -72,14 +72,16 @@ def test_a_second_start_reuses_the_same_processes(cluster):
     assert events == []
 
 
-def test_a_cluster_outlives_the_process_that_started_it(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_cluster_outlives_the_process_that_started_it():
     subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
 
     assert status("outlive").state == "running"
     assert start("outlive").outcome == "reused"
 
 
-def test_a_stopped_cluster_keeps_its_data_and_starts_again(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_stopped_cluster_keeps_its_data_and_starts_again():
     made = start("pause")
     assert stop("pause")
     assert (status("pause").state, running(made.directory)) == ("stopped", {})
@@ -104,7 +106,8 @@ def test_delete_leaves_no_process_and_no_file(own_state):
     assert not delete("gone")
 
 
-def test_delete_spares_a_process_that_only_looks_like_a_component(own_state, tmp_path):
+@pytest.mark.usefixtures("own_state")
+def test_delete_spares_a_process_that_only_looks_like_a_component(tmp_path):
     made = start("spare")
     impostor = tmp_path / "etcd"
     impostor.symlink_to("/bin/sleep")
@@ -121,7 +124,8 @@ def test_delete_spares_a_process_that_only_looks_like_a_component(own_state, tmp
             each.wait()
 
 
-def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other():
     one, other = start("one"), start("other")
     assert one.uid != other.uid
     delete("other")
@@ -142,7 +146,8 @@ def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_runni
     assert running(own_state / "clusters" / "busy") == {}
 
 
-def test_a_fixed_port_is_used(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_fixed_port_is_used():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -38,7 +38,7 @@ def one_of_each(directory):
 
 
 @pytest.fixture(scope="module")
-def victim(state_directory):
+def victim(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
     """A cluster that the tests of this file maim in turn; each leaves it working."""
     yield start("victim")
     delete("victim")
@@ -105,7 +105,8 @@ def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follo
     assert owns(moved.kubeconfig)
 
 
-def test_data_that_is_beyond_repair_is_given_up_and_said_so(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_data_that_is_beyond_repair_is_given_up_and_said_so():
     made = start("ruined")
     stop("ruined")
     for log in (made.directory / "etcd" / "member").rglob("*.wal"):
@@ -147,10 +148,18 @@ def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinde
     assert one_of_each(directory)
 
 
-def test_a_start_killed_at_any_moment_converges(own_state, tmp_path):
+def test_a_start_killed_at_any_moment_converges(own_state):
     """The moment is a file appearing, so that the sweep does not depend on how fast the machine is."""
     directory = own_state / "clusters" / "sweep"
-    for moment in ("pki/ca.crt", "pki/tokens.key", "kubeconfig", "stages.yaml", "logs/etcd.log", "logs/kube-apiserver.log", "logs/kwok.log"):
+    for moment in (
+        "pki/ca.crt",
+        "pki/tokens.key",
+        "kubeconfig",
+        "stages.yaml",
+        "logs/etcd.log",
+        "logs/kube-apiserver.log",
+        "logs/kwok.log",
+    ):
         with starting("sweep") as first:
             while not (directory / moment).exists() and first.poll() is None:
                 pass
@@ -176,7 +185,8 @@ def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_f
     assert one_of_each(own_state / "clusters" / "both")
 
 
-def test_a_delete_that_was_killed_half_way_can_be_finished(own_state):
+@pytest.mark.usefixtures("own_state")
+def test_a_delete_that_was_killed_half_way_can_be_finished():
     made = start("half")
     (made.directory / "record.json").unlink()
     (made.directory / "kubeconfig").unlink()

@@ -1,0 +1,158 @@
+"""The control plane is real: admission, quota, scheduling and controllers decide, and only the kubelets are pretend."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from rehearsal.engine.api import Api, ApiError
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE = "60"  # seconds until a watch gives up; a pass takes about one
+
+
+@pytest.fixture(scope="module")
+def api(cluster):
+    made = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def namespace(api):
+    name = f"behaviour-{uuid.uuid4().hex[:8]}"
+    api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    api.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def nodes(api):
+    """A function that makes a node, pretend unless told otherwise, with a label of its own to select it by."""
+    made = []
+
+    def make(capacity, *, pretend=True):
+        name = f"node-{uuid.uuid4().hex[:8]}"
+        annotations = {"kwok.x-k8s.io/node": "fake"} if pretend else {}
+        metadata = {"name": name, "annotations": annotations, "labels": {"only": name}}
+        api.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": {"capacity": capacity, "allocatable": capacity}})
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+def pod_spec(node, resources=None, **rest):
+    container = {"name": "main", "image": "example/none:1", "resources": {"limits": resources or {}}}
+    return {"nodeSelector": {"only": node}, "containers": [container], "automountServiceAccountToken": False, **rest}
+
+
+def create(api, namespace, plural, name, spec):
+    """Create an object in a namespace; `plural` may carry its API's path."""
+    base = plural if "/" in plural else f"/api/v1/{plural}"
+    root, _, kind = base.rpartition("/")
+    return api.request("POST", f"{root}/namespaces/{namespace}/{kind}", {"metadata": {"name": name}, "spec": spec})
+
+
+def until(api, path, name, test):
+    """The first state of the object that passes the test."""
+    watch = api.watch(path, {"timeoutSeconds": PATIENCE, "fieldSelector": f"metadata.name={name}"})
+    try:
+        for kind, thing in watch:
+            if kind in {"ADDED", "MODIFIED"} and test(thing):
+                return thing
+    finally:
+        watch.close()
+    raise AssertionError(f"nothing passed within {PATIENCE} s")
+
+
+def condition(thing, kind):
+    return next((each for each in thing["status"].get("conditions", ()) if each["type"] == kind), {})
+
+
+def is_true(kind):
+    return lambda thing: condition(thing, kind).get("status") == "True"
+
+
+SMALL = {"cpu": "4", "memory": "16Gi", "pods": "10", "nvidia.com/gpu": "2"}
+
+
+def test_a_deployment_with_a_bound_volume_becomes_available_on_a_pretend_node(api, namespace, nodes):
+    volume = f"volume-{namespace}"
+    size = {"storage": "1Ti"}
+    shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    nfs = {"server": "nfs.example", "path": "/models"}
+    api.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {**shared, "capacity": size, "nfs": nfs}})
+    create(api, namespace, "persistentvolumeclaims", "models", {**shared, "volumeName": volume, "resources": {"requests": size}})
+    labels = {"app": "served"}
+    pod = pod_spec(nodes(SMALL), {"nvidia.com/gpu": 1}, volumes=[{"name": "m", "persistentVolumeClaim": {"claimName": "models"}}])
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    create(
+        api, namespace, "/apis/apps/v1/deployments", "served", {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    )
+
+    ready = until(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", "served", is_true("Available"))
+
+    assert ready["status"]["availableReplicas"] == 2
+    assert api.request("GET", f"/api/v1/persistentvolumes/{volume}")["status"]["phase"] == "Bound"
+    api.request("DELETE", f"/api/v1/persistentvolumes/{volume}")
+
+
+def test_a_job_runs_to_completion_on_a_pretend_node(api, namespace, nodes):
+    create(api, namespace, "/apis/batch/v1/jobs", "once", {"template": {"spec": pod_spec(nodes(SMALL), restartPolicy="Never")}})
+
+    done = until(api, f"/apis/batch/v1/namespaces/{namespace}/jobs", "once", is_true("Complete"))
+
+    assert done["status"]["succeeded"] == 1
+
+
+def test_no_pod_ever_starts_on_a_node_that_is_not_pretend(api, namespace, nodes):
+    untended, pretend = nodes(SMALL, pretend=False), nodes(SMALL)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    create(api, namespace, "pods", "waits", pod_spec(untended, tolerations=[{"operator": "Exists"}]))
+    until(api, pods, "waits", is_true("PodScheduled"))
+    create(api, namespace, "pods", "runs", pod_spec(pretend))
+    until(api, pods, "runs", is_true("Ready"))
+
+    waiting = api.request("GET", f"{pods}/waits")
+    assert (waiting["spec"]["nodeName"], waiting["status"]["phase"]) == (untended, "Pending")
+
+
+def test_a_pod_that_does_not_fit_stays_pending_with_the_schedulers_reason(api, namespace, nodes):
+    create(api, namespace, "pods", "large", pod_spec(nodes(SMALL), {"nvidia.com/gpu": 3}))
+
+    def too_small(pod):  # the first refusal may be about the taint that a new node bears until it is ready
+        return "Insufficient nvidia.com/gpu" in condition(pod, "PodScheduled").get("message", "")
+
+    pod = until(api, f"/api/v1/namespaces/{namespace}/pods", "large", too_small)
+
+    assert (condition(pod, "PodScheduled")["reason"], pod["status"]["phase"]) == ("Unschedulable", "Pending")
+
+
+def test_the_restricted_pod_security_profile_is_enforced(api, namespace, nodes):
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    api.request("PATCH", f"/api/v1/namespaces/{namespace}", label, media="application/merge-patch+json")
+    with pytest.raises(ApiError, match='violates PodSecurity "restricted:latest"') as caught:
+        create(api, namespace, "pods", "root", pod_spec(nodes(SMALL)))
+
+    assert caught.value.status == 403
+
+
+def test_a_quota_on_accelerators_is_enforced(api, namespace, nodes):
+    create(api, namespace, "resourcequotas", "q", {"hard": {"requests.nvidia.com/gpu": "1"}})
+    until(api, f"/api/v1/namespaces/{namespace}/resourcequotas", "q", lambda each: bool(each["status"].get("hard")))
+    with pytest.raises(ApiError, match="exceeded quota"):
+        create(api, namespace, "pods", "greedy", pod_spec(nodes(SMALL), {"nvidia.com/gpu": 2}))
+
+
+def test_priority_classes_and_limit_ranges_fill_in_what_a_pod_leaves_out(api, namespace, nodes):
+    limit = {"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}}
+    create(api, namespace, "limitranges", "defaults", {"limits": [limit]})
+    pod = create(api, namespace, "pods", "plain", pod_spec(nodes(SMALL), priorityClassName="system-cluster-critical"))
+
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "250m"}
+    assert pod["spec"]["priority"] == 2_000_000_000

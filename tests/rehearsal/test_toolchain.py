@@ -1,0 +1,80 @@
+"""The real programs and the real CRDs: what the pins promise is what comes out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from rehearsal.engine.api import Api
+from rehearsal.errors import ToolchainError
+from rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
+from rehearsal.toolchain.go import find_go
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "words"),
+    [
+        ("etcd", ["--version"], "etcd Version: 3.6.6"),
+        ("kwok", ["--version"], "kwok version v0.8.0"),
+        ("kube-apiserver", ["--version"], "Kubernetes v1.34.4"),
+        ("kube-controller-manager", ["--version"], "Kubernetes v1.34.4"),
+        ("kube-scheduler", ["--version"], "Kubernetes v1.34.4"),
+    ],
+)
+def test_every_program_reports_the_pinned_version(program, arguments, words):
+    answer = subprocess.run([ensure().programs[program], *arguments], capture_output=True, text=True, check=True)
+    assert words in answer.stdout
+
+
+@pytest.mark.parametrize("group", crd_groups())
+def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, group):
+    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    names = []
+    for document in crd_documents(group):
+        names.append(document["metadata"]["name"])
+        api.apply(f"{collection}/{names[-1]}", document, manager="test")
+    source = next(each for each in crds.crd_sources() if group in each.groups)
+    assert len(names) == len(source.paths)
+    for name in names:
+        watch = api.watch(collection, {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": "60"})
+        established = any(
+            {"type": "Established", "status": "True"}.items() <= each.items()
+            for _, thing in watch
+            for each in thing.get("status", {}).get("conditions") or ()
+        )
+        watch.close()
+        assert established, name
+        assert name.endswith(f".{group}")
+    api.close()
+
+
+def test_a_module_whose_hash_is_not_the_pinned_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path))
+    table = tmp_path / "crds.toml"
+    table.write_text(crds.TABLE.read_text().replace('sum = "h1:', 'sum = "h1:changed'))
+    monkeypatch.setattr(crds, "TABLE", table)
+
+    with pytest.raises(ToolchainError, match=r"has hash h1:\S+, pinned is h1:changed"):
+        crd_files("gateway.networking.k8s.io")
+    assert not list((tmp_path / "crds").glob("*/"))
+
+
+@pytest.mark.full
+def test_without_go_on_path_the_wheel_brings_one_that_builds(tmp_path, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if shutil.which("go"):
+        pytest.skip("this system's own Go is in /usr/bin and cannot be hidden")
+    go = find_go((1, 26, 0), lambda _: None)
+    (tmp_path / "main.go").write_text('package main\n\nfunc main() { println("built") }\n')
+    subprocess.run([go.program, "build", "-o", "hello", "main.go"], cwd=tmp_path, env=go.environment, check=True)
+
+    assert go.program.is_relative_to(tmp_path / "cache")
+    assert subprocess.run([tmp_path / "hello"], capture_output=True, text=True, check=True).stderr == "built\n"
+    go.discard_leftovers()
+    assert sorted(each.name for each in (tmp_path / "cache" / "go").iterdir()) == ["1.26.6"]

@@ -1,0 +1,264 @@
+"""Locks, files, records and kubeconfigs hold under killed writers, several processes and bad input."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from rehearsal.cluster import processes
+from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
+from rehearsal.cluster.kubeconfig import read_target
+from rehearsal.cluster.pki import kubeconfig_text, write_pki
+from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, write_record
+from rehearsal.cluster.startup import free_ports, is_free, log_tail
+from rehearsal.errors import ClusterError, DiskFullError, RehearsalError
+from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
+from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain, silent
+
+RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
+
+
+def test_a_file_is_written_whole_and_for_its_owner_only(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, b"first")
+    write_atomically(path, b"second")
+
+    assert path.read_bytes() == b"second"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"first")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(OSError, match="full"):
+        write_atomically(path, b"second")
+
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EROFS, RehearsalError)])
+def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
+    with pytest.raises(kind) as caught, disk_faults(tmp_path):
+        raise OSError(code, os.strerror(code))
+    assert caught.value.remedy
+
+
+def test_other_faults_of_the_system_are_not_dressed_up(tmp_path):
+    with pytest.raises(IsADirectoryError), disk_faults(tmp_path):
+        raise IsADirectoryError(errno.EISDIR, "x")
+
+
+@pytest.mark.parametrize(
+    ("reader", "own", "xdg"), [(cache_directory, "CACHE_DIR", "CACHE_HOME"), (state_directory, "STATE_DIR", "STATE_HOME")]
+)
+def test_directories_come_from_our_variable_then_the_desktops_then_home(monkeypatch, tmp_path, reader, own, xdg):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(f"INFERPLAN_{own}", raising=False)
+    monkeypatch.delenv(f"XDG_{xdg}", raising=False)
+    assert reader().is_relative_to(tmp_path)
+    monkeypatch.setenv(f"XDG_{xdg}", "/xdg")
+    assert reader() == Path("/xdg/inferplan")
+    monkeypatch.setenv(f"INFERPLAN_{own}", "/own")
+    assert reader() == Path("/own")
+
+
+def holder(path):
+    """Another process that holds the lock until it is killed or its stdin closes."""
+    code = (
+        "import sys; from pathlib import Path; from rehearsal.files import exclusive\n"
+        "with exclusive(Path(sys.argv[1]), 'x', lambda e: None): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_lock_is_waited_for_and_the_holder_is_named(tmp_path):
+    other = holder(tmp_path / "lock")
+    events = []
+
+    def release(event):
+        events.append(event)
+        other.stdin.close()
+
+    with exclusive(tmp_path / "lock", "doing it", release):
+        assert other.wait(10) == 0
+    other.stdout.close()
+
+    assert isinstance(events[0], StepWaiting)
+    assert (events[0].step, events[0].reason) == ("doing it", f"process {other.pid} that is doing the same (lock {tmp_path / 'lock'})")
+
+
+def test_a_killed_holder_frees_the_lock(tmp_path):
+    with holder(tmp_path / "lock") as other:
+        other.kill()
+    with exclusive(tmp_path / "lock", "x", lambda event: pytest.fail(str(event))):
+        pass
+
+
+def test_a_lock_file_removed_by_its_holder_guards_nothing_for_those_who_waited(tmp_path):
+    path = tmp_path / "lock"
+    with exclusive(path, "x", silent):
+        path.unlink()
+        with exclusive(path, "y", silent):
+            other = subprocess.run(
+                [sys.executable, "-c", f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"],
+                capture_output=True,
+                check=False,
+            )
+            assert b"BlockingIOError" in other.stderr
+
+
+def test_a_record_survives_a_round_trip_and_is_gone_once_forgotten(tmp_path):
+    write_record(tmp_path, RECORD)
+    assert read_record(tmp_path) == RECORD
+    forget_record(tmp_path)
+    assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize("change", [{"format": 2}, {"ports": {}}, {"ports": None}, {"extra": 1}, {"uid": None, "format": None}])
+def test_a_record_of_another_shape_is_no_record(tmp_path, change):
+    write_record(tmp_path, RECORD)
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_json_that_cannot_be_read_is_none(tmp_path, content):
+    (tmp_path / "f").write_bytes(content)
+    assert read_json(tmp_path / "f") is None
+
+
+@pytest.mark.parametrize("name", ["a", "local", "a-1", "a" * 40])
+def test_plain_names_are_accepted(name):
+    assert cluster_directory(name).name == name
+
+
+def test_certificates_name_the_loopback_address_and_the_administrators_group(tmp_path):
+    write_pki(tmp_path / "pki")
+    server = x509.load_pem_x509_certificate((tmp_path / "pki" / "server.crt").read_bytes())
+    admin = x509.load_pem_x509_certificate((tmp_path / "pki" / "admin.crt").read_bytes())
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+
+    assert "127.0.0.1" in [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    assert "O=system:masters" in admin.subject.rfc4514_string()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
+
+
+def test_a_kubeconfig_carries_everything_it_needs(tmp_path):
+    write_pki(tmp_path / "pki")
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(kubeconfig_text(tmp_path / "pki", "https://127.0.0.1:1", "inferplan-x"))
+    target = read_target(path)
+
+    assert (target.context, target.server) == ("inferplan-x", "https://127.0.0.1:1")
+    assert target.authority == (tmp_path / "pki" / "ca.crt").read_bytes()
+
+
+def test_a_kubeconfig_in_yaml_with_a_file_beside_it_is_read(tmp_path):
+    (tmp_path / "ca.pem").write_bytes(b"authority")
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: a\n"
+        "contexts:\n- {name: a, context: {cluster: one}}\n- {name: b, context: {cluster: two}}\n"
+        "clusters:\n- {name: one, cluster: {server: https://one, certificate-authority: ca.pem}}\n"
+        f"- {{name: two, cluster: {{server: https://two, certificate-authority-data: {base64.b64encode(b'x').decode()}}}}}\n"
+    )
+    assert (read_target(path).server, read_target(path).authority) == ("https://one", b"authority")
+    assert (read_target(path, "b").server, read_target(path, "b").authority) == ("https://two", b"x")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "a: [", "x", "contexts: 3", "contexts: [1]", "\x00"])
+def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path, content):
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ClusterError, match=r"is not a kubeconfig|has no context"):
+        read_target(path)
+
+
+def test_a_kubeconfig_that_is_missing_is_refused_in_words(tmp_path):
+    with pytest.raises(ClusterError, match="cannot read the kubeconfig"):
+        read_target(tmp_path / "none")
+
+
+def test_ports_are_distinct_and_a_listened_port_is_not_free():
+    ports = free_ports()
+    assert sorted(ports) == sorted(LISTENING)
+    assert len(set(ports.values())) == len(LISTENING)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not is_free(server.getsockname()[1])
+
+
+def test_every_component_names_its_cluster_in_its_arguments_and_listens_on_loopback():
+    layout = Layout(Path("/state/clusters/x"), dict.fromkeys(LISTENING, 7))
+    for component in COMPONENTS:
+        words = arguments(component, layout)
+        assert any("/state/clusters/x/" in word for word in words), component
+        listens = [word for word in words if word.startswith(("--bind-address=", "--server-address="))]
+        assert component not in LISTENING or [word.partition("=")[2].partition(":")[0] for word in listens] == ["127.0.0.1"]
+    assert health_url(API_SERVER, layout) == "https://127.0.0.1:7/readyz"
+    assert health_url("etcd", layout) is None
+
+
+def test_a_process_of_another_name_or_directory_is_not_ours(tmp_path, monkeypatch):
+    lines = [
+        (1, ["/cache/etcd", f"--data-dir={tmp_path}/etcd"]),
+        (2, ["/cache/etcd", f"--data-dir={tmp_path}2/etcd"]),
+        (3, ["/bin/tail", "-f", f"{tmp_path}/logs/etcd.log"]),
+        (4, ["kwok", f"--kubeconfig={tmp_path}/kubeconfig"]),
+    ]
+    monkeypatch.setattr(processes, "_command_lines", lambda: lines)
+    assert processes.running(tmp_path) == {"etcd": [1], "kwok": [4]}
+
+
+def test_the_tail_of_a_log_prefers_lines_that_speak_of_trouble(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("I0 fine\nE0 first\nI0 fine\nF0 fatal\nI0 goroutine\n")
+    assert log_tail(log) == ("E0 first", "F0 fatal")
+    assert log_tail(log, start=log.stat().st_size) == ()
+    log.write_text("usage\nplain words\n")
+    assert log_tail(log) == ("usage", "plain words")
+    assert log_tail(tmp_path / "none") == ()
+
+
+def test_stage_files_are_joined_as_one_yaml_stream(tmp_path):
+    (tmp_path / "a").write_text("a: 1\n")
+    (tmp_path / "b").write_text("b: 2\n")
+    assert stage_configuration((tmp_path / "a", tmp_path / "b")) == b"a: 1\n---\nb: 2\n"
+
+
+def test_every_event_has_one_line_of_plain_text(capsys):
+    events = [StepStarted("s", 1, 2, "d"), StepWaiting("s", "r", 3.4), StepFinished("s", 1, 2, 3.44, "d"), Notice("n")]
+    for event in events:
+        plain(event)
+    assert capsys.readouterr().err.splitlines() == [line_of(event) for event in events]
+    assert [line_of(event) for event in events] == [
+        "[1/2] s (d)",
+        "      s: waiting for r, 3 s so far",
+        "[1/2] s: done in 3.4 s, d",
+        "note: n",
+    ]
+
+
+def test_an_error_reads_as_one_paragraph_with_the_log_quoted_below():
+    error = ClusterError("kwok ended", "try again", log_tail=("a", "b"), log_path="/x.log")
+    assert str(error) == "kwok ended (whole log: /x.log); try again\n    a\n    b"
+
+
+def test_importing_the_cluster_costs_no_heavy_package():
+    code = "import sys, rehearsal.cluster; print([m for m in ('cryptography', 'yaml', 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

