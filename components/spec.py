@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
 
@@ -108,35 +108,29 @@ Bytes = Annotated[
     str,
     StringConstraints(pattern=_BYTES.pattern),
     AfterValidator(_positive_size),
-    Field(description="A size as Kubernetes writes it: 16Gi, 500Mi, 2Ti."),
 ]
 Cpu = Annotated[
     str,
     StringConstraints(pattern=_CPU.pattern),
     AfterValidator(_positive_cpu),
-    Field(description="CPU as Kubernetes writes it: '4' cores, '500m' millicores."),
 ]
 PinnedImage = Annotated[
     str,
     AfterValidator(_pinned_image),
-    Field(description="A container image with a fixed tag or a digest; a moving tag such as latest is refused."),
 ]
 DnsName = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253),
-    Field(description="A DNS name: lower-case letters, digits, hyphens and dots."),
 ]
 DnsLabel = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
-    Field(description="A Kubernetes name: lower-case letters, digits and hyphens, a letter first, 63 characters at most."),
 ]
 Labels = Annotated[
     dict[
         Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")],
         Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")],
     ],
-    Field(description="Kubernetes labels, key to value."),
 ]
 
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = {"benchmarks", "cli", "components", "infra", "policies", "rehearsal", "review", "tests"}
+# Who may import whom. Everything else is an edge that somebody drew by accident.
+ALLOWED = {
+    "components": {"components"},
+    "infra": {"infra", "components"},
+    "policies": {"policies"},
+    "rehearsal": {"rehearsal"},
+    "review": {"review"},
+    "cli": OURS - {"tests", "benchmarks"},
+}
+
+
+def modules(package: str) -> Iterator[Path]:
+    yield from (path for path in (ROOT / package).rglob("*.py") if "payload" not in path.parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_go_one_way(package):
+    edges = {(str(path.relative_to(ROOT)), name) for path in modules(package) for name in imports(path) if name.split(".")[0] in OURS}
+    assert {edge for edge in edges if edge[1].split(".")[0] not in ALLOWED[package]} == set()
+
+
+def test_nothing_but_settings_reads_the_configuration():
+    readers = {str(path.relative_to(ROOT)) for path in [*modules("infra"), *modules("components")] if "pulumi.Config(" in path.read_text()}
+    assert readers == {"infra/settings.py"}
+
+
+def test_nothing_but_settings_reads_the_environment_in_the_program():
+    readers = {str(path.relative_to(ROOT)) for path in [*modules("infra"), *modules("components")] if "os.environ" in path.read_text()}
+    assert readers <= {"infra/settings.py"}
+
+
+def test_no_resource_is_made_by_infra_but_the_providers():
+    makers = {
+        str(path.relative_to(ROOT))
+        for path in modules("infra")
+        for name in imports(path)
+        if name.startswith(("pulumi_kubernetes", "pulumi_aws")) and path.name != "providers.py"
+    }
+    assert makers == set()
+
+
+def test_every_test_file_is_collected():
+    stray = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if not path.name.startswith("test_")
+        and any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in ast.walk(ast.parse(path.read_text())))
+    ]
+    assert stray == []
+
+
+def test_no_committed_file_names_a_download_address_or_a_registry():
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")  # noqa: S607 - git is how the files came here
+    locks = [name for name in tracked if name.endswith((".lock", "requirements.txt", "package-lock.json"))]
+    assert "requirements.lock" in locks
+    assert "uv.lock" not in tracked
+    assert [name for name in locks if "https://" in (ROOT / name).read_text()] == []
