@@ -28,7 +28,7 @@ class Backend:
     """Serves on a free loopback port from a thread of its own.
 
     The path decides: `.../completions` with a body of `{"stream": true}` sends server-sent events, each after a permit in
-    `permits`; `{"break": true}` promises more bytes than it sends; `{"hold": true}` answers after a permit. All else is echoed.
+    `permits` (`"until_closed": true` ends them by closing instead of in chunks); `{"break": true}` promises more bytes than it sends; `{"hold": true}` answers after a permit. All else is echoed.
     """
 
     def __init__(self, *, address: str = "127.0.0.1", port: int = 0) -> None:
@@ -48,6 +48,9 @@ class Backend:
         return self
 
     def stop(self) -> None:
+        # Whatever still waits for a permit goes on, so that a test that failed half-way ends like any other.
+        for _ in range(10_000):
+            self.permits.put("the end")
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(10)
 
@@ -85,15 +88,15 @@ class Backend:
         wish = _wish(body)
         if wish.get("stream"):
             await self._stream(writer, wish)
-        elif wish.get("break"):
+            return not wish.get("until_closed")
+        if wish.get("break"):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 1000\r\n\r\ndata: cut\n\n")
             await writer.drain()
             return False
-        else:
-            if wish.get("hold"):
-                self.holding.set()
-                await asyncio.to_thread(self.permits.get)
-            await self._echo(writer, method, target, headers, wish)
+        if wish.get("hold"):
+            self.holding.set()
+            await asyncio.to_thread(self.permits.get)
+        await self._echo(writer, method, target, headers, wish)
         return dict(headers).get("connection", "").lower() != "close"
 
     @staticmethod
@@ -108,14 +111,17 @@ class Backend:
         return await reader.readexactly(int(headers.get("content-length", "0")))
 
     async def _stream(self, writer: asyncio.StreamWriter, wish: dict[str, object]) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunked = not wish.get("until_closed")
+        framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n".encode())
         for number in range(int(str(wish.get("events", 5)))):
             event = f"data: {number}\n\n".encode()
-            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n" if chunked else event)
             await writer.drain()
             await asyncio.to_thread(self.permits.get)
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
+        if chunked:
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
 
     @staticmethod
     async def _echo(

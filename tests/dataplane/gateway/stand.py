@@ -145,9 +145,14 @@ class Proxy:
         wait_for(lambda: len(self.workers() - before) >= self.place.workers, "new workers run")
         wait_for(lambda: not self.listening() & before, "old workers stop listening")
 
-    def workers(self) -> set[int]:
+    @property
+    def pid(self) -> int:
+        """The process id of nginx's master; the proxy must be running."""
         assert self.process is not None
-        return {int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()}
+        return self.process.pid
+
+    def workers(self) -> set[int]:
+        return {int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()}
 
     def listening(self) -> set[int]:
         """Workers that still take connections; one that is leaving says so in its process title."""

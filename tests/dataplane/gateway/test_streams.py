@@ -38,9 +38,10 @@ def _open(proxy, body):
     return connection, connection.getresponse()
 
 
-def test_each_event_arrives_before_the_next_is_made(proxy, backend):
+@pytest.mark.parametrize("until_closed", ["false", "true"])
+def test_each_event_arrives_before_the_next_is_made(proxy, backend, until_closed):
     proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], CONSUMERS)
-    connection, response = _open(proxy, b'{"stream": true, "events": 20}')
+    connection, response = _open(proxy, f'{{"stream": true, "events": 20, "until_closed": {until_closed}}}'.encode())
     with closing(connection):
         assert response.getheader("x-accel-buffering") == "no"
         for number in range(20):
@@ -102,6 +103,14 @@ def test_a_dead_engine_is_a_bad_gateway(proxy):
     assert answer.status == 502
     assert json.loads(answer.body)["error"]["code"] == "bad_gateway"
     assert answer.headers["retry-after"] == "5"
+
+
+def test_trouble_behind_the_gateway_writes_no_query_string_to_a_log(proxy):
+    proxy.run(spec(), [endpoint("llama", free_port(), ("chat",))], CONSUMERS)
+    key = proxy.key("chat")
+    assert proxy.call("POST", f"{CHAT}?key={key}", key, b"{}").status == 502
+    for log in ("access.log", "error.log"):
+        assert key not in (proxy.directory / log).read_text()
 
 
 def test_an_engine_that_stays_silent_is_a_gateway_timeout(proxy, backend):

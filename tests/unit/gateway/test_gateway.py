@@ -98,7 +98,7 @@ def test_an_unknown_seed_leaves_the_plan_whole():
     def program():
         from pulumi_kubernetes.core.v1 import ConfigMap
 
-        late = pulumi.Output.secret(ConfigMap("late").metadata.apply(lambda metadata: metadata.uid))
+        late = pulumi.Output.secret(ConfigMap("late").metadata.apply(lambda metadata: metadata.uid or ""))
         ring = ApiKeys("api-keys", CONSUMERS, ["llama"], namespace="inference", seed=late)
         spec = GatewaySpec.model_validate({"exposure": "internal"})
         unknown["gateway"] = Gateway("gateway", spec, namespace="inference", endpoints=[_endpoint("llama")], keys=ring)

@@ -99,6 +99,7 @@ def test_white_space_around_the_seed_changes_nothing():
 @pytest.mark.parametrize("weak", ["", "short", "a" * 64, "abcabcabc" * 8, "0" * 43])
 def test_a_weak_seed_is_refused_without_being_quoted(weak):
     fault = keys.seed_fault(weak)
+    assert fault is not None
     assert "apiKeySeed" in fault
     assert "openssl rand -hex 32" in fault
     assert not weak or weak not in fault

@@ -1,0 +1,93 @@
+"""Whether the time of a refusal tells how much of a key was right.
+
+Keys that are wrong in the first and in the last character of their secret are refused in random order on one connection;
+Welch's t between the two must stay within what chance gives. Needs nginx on PATH.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shutil
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.gateway import gateway
+from tests.dataplane.gateway.stand import free_port
+
+SAMPLES = 200_000
+MOST_T = 4.5
+# nginx closes a connection after 1,000 requests.
+_REQUESTS_A_CONNECTION = 900
+
+
+def refusal_times(folder: Path, samples: int = SAMPLES) -> float:
+    """Welch's t between refusals of keys that differ in their secret's first and in its last character."""
+    with ExitStack() as stack:
+        proxy = gateway(stack, folder, free_port(), 2)
+        good = proxy.key("c0")
+        start = good.index("_", good.index("_", 4) + 1) + 1
+        wrong = {name: _differing(good, at) for name, at in (("first", start), ("last", start + 42))}
+        requests = {
+            name: f"GET /llama/v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\r\n".encode() for name, key in wrong.items()
+        }
+        times: dict[str, list[int]] = {"first": [], "last": []}
+        chance = random.Random(7)  # noqa: S311 - an order that a repetition keeps
+        connection = _connect(proxy.port)
+        for number in range(samples):
+            name = chance.choice(("first", "last"))
+            began = time.perf_counter_ns()
+            connection.sendall(requests[name])
+            answer = connection.recv(4096)
+            times[name].append(time.perf_counter_ns() - began)
+            if not answer.startswith(b"HTTP/1.1 401"):
+                raise RuntimeError(f"a wrong key was answered with {answer[:60]!r}")
+            if number % _REQUESTS_A_CONNECTION == _REQUESTS_A_CONNECTION - 1:
+                connection.close()
+                connection = _connect(proxy.port)
+        connection.close()
+    return _welch(*(_calm(each) for each in times.values()))
+
+
+def _connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _differing(key: str, at: int) -> str:
+    return key[:at] + ("A" if key[at] != "A" else "B") + key[at + 1 :]
+
+
+def _calm(times: list[int]) -> list[int]:
+    """Without the slowest tenth: other processes' turns, which say nothing about a comparison."""
+    return sorted(times)[: len(times) * 9 // 10]
+
+
+def _welch(one: list[int], other: list[int]) -> float:
+    spread = statistics.variance(one) / len(one) + statistics.variance(other) / len(other)
+    return (statistics.fmean(one) - statistics.fmean(other)) / math.sqrt(spread)
+
+
+def main() -> int:
+    """Prints the figure; 1 when time tells, 0 otherwise, and also when nginx is missing."""
+    if shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
+        print("gateway refusals: skipped, needs nginx on PATH (apt-get install nginx-light)")
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        t = refusal_times(Path(name))
+    met = abs(t) < MOST_T
+    print(
+        f"{'ok    ' if met else 'MISSED'} gateway refusals of nearly right and quite wrong keys: t {t:+.2f} over {SAMPLES} (within {MOST_T})"
+    )
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
