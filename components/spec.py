@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 
@@ -126,7 +126,16 @@ DnsLabel = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
 ]
-LabelKey = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")]
+# A description on a type hides the docstring of every field of that type, so only types of map keys carry one.
+Name = Annotated[
+    DnsLabel,
+    Field(description="A Kubernetes name: lower-case letters, digits and hyphens, a letter first, 63 characters at most."),
+]
+LabelKey = Annotated[
+    str,
+    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+    Field(description="A label key: a name of 63 characters at most, a DNS prefix and a slash before it if need be."),
+]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
 Labels = dict[LabelKey, LabelValue]
 

@@ -19,7 +19,7 @@ from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
 from components.serving.spec import ModelSpec
-from components.spec import DnsLabel, Fault, Spec
+from components.spec import DnsLabel, Fault, Name, Spec
 from components.storage.spec import StoreSpec
 from infra.checks import check
 from infra.faults import LocatedFault, StackFaults
@@ -37,15 +37,15 @@ class StackSettings(Spec):
     """The Kubernetes cluster that everything runs on, existing or simulated."""
     namespace: DnsLabel = NAMESPACE
     """The Kubernetes namespace that holds the models and the gateway."""
-    node_pools: dict[DnsLabel, NodePoolSpec]
+    node_pools: dict[Name, NodePoolSpec]
     """Pools of nodes by name, each with its accelerator and size."""
-    storage: dict[DnsLabel, StoreSpec] = {}
+    storage: dict[Name, StoreSpec] = {}
     """Model stores by name, S3 buckets and NFS shares."""
-    models: dict[DnsLabel, ModelSpec] = {}
+    models: dict[Name, ModelSpec] = {}
     """Models by name, each with its engine, weights, pool and consumers."""
     gateway: GatewaySpec | None = None
     """The key-protected way in from outside; absent or {}, there is none."""
-    consumers: dict[DnsLabel, ConsumerSpec] = {}
+    consumers: dict[Name, ConsumerSpec] = {}
     """Who holds keys, by name, each with the key versions that are valid now."""
 
 
