@@ -1,0 +1,67 @@
+"""Property paths as Pulumi spells them, `a.b[0]["x.y"]`: text to parts, parts to text, and what a path leads to.
+
+A key that ends in a backslash, or holds one before a quote, cannot be told apart once quoted; Pulumi's own spelling
+has that hole, and `text_of` refuses such a key where quotes are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+Path = tuple[str | int, ...]
+
+MISSING: Final = object()
+"""What `value_at` returns where a path leads nowhere; None is a value."""
+
+_PART = re.compile(r'\[(?P<index>\d{1,9})\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
+_NEEDS_QUOTES = re.compile(r"[.\[]")
+
+
+def text_of(path: Path) -> str:
+    """`path` in Pulumi's spelling. Raises ValueError for a key that has none."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part and not _NEEDS_QUOTES.search(part):
+            text += f".{part}" if text else part
+        elif part.endswith("\\") or '\\"' in part:
+            raise ValueError(f"the key {part!r} has no spelling in a property path: a backslash stands before a quote")
+        else:
+            text += '["{}"]'.format(part.replace('"', '\\"'))
+    return text
+
+
+def parse(text: str) -> Path:
+    """The path that `text` spells. Raises ValueError for text that is no path, naming the place."""
+    parts: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _PART.match(text, position)
+        # A dot comes between parts and never first; a plain key after another part needs one.
+        if match is None or (match["plain"] is not None and (match["dot"] is None) != (position == 0)):
+            raise ValueError(f'{text!r} is no property path (at character {position + 1}); expected a key, .key, [0] or ["key"]')
+        if match["quoted"] is not None:
+            parts.append(match["quoted"].replace('\\"', '"'))
+        elif match["index"] is not None:
+            parts.append(int(match["index"]))
+        else:
+            parts.append(match["plain"])
+        position = match.end()
+    return tuple(parts)
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What `path` leads to inside `value`, or MISSING."""
+    for part in path:
+        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            value = value[part]
+        else:
+            return MISSING
+    return value
+
+
+def order_of(path: Path) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts `[2]` before `[10]` and parts of unlike type in a fixed order."""
+    return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in path)
