@@ -34,7 +34,7 @@ test: setup-tests lint
 
 test-full: setup-tests lint
 	$(INFERPLAN) toolchain
-	$(PYTEST)
+	HYPOTHESIS_PROFILE=new $(PYTEST)
 
 bench: setup-tests
 	@.venv/bin/python -m benchmarks

@@ -37,7 +37,7 @@ def dotted(path: Iterable[str | int]) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif _PLAIN_PART.match(part):
+        elif _PLAIN_PART.fullmatch(part):
             text += f".{part}" if text else part
         else:
             text += f"[{shown(part)}]"
@@ -81,4 +81,9 @@ class StackFaults(Exception):  # noqa: N818 - named after what it carries: every
     def _line(self, located: LocatedFault) -> str:
         where = "" if located.place is None else f":{located.place.line}:{located.place.column}"
         path = dotted(located.fault.path)
-        return f"{self.source}{where}: {path}{': ' if path else ''}{located.fault.message}"
+        return _one_line(f"{self.source}{where}: {path}{': ' if path else ''}{located.fault.message}")
+
+
+def _one_line(text: str) -> str:
+    """`text` with every unprintable character escaped: a message quotes what a file holds, and a fault is one line."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text)

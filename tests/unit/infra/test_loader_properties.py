@@ -91,3 +91,7 @@ def test_a_sound_stack_with_its_text_broken_ends_in_faults_or_settings(path, dat
         cut = data.draw(st.integers(0, 20))
         text[at : at + cut] = data.draw(st.sampled_from(SPLINTERS).map(str.encode) | st.binary(max_size=3))
     judge(path, bytes(text))
+
+
+def test_a_key_of_line_breaks_is_told_in_one_line(path):
+    judge(path, b"? '\n\n  '\n: null\nconfig: {}\n")
