@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def _directory(own: str, xdg: str, fallback: str) -> Path:
 
 
 @contextmanager
-def disk_faults(where: Path) -> Iterator[None]:
+def disk_faults(where: Path) -> Generator[None]:
     """Turn a full disk, a read-only place or a missing permission under `where` into an error with a remedy.
 
     Raises:
@@ -87,7 +87,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
+def exclusive(path: Path, purpose: str, progress: Progress) -> Generator[None]:
     """Hold the lock file `path`; while another process holds it, say so every few seconds and wait.
 
     The kernel drops the lock when its holder dies, however it dies. The file may be unlinked by whoever holds it.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rehearsal.cluster import processes
 from rehearsal.cluster.client import Client
-from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, scheduler_configuration
+from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, LISTENING, Layout, arguments, health_url, scheduler_configuration
 from rehearsal.cluster.handle import Cluster, Outcome
 from rehearsal.cluster.record import Record
 from rehearsal.cluster.startup import identity
@@ -33,6 +33,8 @@ def complaints(directory: Path, record: Record) -> dict[str, str]:
     client = Client(directory / "pki")
     layout = Layout(directory, record.ports)
     for component in found:
+        if component == API_SERVER and ETCD in amiss:
+            continue  # it would take its time to say what is known already
         url = health_url(component, layout)
         if url is not None and component not in amiss and (complaint := client.complaint(url, _HEALTH_SECONDS)):
             amiss[component] = f"does not answer well: {complaint}"

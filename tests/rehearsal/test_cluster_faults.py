@@ -54,7 +54,7 @@ def test_a_component_that_dies_at_once_is_quoted_and_the_rest_is_ended(own_state
 
     assert caught.value.message == "kube-scheduler ended with exit code 3 while it was starting"
     assert caught.value.log_tail == ("Error: the flag is odd",)
-    assert Path(caught.value.log_path).read_text() == "Error: the flag is odd\n"
+    assert Path(caught.value.log_path or "").read_text() == "Error: the flag is odd\n"
     assert "Traceback" not in str(caught.value)
     assert running(own_state / "clusters" / "dies") == {}
 

@@ -32,6 +32,15 @@ def starting(name):
     return subprocess.Popen([sys.executable, "-c", START, name], stdout=subprocess.PIPE, text=True)
 
 
+def await_line(process, part):
+    """Read what the process prints until a line holds `part`."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if part in line:
+            return
+    raise AssertionError(f"the start ended without {part!r}")
+
+
 def one_of_each(directory):
     found = running(directory)
     return sorted(found) == sorted(COMPONENTS) and all(len(pids) == 1 for pids in found.values())
@@ -134,9 +143,7 @@ def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
 @pytest.mark.parametrize("component", ["etcd", "kube-controller-manager", "kwok"])
 def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinders_the_next(own_state, component):
     with starting("cut") as first:
-        for line in first.stdout:
-            if f"start {component}" in line:
-                break
+        await_line(first, f"start {component}")
         first.kill()
     directory = own_state / "clusters" / "cut"
     assert "etcd" in running(directory)
@@ -148,6 +155,7 @@ def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinde
     assert one_of_each(directory)
 
 
+@pytest.mark.full
 def test_a_start_killed_at_any_moment_converges(own_state):
     """The moment is a file appearing, so that the sweep does not depend on how fast the machine is."""
     directory = own_state / "clusters" / "sweep"
@@ -172,9 +180,7 @@ def test_a_start_killed_at_any_moment_converges(own_state):
 
 def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_for(own_state):
     first = starting("both")
-    for line in first.stdout:
-        if "start etcd" in line:
-            break
+    await_line(first, "start etcd")
     second = starting("both")
     outputs = [each.communicate()[0] for each in (first, second)]
 

@@ -1,11 +1,9 @@
-"""Locks, files, records and kubeconfigs hold under killed writers, several processes and bad input."""
+"""Records, certificates, kubeconfigs, ports and command lines of a cluster, without starting one."""
 
 from __future__ import annotations
 
 import base64
-import errno
 import json
-import os
 import socket
 import stat
 import subprocess
@@ -21,105 +19,10 @@ from rehearsal.cluster.kubeconfig import read_target
 from rehearsal.cluster.pki import kubeconfig_text, write_pki
 from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, write_record
 from rehearsal.cluster.startup import free_ports, is_free, log_tail
-from rehearsal.errors import ClusterError, DiskFullError, RehearsalError
-from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
-from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain, silent
+from rehearsal.errors import ClusterError
+from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
 
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
-
-
-def test_a_file_is_written_whole_and_for_its_owner_only(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, b"first")
-    write_atomically(path, b"second")
-
-    assert path.read_bytes() == b"second"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_write_that_fails_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    write_atomically(path, b"first")
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
-    with pytest.raises(OSError, match="full"):
-        write_atomically(path, b"second")
-
-    assert path.read_bytes() == b"first"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EROFS, RehearsalError)])
-def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
-    with pytest.raises(kind) as caught, disk_faults(tmp_path):
-        raise OSError(code, os.strerror(code))
-    assert caught.value.remedy
-
-
-def test_other_faults_of_the_system_are_not_dressed_up(tmp_path):
-    with pytest.raises(IsADirectoryError), disk_faults(tmp_path):
-        raise IsADirectoryError(errno.EISDIR, "x")
-
-
-@pytest.mark.parametrize(
-    ("reader", "own", "xdg"), [(cache_directory, "CACHE_DIR", "CACHE_HOME"), (state_directory, "STATE_DIR", "STATE_HOME")]
-)
-def test_directories_come_from_our_variable_then_the_desktops_then_home(monkeypatch, tmp_path, reader, own, xdg):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(f"INFERPLAN_{own}", raising=False)
-    monkeypatch.delenv(f"XDG_{xdg}", raising=False)
-    assert reader().is_relative_to(tmp_path)
-    monkeypatch.setenv(f"XDG_{xdg}", "/xdg")
-    assert reader() == Path("/xdg/inferplan")
-    monkeypatch.setenv(f"INFERPLAN_{own}", "/own")
-    assert reader() == Path("/own")
-
-
-def holder(path):
-    """Another process that holds the lock until it is killed or its stdin closes."""
-    code = (
-        "import sys; from pathlib import Path; from rehearsal.files import exclusive\n"
-        "with exclusive(Path(sys.argv[1]), 'x', lambda e: None): print('held', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def test_a_lock_is_waited_for_and_the_holder_is_named(tmp_path):
-    other = holder(tmp_path / "lock")
-    events = []
-
-    def release(event):
-        events.append(event)
-        other.stdin.close()
-
-    with exclusive(tmp_path / "lock", "doing it", release):
-        assert other.wait(10) == 0
-    other.stdout.close()
-
-    assert isinstance(events[0], StepWaiting)
-    assert (events[0].step, events[0].reason) == ("doing it", f"process {other.pid} that is doing the same (lock {tmp_path / 'lock'})")
-
-
-def test_a_killed_holder_frees_the_lock(tmp_path):
-    with holder(tmp_path / "lock") as other:
-        other.kill()
-    with exclusive(tmp_path / "lock", "x", lambda event: pytest.fail(str(event))):
-        pass
-
-
-def test_a_lock_file_removed_by_its_holder_guards_nothing_for_those_who_waited(tmp_path):
-    path = tmp_path / "lock"
-    with exclusive(path, "x", silent):
-        path.unlink()
-        with exclusive(path, "y", silent):
-            other = subprocess.run(
-                [sys.executable, "-c", f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"],
-                capture_output=True,
-                check=False,
-            )
-            assert b"BlockingIOError" in other.stderr
 
 
 def test_a_record_survives_a_round_trip_and_is_gone_once_forgotten(tmp_path):
@@ -135,12 +38,6 @@ def test_a_record_of_another_shape_is_no_record(tmp_path, change):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     assert read_record(tmp_path) is None
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
-def test_json_that_cannot_be_read_is_none(tmp_path, content):
-    (tmp_path / "f").write_bytes(content)
-    assert read_json(tmp_path / "f") is None
 
 
 @pytest.mark.parametrize("name", ["a", "local", "a-1", "a" * 40])

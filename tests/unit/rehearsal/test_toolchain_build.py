@@ -114,6 +114,11 @@ def builder():
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
 
 
+def first_line(process):
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
 def test_a_killed_build_is_taken_up_again(toolbox, tmp_path, gate):
     path, open_gate = gate
     log = toolbox(act=f"open({str(path)!r}).read() if 'kwok' in words[-1] else None")
@@ -134,9 +139,9 @@ def test_two_builders_build_once_and_the_second_says_what_it_waits_for(toolbox, 
     path, open_gate = gate
     log = toolbox(act=f"open({str(path)!r}).read() if words[-1].startswith('go.etcd') else None")
     first = builder()
-    assert "build etcd" in first.stderr.readline()
+    assert "build etcd" in first_line(first)
     second = builder()
-    waiting = second.stderr.readline()
+    waiting = first_line(second)
     open_gate()
     for each in (first, second):
         each.communicate()
