@@ -8,6 +8,7 @@ Needs nginx and wrk on PATH.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
@@ -69,7 +70,7 @@ def _nginx(binary: str, folder: Path, name: str, http: str, head: str = "") -> s
     config = folder / "nginx.conf"
     config.write_text(
         f"{head}worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\n"
-        f"events {{ worker_connections 4096; }}\nhttp {{ access_log off; {temporary}\n{http}\n}}\n"
+        f"events {{ worker_connections 4096; }}\nhttp {{ access_log /dev/null; map_hash_bucket_size 256; {temporary}\n{http}\n}}\n"
     )
     user = "user root; " if os.geteuid() == 0 else ""
     return subprocess.Popen([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"])
@@ -148,6 +149,9 @@ def _alternatives(binary: str, folder: Path, backend: int, key: str) -> dict[str
     )
     check = 'if ($who = "") { return 401; }'
     ways = {"bare proxy_pass": ("", "", ""), "key in a map": ("", known, check)}
+    md5 = base64.urlsafe_b64encode(hashlib.md5(f"Bearer {key} salt".encode(), usedforsecurity=False).digest()).rstrip(b"=").decode()
+    linked = f'secure_link "{md5}"; secure_link_md5 "$http_authorization salt"; map $secure_link $who {{ default ""; 1 c0; }}'
+    ways["secure_link hash"] = ("", linked, check)
     module = next((path for path in ("/usr/lib/nginx/modules/ngx_http_js_module.so",) if Path(path).exists()), None)
     if module is not None:
         ways["njs with SHA-256"] = (f"load_module {module};\n", hashed, check)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorAnswer:
-    """An error in the shape of the OpenAI API. `statuses` are nginx's own, `answer` is what the client sees."""
+    """An error in the shape of the OpenAI API. `statuses` are nginx's own, `answer` and `header` are what the client sees."""
 
     answer: int
     type: str
@@ -15,6 +15,7 @@ class ErrorAnswer:
     message: str
     statuses: str = ""
     becomes: int | None = None
+    header: str = ""
 
     def __post_init__(self) -> None:
         if not self.statuses:
@@ -25,7 +26,7 @@ _REQUEST = "invalid_request_error"
 
 # Not 400, 408 and 414: nginx cannot redirect a request whose first line it could not read, and answers those itself.
 ERRORS: tuple[ErrorAnswer, ...] = (
-    ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal"),
+    ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal", header="WWW-Authenticate Bearer"),
     ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key has no right to call $served_model"),
     ErrorAnswer(
         answer=404, type=_REQUEST, code="not_found", message="nothing is served here; calls read POST /<model>/v1/chat/completions"
@@ -34,7 +35,11 @@ ERRORS: tuple[ErrorAnswer, ...] = (
     ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="the request needs a Content-Length"),
     ErrorAnswer(answer=413, type=_REQUEST, code="request_too_large", message="the request body is larger than this gateway accepts"),
     ErrorAnswer(
-        answer=429, type="rate_limit_error", code="rate_limit_exceeded", message="$consumer asks for more than its limits; retry later"
+        answer=429,
+        type="rate_limit_error",
+        code="rate_limit_exceeded",
+        message="$consumer asks for more than its limits; retry later",
+        header="Retry-After $pause",
     ),
     ErrorAnswer(
         answer=431,
@@ -46,7 +51,13 @@ ERRORS: tuple[ErrorAnswer, ...] = (
     ),
     ErrorAnswer(answer=500, type="server_error", code="internal_error", message="the gateway failed; its log has the request id"),
     ErrorAnswer(answer=501, type=_REQUEST, code="not_implemented", message="this transfer encoding is not supported"),
-    ErrorAnswer(answer=502, type="server_error", code="bad_gateway", message="no server of $served_model answers; retry later"),
+    ErrorAnswer(
+        answer=502,
+        type="server_error",
+        code="bad_gateway",
+        message="no server of $served_model answers; retry later",
+        header="Retry-After 5",
+    ),
     ErrorAnswer(answer=503, type="server_error", code="unavailable", message="the gateway cannot take this request now; retry later"),
     ErrorAnswer(answer=504, type="server_error", code="gateway_timeout", message="the server of $served_model did not answer in time"),
 )

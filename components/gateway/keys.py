@@ -26,12 +26,17 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NAME_PATTERN = "[a-z][-a-z0-9]{0,62}"
 VERSION_PATTERN = "[1-9][0-9]{0,5}"
-PRINTED_PATTERN = f"{PREFIX}_{NAME_PATTERN}_{VERSION_PATTERN}_[0-9A-Za-z]{{{SECRET_DIGITS}}}_[0-9A-Za-z]{{{CHECK_DIGITS}}}"
+_SECRET_PATTERN = f"[0-9A-Za-z]{{{SECRET_DIGITS}}}"
+_CHECK_PATTERN = f"[0-9A-Za-z]{{{CHECK_DIGITS}}}"
 _PRINTED = re.compile(
-    rf"{PREFIX}_(?P<consumer>{NAME_PATTERN})_(?P<version>{VERSION_PATTERN})"
-    rf"_(?P<secret>[0-9A-Za-z]{{{SECRET_DIGITS}}})_(?P<check>[0-9A-Za-z]{{{CHECK_DIGITS}}})",
+    rf"{PREFIX}_(?P<consumer>{NAME_PATTERN})_(?P<version>{VERSION_PATTERN})_(?P<secret>{_SECRET_PATTERN})_(?P<check>{_CHECK_PATTERN})",
     re.ASCII,
 )
+
+
+def printed_pattern(consumer: str, version: str) -> str:
+    """The form of a printed key as a PCRE that captures its public part under the names `consumer` and `version`."""
+    return f"{PREFIX}_(?<{consumer}>{NAME_PATTERN})_(?<{version}>{VERSION_PATTERN})_{_SECRET_PATTERN}_{_CHECK_PATTERN}"
 
 
 @dataclass(frozen=True, kw_only=True)
