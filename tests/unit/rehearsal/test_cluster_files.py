@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -101,17 +102,23 @@ def test_a_killed_holder_frees_the_lock(tmp_path):
         pass
 
 
-def test_a_lock_file_removed_by_its_holder_guards_nothing_for_those_who_waited(tmp_path):
+def test_a_lock_file_removed_between_open_and_lock_is_not_trusted(tmp_path, monkeypatch):
     path = tmp_path / "lock"
+    real, calls = fcntl.flock, []
+
+    def removed_first(descriptor, operation):
+        if not calls:
+            path.unlink()
+        calls.append(operation)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    code = f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     with exclusive(path, "x", silent):
-        path.unlink()
-        with exclusive(path, "y", silent):
-            other = subprocess.run(
-                [sys.executable, "-c", f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"],
-                capture_output=True,
-                check=False,
-            )
-            assert b"BlockingIOError" in other.stderr
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+
+    assert len(calls) == 2
+    assert b"BlockingIOError" in other.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
