@@ -15,7 +15,7 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import ModelMount, ObjectStore, VolumeClaim
 from components.naming import bounded, content_key, labels, selector
-from components.network import outside, policy, tcp
+from components.network import bucket_edges, policy
 from components.preheat.pod import TARGET, pod_spec, program
 from components.preheat.request import cache_path, deadline_seconds, request_of
 from components.preheat.spec import PreheatSpec
@@ -27,8 +27,6 @@ _RETRIES = 4
 _FINAL_EXIT_CODES = [2, 3]
 # Pulumi must wait longer than the Job may take: pulling images comes on top.
 _PULL_SECONDS = 900
-_HTTPS = 443
-_POD_IDENTITY_AGENT = "169.254.170.23/32"
 
 
 class PreheatJob(pulumi.ComponentResource):
@@ -65,18 +63,20 @@ class PreheatJob(pulumi.ComponentResource):
             immutable=True,
             opts=child,
         )
+        pod = pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key))
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         if isinstance(source, ObjectStore):
             edge = networking.NetworkPolicy(
                 f"{name}-egress",
                 metadata=meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)),
-                spec=policy(selector(COMPONENT, name), egress=_egress(source)),
+                spec=policy(selector(COMPONENT, name), egress=bucket_edges(source)),
                 opts=child,
             )
-            gates.append(edge)
+            gates += [edge, *_identify(pod, source, name, namespace, child)]
         # A Job cannot be changed, so everything that its pod is made of goes into its name.
+        reader = [source.identity.service_account] if isinstance(source, ObjectStore) and source.identity is not None else []
         key = content_key(
-            json.dumps(request, sort_keys=True), files_key, preheat.model_dump_json(), repr(source), target.name, str(deadline)
+            json.dumps(request, sort_keys=True), files_key, preheat.model_dump_json(), repr(source), target.name, str(deadline), *reader
         )
         job = batch.Job(
             name,
@@ -84,7 +84,7 @@ class PreheatJob(pulumi.ComponentResource):
             spec=_job_spec(
                 core.PodTemplateSpecArgs(
                     metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
-                    spec=pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key)),
+                    spec=pod,
                 ),
                 deadline,
             ),
@@ -124,11 +124,23 @@ def _job_spec(template: core.PodTemplateSpecArgs, deadline: int) -> batch.JobSpe
     )
 
 
-def _egress(source: ObjectStore) -> list[networking.NetworkPolicyEgressRuleArgs]:
-    rules = [networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(source.port))]
-    if source.credentials is None:
-        # An ambient identity is fetched first: from STS (IRSA) or from the node's Pod Identity agent.
-        agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=_POD_IDENTITY_AGENT))
-        rules.append(networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(_HTTPS)))
-        rules.append(networking.NetworkPolicyEgressRuleArgs(to=[agent], ports=tcp(80)))
-    return rules
+def _identify(
+    pod: core.PodSpecArgs, source: ObjectStore, name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Gives `pod` the service account that may read `source`; returns what must be there before it starts."""
+    identity = source.identity
+    if identity is None:
+        return []
+    account = core.ServiceAccount(
+        f"{name}-reader",
+        metadata=meta.ObjectMetaArgs(
+            name=identity.service_account,
+            namespace=namespace,
+            labels=labels(COMPONENT, name),
+            annotations=dict(identity.annotations) or None,
+        ),
+        automount_service_account_token=False,
+        opts=opts,
+    )
+    pod.service_account_name = account.metadata.name
+    return [identity.ready]

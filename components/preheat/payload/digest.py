@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ _MIB = 1 << 20
 # AWS CLI and boto3 8, rclone 5, mc 16, s3cmd 15, s5cmd 50, Java SDK and Terraform 5, hub tooling 10 to 512.
 _PART_SIZES = tuple(n * _MIB for n in (5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1024, 2048, 5120))
 _BLOCK = 1 << 20
+_FEWEST_PARTS, _MOST_TRIED = 2, 32
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,22 @@ class Digests:
 
 
 def part_sizes(size: int, parts: int) -> tuple[int, ...]:
-    """Part sizes that a multipart upload of `size` bytes in `parts` parts may have used."""
+    """Part sizes of common clients with which a multipart upload of `size` bytes has `parts` parts."""
     if parts < 1 or size < 1:
         return ()
     even = -(-size // parts)
-    candidates = dict.fromkeys((*_PART_SIZES, -(-even // _MIB) * _MIB, even))
-    return tuple(sorted(part for part in candidates if -(-size // part) == parts))
+    return tuple(sorted(part for part in {*_PART_SIZES, -(-even // _MIB) * _MIB, even} if -(-size // part) == parts))
+
+
+def other_part_sizes(size: int, parts: int) -> tuple[int, ...]:
+    """Every other part size of whole MiB that gives `parts` parts; empty where that would be too many to try."""
+    if parts < _FEWEST_PARTS or size < 1:
+        return ()
+    first, last = -(-size // parts) // _MIB, size // (parts - 1) // _MIB + 1
+    if last - first > _MOST_TRIED:
+        return ()
+    known = part_sizes(size, parts)
+    return tuple(part for n in range(first, last + 1) if n and -(-size // (part := n * _MIB)) == parts and part not in known)
 
 
 class _Multipart:
@@ -71,11 +82,11 @@ def digest(
     *,
     md5: bool = False,
     git_sha1: bool = False,
-    parts: int = 0,
+    parts: Iterable[int] = (),
     counted: Callable[[int], None] | None = None,
     reach: Callable[[int], int] | None = None,
 ) -> Digests:
-    """Read `path` once. `parts` asks for the ETags it would have as a multipart upload of that many parts.
+    """Read `path` once. `parts` asks for the ETag it would have as a multipart upload in parts of each of these sizes.
 
     `counted` hears of every block and may raise to stop. `reach` lets it follow a file that is still being written: it
     waits until there is more than up to a position, and says how far. Raises OSError when the file cannot be read.
@@ -87,7 +98,7 @@ def digest(
     blob = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
     hashes += [plain_md5] if md5 else []
     hashes += [blob] if git_sha1 else []
-    multiparts = [_Multipart(part) for part in part_sizes(size, parts)]
+    multiparts = [_Multipart(part) for part in parts]
     buffer = memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as stream:
         if hasattr(os, "posix_fadvise"):

@@ -73,7 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
         faults = self.server.faults
         path = self.path.partition("?")[0]
         action: tuple[Any, ...] = ()
-        if path.startswith(f"/{BUCKET}/{'' if self.command == 'GET' else '?'}") and "list-type" not in self.path and path.count("/") > 1:
+        # A request for the first byte alone asks for the ETag.
+        content = self.command == "GET" and self.headers.get("Range") != "bytes=0-0"
+        if content and path.startswith(f"/{BUCKET}/"):
             with faults.lock:
                 faults.gets[path] = count = faults.gets.get(path, 0) + 1
             action = faults.plan(path, count) or ()
@@ -179,7 +181,7 @@ class Job:
         env = {each["name"]: self._value(each) for each in self._container["env"]}
         request = json.loads(env["PREHEAT_REQUEST"])
         self.directory = self.target / request["directory"]
-        fast = {"backoff_seconds": 0.02, "report_seconds": 0.2, "lease_seconds": 3.0, "segment_bytes": 4 * MIB, "stall_seconds": 5.0}
+        fast = {"backoff_seconds": 0.02, "report_seconds": 0.2, "lease_seconds": 3.0, "segment_bytes": 64 * MIB, "stall_seconds": 5.0}
         request |= {**fast, "target": str(self.target), **self.tuning}
         for mounted, here in self.mounts.items():
             request["root"] = request["root"].replace(mounted, str(here))

@@ -43,7 +43,8 @@ def test_bytes_are_compared_with_the_md5_of_small_objects_and_with_the_etag_of_m
 def test_an_object_that_no_checksum_covers_is_read_a_second_time(job, put, bucket, proxy):
     put({"config.json": b"{}"})
     data = tiny_model()[SHARD]
-    odd_parts = TransferConfig(multipart_threshold=7 * MIB, multipart_chunksize=7 * MIB, use_threads=False)
+    odd = 13 * MIB // 2
+    odd_parts = TransferConfig(multipart_threshold=odd, multipart_chunksize=odd, use_threads=False)
     bucket.upload_fileobj(io.BytesIO(data), BUCKET, f"llm/{MODEL}/{SHARD}", Config=odd_parts)
     preheat = job()
     outcome = preheat.run()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from components.preheat.gate import ready_check
 from components.preheat.payload.contents import check_file, check_index, refuse_names, wanted
-from components.preheat.payload.digest import digest, part_sizes
+from components.preheat.payload.digest import digest, other_part_sizes, part_sizes
 from components.preheat.payload.lease import Lease
 from components.preheat.payload.manifest import Entry, Manifest, check, loads, read
 from components.preheat.payload.outcome import Exit, PreheatError, scrubbed
@@ -118,13 +118,23 @@ def test_the_part_size_of_common_clients_is_always_among_the_candidates(parts, p
     assert part * MIB in part_sizes(length, parts)
 
 
+@given(parts=st.integers(2, 2000), part=st.integers(5, 600), rest=st.integers(1, MIB))
+def test_any_part_size_of_whole_mebibytes_is_tried_where_that_is_affordable(parts, part, rest):
+    length = (parts - 1) * part * MIB + rest
+    rare = other_part_sizes(length, parts)
+    assert len(rare) <= 33
+    assert all(-(-length // each) == parts for each in rare)
+    if length // (parts - 1) // MIB - length // parts // MIB < 30:
+        assert part * MIB in (*part_sizes(length, parts), *rare)
+
+
 def test_the_etag_of_a_multipart_upload_is_the_md5_of_its_parts_md5s(tmp_path):
     data = os.urandom(12 * MIB + 5)
     (tmp_path / "f").write_bytes(data)
     parts = [data[n : n + 8 * MIB] for n in range(0, len(data), 8 * MIB)]
     joined = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
     expected = f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-2"
-    found = digest(tmp_path / "f", md5=True, git_sha1=True, parts=2)
+    found = digest(tmp_path / "f", md5=True, git_sha1=True, parts=part_sizes(len(data), 2))
     assert expected in found.etags
     assert found.sha256 == hashlib.sha256(data).hexdigest()
     assert found.git_sha1 == hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
