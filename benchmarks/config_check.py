@@ -20,7 +20,7 @@ _HEAD = """\
 config:
   inferplan:cluster: {provider: simulated}
   inferplan:nodePools:
-    l40s: {provider: simulated, accelerator: nvidia-l40s, nodes: 200}
+    l40s: {provider: simulated, accelerator: nvidia-l40s, nodes: 1000}
   inferplan:storage:
     weights: {kind: s3, bucket: acme-weights, prefix: llm}
     shared: {kind: nfs, server: nfs.storage.svc, path: /export/models, capacity: 100Ti}
@@ -40,11 +40,16 @@ _MODEL = """\
 """
 
 
+def stack_of(models: int) -> str:
+    """A stack file of `models` models."""
+    return _HEAD + "".join(_MODEL.format(n=n) for n in range(models))
+
+
 def milliseconds() -> tuple[float, float]:
     """Processor time of reading and of judging the stack, the best of several runs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "Pulumi.bench.yaml"
-        path.write_text(_HEAD + "".join(_MODEL.format(n=n) for n in range(MODELS)), encoding="utf-8")
+        path.write_text(stack_of(MODELS), encoding="utf-8")
         reading, judging = [], []
         for _ in range(_REPEATS):
             began = time.process_time()
