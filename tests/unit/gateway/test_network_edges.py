@@ -1,0 +1,92 @@
+"""The whole stack `local`: every pair of places, every port, and exactly the edges that the graph declares."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from cli.project import stack_files
+from infra.stack_file import read_stack
+from rehearsal.engine.record import record
+from tests.unit.gateway.network_policies import Place, reaches
+
+ROOT = Path(__file__).resolve().parents[3]
+PORTS = (22, 53, 80, 443, 2049, 8000, 8001, 8002, 8080, 8081, 8082, 8265, 6379, 9000, 10250)
+DNS = Place("dns", "kube-system", {"k8s-app": "kube-dns"})
+KUBE_SYSTEM = Place("another pod of kube-system", "kube-system", {"k8s-app": "metrics"})
+CLIENT = Place("client in another namespace", "web", {"app": "chat"})
+STRANGER = Place("unlabelled pod in the namespace", "inference")
+INTERNET = Place("internet", address="203.0.113.7")
+METADATA = Place("metadata", address="169.254.169.254")
+OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, METADATA)
+
+
+@pytest.fixture(scope="module")
+def recording():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        file = read_stack(stack_files(ROOT)["local"])
+        seed = {"inferplan:apiKeySeed": "0123456789abcdef" * 4}
+        return record(ROOT / "infra", project="inferplan", stack="local", config={**file.config, **seed}, secret_keys=frozenset(seed))
+
+
+@pytest.fixture(scope="module")
+def policies(recording):
+    return [each.inputs for each in recording.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")]
+
+
+@pytest.fixture(scope="module")
+def pods(recording):
+    made = {}
+    for kind, prefix in (("kubernetes:apps/v1:Deployment", ""), ("kubernetes:batch/v1:Job", "preheat of ")):
+        for each in recording.of_type(kind):
+            labels = each.inputs["spec"]["template"]["metadata"]["labels"]
+            made[prefix + each.name] = Place(prefix + each.name, "inference", labels)
+    return made
+
+
+def test_the_stack_has_the_pods_that_the_matrix_speaks_of(pods):
+    assert {"gateway", "llama-3-8b", "llama-3-70b", "preheat of llama-3-8b", "preheat of llama-3-70b"} <= set(pods)
+
+
+def _expected(source, target, port, protocol):
+    """The edges as a reader of the stack would name them."""
+    inside = source.namespace == "inference"
+    model = {"llama-3-8b", "llama-3-70b"}
+    if target is DNS:
+        return port == 53 or not inside
+    if source.name == "gateway" and target.name in model:
+        return (port, protocol) == (8000, "TCP")
+    if target.name == "gateway":
+        return not inside and (port, protocol) == (8080, "TCP")
+    if source.name.startswith("preheat of") and target is INTERNET:
+        # The store's own port: the stack's bucket is behind http://minio.storage.svc:9000.
+        return (port, protocol) == (9000, "TCP")
+    return not inside and target.namespace != "inference"
+
+
+def _surprises(pods, policies, protocol):
+    places = [*pods.values(), STRANGER, *OUTSIDE]
+    for source, target in itertools.permutations(places, 2):
+        for port in PORTS:
+            reached = reaches(source, target, port, policies, protocol)
+            if reached != _expected(source, target, port, protocol):
+                yield source.name, target.name, port, protocol, reached
+
+
+@pytest.mark.parametrize("protocol", ["TCP", "UDP"])
+def test_every_pair_of_places_is_connected_exactly_as_declared(pods, policies, protocol):
+    assert list(_surprises(pods, policies, protocol)) == []
+
+
+def test_no_policy_is_there_for_nothing(pods, policies):
+    for policy in policies:
+        rest = [each for each in policies if each is not policy]
+        assert next(_surprises(pods, rest, "TCP"), None), policy["metadata"]["name"]
+
+
+def test_nobody_inside_reaches_the_metadata_address(pods, policies):
+    for source in (*pods.values(), STRANGER):
+        assert not any(reaches(source, METADATA, port, policies) for port in PORTS)
