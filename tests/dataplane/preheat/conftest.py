@@ -12,7 +12,8 @@ from moto.server import ThreadedMotoServer
 
 from components.handles import ObjectStore
 
-from .rig import BUCKET, MIB, MODEL, SECRET, Job, Proxy, tiny_model
+from .proxy import BUCKET, Proxy
+from .rig import MIB, MODEL, SECRET, Job, tiny_model
 
 
 @pytest.fixture(scope="session", autouse=True)

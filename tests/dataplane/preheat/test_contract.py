@@ -13,7 +13,8 @@ from boto3.s3.transfer import TransferConfig
 
 from components.handles import VolumeClaim
 
-from .rig import BUCKET, MIB, MODEL, SECRET, tiny_model
+from .proxy import BUCKET
+from .rig import MIB, MODEL, SECRET, tiny_model
 
 SHARD = "model-00001-of-00002.safetensors"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import threading
 import time
 
 import pytest
 
-from .rig import MIB, kill_group, tiny_model
+from .rig import MIB, kill_group, refused, tiny_model, verified
 
 SHARD = "model-00001-of-00002.safetensors"
 KILLS = [pytest.param(seed, marks=() if seed < 3 else pytest.mark.full) for seed in range(100)]
@@ -18,20 +17,6 @@ KILLS = [pytest.param(seed, marks=() if seed < 3 else pytest.mark.full) for seed
 
 def only(path, count, action):
     return lambda asked, number: action if asked.endswith(path) and number <= count else None
-
-
-def refused(outcome, preheat, code, *words):
-    assert outcome.code == code, outcome.output
-    for word in words:
-        assert word in outcome.output, outcome.output
-    assert "Traceback" not in outcome.output
-    assert not preheat.ready
-
-
-def verified(outcome, preheat, files):
-    assert outcome.code == 0, outcome.output
-    assert preheat.ready
-    assert preheat.files() == files
 
 
 @pytest.mark.parametrize("path", [SHARD, "config.json"])
@@ -224,40 +209,3 @@ def test_a_directory_that_something_else_put_there_is_replaced(job, model):
     preheat.directory.mkdir(parents=True)
     (preheat.directory / SHARD).write_bytes(b"not a model")
     verified(preheat.run(), preheat, model)
-
-
-@pytest.fixture
-def small_share(tmp_path):
-    share = tmp_path / "small"
-    share.mkdir()
-    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(share)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no file system of a fixed size can be mounted here: {done.stderr.strip()}")
-    yield share
-    subprocess.run(["/bin/umount", str(share)], check=True)
-
-
-@pytest.mark.usefixtures("model")
-def test_a_share_too_small_is_refused_before_a_byte_moves(job, proxy, small_share):
-    (small_share / "filler").write_bytes(bytes(20 * MIB))
-    preheat = job(target=small_share)
-    refused(preheat.run(), preheat, 4, "too full", "expected 24.0 MiB free", "preheat.keep")
-    assert not proxy.faults.gets
-
-
-def test_a_share_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(job, model, proxy, small_share):
-    filler = small_share / "filler"
-    proxy.faults.plan = lambda path, count: (
-        ("call", lambda: filler.write_bytes(bytes(30 * MIB))) if path.endswith(SHARD) and count == 1 else None
-    )
-    preheat = job(target=small_share)
-    refused(preheat.run(), preheat, 4, "the share is full")
-    filler.unlink()
-    verified(preheat.run(), preheat, model)
-
-
-@pytest.mark.usefixtures("model")
-def test_a_read_only_share_is_told_with_the_user_that_needs_to_write(job, small_share):
-    subprocess.run(["/bin/mount", "-o", "remount,ro", str(small_share)], check=True)
-    preheat = job(target=small_share)
-    refused(preheat.run(), preheat, 4, "does not let this user write", "preheat.runAsUser", "Read-only file system")
