@@ -67,7 +67,7 @@ def test_spellings_of_paths_pass_nothing_over_http2_that_is_not_listed(apart, cu
         # 000: a path that nginx takes for a breach of the protocol ends the stream without an answer.
         assert {version for status, version in answers if status != "000"} == {"2"}
         assert sum(status == "000" for status, _ in answers) < COUNT / 10
-        if own is None:
+        if own is None or foreign is None:
             assert {status for status, _ in answers} <= {"000", "400", "401"}
             assert not llama.seen
             assert not mistral.seen
