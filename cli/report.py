@@ -1,0 +1,85 @@
+"""`inferplan report EVENTS...`: what a change does, for the person who decides about it. It posts nothing itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from review.preview import Preview
+    from review.report import Report
+
+
+def command(
+    events: Annotated[list[Path], typer.Argument(help="Files of engine events, or digests of pulumi preview --json; one a stack.")],
+    markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown, for a comment.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the whole report as one HTML page.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
+    budget: Annotated[int, typer.Option(help="Most characters of the Markdown; what does not fit is left out whole.", min=1000)] = 60_000,
+    commit: Annotated[str, typer.Option(help="The commit that is reported on, for the footer.")] = "",
+    base: Annotated[str, typer.Option(help="The commit that it is compared with, for the footer.")] = "",
+    run_url: Annotated[str, typer.Option(help="Address of the run that keeps the whole report, for the footer.")] = "",
+) -> None:
+    """Say what is dangerous, why, and what it costs. Without --markdown, --html or --json the Markdown is printed.
+
+    Exits 0 when the report could be made, whatever it says; 3 when it says that the change must not be merged.
+    """
+    from cli.errors import CommandError
+    from cli.files import write
+    from review import html as page
+    from review import markdown as comment
+    from review.json import render as render_json
+    from review.report import BLOCKED
+
+    if run_url and not run_url.startswith(("https://", "http://")):
+        raise CommandError(f"--run-url {run_url!r} is no address; give one that starts with https://")
+    report = _report([_preview(path) for path in events], commit=commit, base=base, run_url=run_url)
+    try:
+        text = comment.render(report, budget=budget)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    for path, content in ((markdown, lambda: text), (html, lambda: page.render(report)), (json, lambda: render_json(report))):
+        if path is not None:
+            write(path, content().encode())
+    if markdown is None and html is None and json is None:
+        typer.echo(text, nl=False)
+    raise typer.Exit(3 if report.rank <= BLOCKED else 0)
+
+
+def _preview(path: Path) -> Preview:
+    from cli.errors import CommandError
+    from review.errors import EventsError
+    from review.reader import read_file
+
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}; give a file of engine events, such as --events writes") from error
+    except EventsError as error:
+        raise CommandError(str(error)) from error
+
+
+def _report(previews: list[Preview], *, commit: str, base: str, run_url: str) -> Report:
+    from importlib.metadata import version
+
+    from review.report import Provenance, make_report
+
+    reproduce = [_how_to_repeat(each) for each in previews if each.stack]
+    files = " ".join(dict.fromkeys(f"{each.stack}.ndjson" for each in previews if each.stack))
+    reproduce += [f"inferplan report {files}"] if files else []
+    provenance = Provenance(
+        commit=commit,
+        base=base,
+        run_url=run_url,
+        versions=(f"inferplan {version('inferplan')}",),
+        reproduce=tuple(dict.fromkeys(reproduce)),
+    )
+    return make_report(previews, provenance=provenance)
+
+
+def _how_to_repeat(preview: Preview) -> str:
+    if preview.planner == "inferplan":
+        return f"inferplan plan {preview.stack} --against base.json --events {preview.stack}.ndjson"
+    return f"PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json --stack {preview.stack} > {preview.stack}.ndjson"

@@ -1,0 +1,164 @@
+"""What changes in one resource, property by property: from the provider's detailed diff, or from the inputs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from review.events import PropertyDiff
+from review.paths import MISSING, Path, order_of, parse, text_of
+from review.preview import Preview, Step
+from review.text import clean
+from review.values import COMPUTED, HIDDEN, SECRET, Mark, at, show, veil
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyChange:
+    """One property: its path, what it was and what it becomes in words, and whether it causes a replacement."""
+
+    path: str
+    old: str
+    new: str
+    replaces: bool = False
+
+
+def property_changes(step: Step) -> tuple[PropertyChange, ...]:
+    """The properties of `step`, in the order of their paths; all of them for a resource that comes or goes."""
+    if step.op in ("create", "import", "read"):
+        return tuple(_whole(step.new.inputs if step.new else None, step.type, old=False))
+    if step.op in ("delete", "discard"):
+        return tuple(_whole(step.old.inputs if step.old else None, step.type, old=True))
+    if step.detailed_diff:
+        return tuple(_detailed(step, step.detailed_diff))
+    return tuple(_compared(step))
+
+
+def output_changes(preview: Preview) -> tuple[PropertyChange, ...]:
+    """What changes in the outputs of the stack, which the engine tells only in the stack's own event."""
+    step = preview.stack_step
+    if step is None:
+        return ()
+    old = (step.old.outputs if step.old else None) or {}
+    new = (step.new.outputs if step.new else None) or {}
+    if preview.incomplete:
+        # A cut stream has not said its outputs yet: their absence is no deletion.
+        old = {key: value for key, value in old.items() if key in new}
+    return tuple(_pairs(old, new, veil(old), veil(new)))
+
+
+def _whole(inputs: dict[str, Any] | None, type_: str, *, old: bool) -> Iterator[PropertyChange]:
+    for path, value in sorted(_leaves(veil(inputs or {}, type_), ()), key=lambda leaf: order_of(leaf[0])):
+        text = show(value)
+        yield PropertyChange(path=_spelled(path), old=text if old else "", new="" if old else text)
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaves(item, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _detailed(step: Step, found: dict[str, PropertyDiff]) -> Iterator[PropertyChange]:
+    sides = {
+        (side, part): veil(getattr(state, part) or {}, step.type) if state else {}
+        for side, state in (("old", step.old), ("new", step.new))
+        for part in ("inputs", "outputs")
+    }
+    entries = [(_path_or_none(text), text, diff) for text, diff in found.items()]
+    for path, text, diff in sorted(entries, key=lambda entry: order_of(entry[0] or (entry[1],))):
+        old, new = _sides(sides, path, diff) if path else (MISSING, MISSING)
+        yield _change(clean(text), old, new, diff)
+
+
+def _sides(sides: dict[tuple[str, str], Any], path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
+    # As the CLI does: the old value is read from the inputs when the diff is one of inputs, else from the state.
+    first, second = ("inputs", "outputs") if diff.input_diff else ("outputs", "inputs")
+    old = at(sides["old", first], path)
+    old = at(sides["old", second], path) if old is MISSING else old
+    return old, at(sides["new", "inputs"], path)
+
+
+def _change(path: str, old: Any, new: Any, diff: PropertyDiff) -> PropertyChange:
+    added, deleted = diff.word.startswith("add"), diff.word.startswith("delete")
+    shown = ["" if added else show(old), "" if deleted else show(new)]
+    if isinstance(old, Mark) and old in (SECRET, HIDDEN) and not deleted:
+        shown[1] = new.text if new == COMPUTED else f"{old.text} (changed)"
+    if new == SECRET and not added:
+        # A value that becomes a secret is one already: what it was is not shown either.
+        shown = [SECRET.text, f"{SECRET.text} (changed)"]
+    return PropertyChange(path=path, old=shown[0], new=shown[1], replaces=diff.word.endswith("-replace"))
+
+
+def _compared(step: Step) -> Iterator[PropertyChange]:
+    old = (step.old.inputs if step.old else None) or {}
+    new = (step.new.inputs if step.new else None) or {}
+    changes = list(_pairs(old, new, veil(old, step.type), veil(new, step.type), frozenset(step.keys)))
+    seen = {change.path for change in changes}
+    yield from changes
+    for text in (*step.keys, *step.diffs):
+        # The engine saw a change where both sides look the same: it is one of secrets.
+        if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in seen):
+            seen.add(text)
+            path = _path_or_none(text)
+            hidden = path is not None and _holds_secret(at(veil(new, step.type), path))
+            words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine gave no values)")
+            yield PropertyChange(path=clean(text), old=words[0], new=words[1], replaces=text in step.keys)
+
+
+def _pairs(old: Any, new: Any, old_veiled: Any, new_veiled: Any, keys: frozenset[str] = frozenset()) -> Iterator[PropertyChange]:
+    for path in sorted(_differing(old, new, ()), key=order_of):
+        before, after = at(old_veiled, path), at(new_veiled, path)
+        text = _spelled(path)
+        kind = "add" if before is MISSING else "delete" if after is MISSING else "update"
+        word = f"{kind}-replace" if text in keys or text.split(".")[0] in keys else kind
+        yield _change(text, before, after, PropertyDiff(kind=word))
+
+
+_DEEPEST = 100
+
+
+def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
+    """Paths at which `old` and `new` part, as deep as both are maps or lists."""
+    if len(path) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() | new.keys():
+            if key in old and key in new:
+                yield from _differing(old[key], new[key], (*path, key))
+            else:
+                yield (*path, key)
+    elif (
+        len(path) < _DEEPEST
+        and isinstance(old, list)
+        and isinstance(new, list)
+        and len(old) == len(new)
+        and any(isinstance(item, dict | list) for item in old)
+    ):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differing(before, after, (*path, index))
+    elif old != new:
+        yield path
+
+
+def _holds_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_secret(item) for item in value.values())
+    return value in (SECRET, HIDDEN) if isinstance(value, Mark) else False
+
+
+def _spelled(path: Path) -> str:
+    try:
+        return clean(text_of(path))
+    except ValueError:
+        return clean("/".join(map(str, path)))
+
+
+def _path_or_none(text: str) -> Path | None:
+    try:
+        return parse(text)
+    except ValueError:
+        return None

@@ -1,0 +1,127 @@
+"""A picture of the components that change: a mermaid graph, or a tree in text where there are too many for a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from review.events import STACK_TYPE
+from review.preview import Preview, Step, name_of
+from review.steps import type_of
+from review.text import clean
+
+MAX_NODES = 40
+MAX_EDGES = 80
+_SIGNS = {"create": "+", "import": "=", "update": "~", "replace": "±", "delete": "-", "discard": "-"}
+_WORST = ("delete", "discard", "replace", "update", "import", "create")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A component that changes, or a resource outside of any; `inside` counts what changes in it."""
+
+    key: str
+    kind: str
+    name: str
+    op: str
+    inside: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Changed components and which of them leads to which."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[str, str], ...]
+
+    @property
+    def drawable(self) -> bool:
+        """Whether a mermaid graph stays readable."""
+        return 0 < len(self.nodes) <= MAX_NODES and len(self.edges) <= MAX_EDGES
+
+
+def graph_of(preview: Preview) -> Graph:
+    """The graph of `preview`. Edges are dependencies, as far as the stream tells them."""
+    by_urn = {step.urn: step for step in preview.steps}
+    tops = {step.urn: _top(step, by_urn) for step in preview.steps if step.type != STACK_TYPE}
+    groups: dict[str, list[Step]] = {}
+    for step in preview.changed:
+        if step.urn in tops:
+            groups.setdefault(tops[step.urn], []).append(step)
+    order = {top: f"n{index}" for index, top in enumerate(sorted(groups, key=lambda urn: (type_of(urn), name_of(urn), urn)))}
+    edges = {
+        (order[tops[other]], order[top])
+        for step in preview.steps
+        if (top := tops.get(step.urn)) in order
+        for other in _dependencies(step)
+        if tops.get(other) in order and tops[other] != top
+    }
+    nodes = tuple(_node(order[top], top, groups[top], by_urn.get(top)) for top in order)
+    return Graph(nodes=nodes, edges=tuple(sorted(edges, key=lambda edge: (int(edge[0][1:]), int(edge[1][1:])))))
+
+
+def _top(step: Step, by_urn: dict[str, Step]) -> str:
+    seen = {step.urn}
+    while (above := by_urn.get(step.parent)) is not None and above.type != STACK_TYPE and above.urn not in seen:
+        step = above
+        seen.add(step.urn)
+    return step.urn
+
+
+def _dependencies(step: Step) -> list[str]:
+    state = step.state
+    if state is None:
+        return []
+    by_property = [urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()]
+    return [*(state.dependencies or ()), *by_property]
+
+
+def _node(key: str, urn: str, steps: list[Step], top: Step | None) -> Node:
+    ops = {step.op for step in steps}
+    own = top.op if top is not None else "update"
+    inside = Counter((step.op, clean(step.kind)) for step in steps if step.urn != urn)
+    if own in ("same", "read", "update"):
+        own = next((op for op in _WORST if op in ops), own) if own != "update" or ops & {"delete", "replace"} else own
+    counted = tuple(
+        (op, kind, count)
+        for (op, kind), count in sorted(
+            inside.items(), key=lambda item: (_WORST.index(item[0][0]) if item[0][0] in _WORST else 9, item[0][1])
+        )
+    )
+    return Node(key=key, kind=clean(type_of(urn).rpartition(":")[2]), name=clean(name_of(urn)), op=clean(own), inside=counted)
+
+
+def mermaid(graph: Graph) -> str:
+    """The graph in mermaid's language; labels hold nothing that it could take for syntax."""
+    lines = ["flowchart LR"]
+    for node in graph.nodes:
+        inside = "<br/>".join(
+            f"{_SIGNS.get(op, '·')} {_label(kind)}{f' x{count}' if count > 1 else ''}" for op, kind, count in node.inside[:6]
+        )
+        more = f"<br/>… {len(node.inside) - 6} more kinds" if len(node.inside) > 6 else ""
+        text = f"{_SIGNS.get(node.op, '·')} <b>{_label(node.name)}</b><br/>{_label(node.kind)}{'<br/>' if inside else ''}{inside}{more}"
+        lines.append(f'  {node.key}["{text}"]:::{node.op if node.op in _WORST else "update"}')
+    lines += [f"  {start} --> {end}" for start, end in graph.edges]
+    lines += [
+        "  classDef create fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
+        "  classDef import fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
+        "  classDef update fill:#fff8c5,stroke:#9a6700,color:#3b2300",
+        "  classDef replace fill:#fbefff,stroke:#8250df,color:#2e1461",
+        "  classDef delete fill:#ffebe9,stroke:#cf222e,color:#4c0014",
+        "  classDef discard fill:#ffebe9,stroke:#cf222e,color:#4c0014",
+    ]
+    return "\n".join(lines)
+
+
+def tree(graph: Graph) -> list[str]:
+    """The graph as lines of text, one for each component."""
+    return [
+        f"{_SIGNS.get(node.op, '·')} {node.kind} {node.name}"
+        + "".join(f"  {_SIGNS.get(op, '·')}{count} {kind}" for op, kind, count in node.inside)
+        for node in graph.nodes
+    ]
+
+
+def _label(text: str) -> str:
+    shown = text if len(text) <= 48 else f"{text[:45]}..."
+    return "".join(char if char.isalnum() or char in " -_./:" else f"#{ord(char)};" for char in shown)

@@ -1,0 +1,38 @@
+"""The report as one HTML page: no network, dark and light, filterable. Everything foreign is escaped by the template engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from review.changes import PropertyChange
+from review.graph import tree
+from review.report import ICONS, VERBS, WEIGHTS, Report
+from review.text import shortened
+
+_LONGEST = 4_000
+_ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
+
+
+def render(report: Report) -> str:
+    """`report` as a self-contained page, the same text for the same report."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files("review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
+    ops = sorted({each.op for stack in report.stacks for each in stack.resources})
+    return template.render(
+        report=report, icon=ICONS[report.rank], icons=ICONS, weights=WEIGHTS, verbs=VERBS, ops=ops, tree=tree, properties=_properties
+    )
+
+
+def _properties(changes: Sequence[PropertyChange]) -> Markup:
+    if not changes:
+        return Markup('<p class="soft">No property is told.</p>')
+    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", _short(each.old), _short(each.new)) for each in changes)
+    return Markup("<table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table>").format(Markup("").join(rows))
+
+
+def _short(text: str) -> str:
+    return shortened(text, _LONGEST)

@@ -1,0 +1,175 @@
+"""The report as Markdown for a comment: the verdict first, then danger, then detail, within a budget of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from review.budget import Section, fit
+from review.changes import PropertyChange
+from review.danger import Danger
+from review.graph import mermaid, tree
+from review.policies import PolicyResult
+from review.report import ICONS, VERBS, WEIGHTS, Report, ResourceChange, StackReport, Table
+from review.text import attribute, code, one_line, prose, shortened
+
+DEFAULT_BUDGET = 60_000
+SMALLEST_BUDGET = 4_000
+_LEVELS = {"mandatory": "⛔", "remediate": "🔧", "advisory": "💡"}
+_SIGNS = {"create": "🆕", "import": "📥", "update": "✏️", "replace": "🔁", "delete": "🗑️", "discard": "🗑️"}
+_CELL = 160
+_MAX_ROWS = 60
+_MAX_FINDINGS = 10
+
+
+def render(report: Report, *, budget: int = DEFAULT_BUDGET) -> str:
+    """`report` as Markdown of at most `budget` characters. Raises ValueError when the budget cannot hold even its frame."""
+    sections = [Section(head=_head(report))]
+    for stack in report.stacks:
+        sections += _stack(stack, alone=len(report.stacks) == 1)
+    sections.append(Section(head=_footer(report)))
+    link = report.provenance.report_url
+    more = f"; they are in the [full report]({_url(link)})" if link else "; they are in the HTML report"
+    return fit(sections, budget, more=more)
+
+
+def marker(report: Report) -> str:
+    """The first line, by which the comment is found again."""
+    stacks = ",".join(attribute(each.title) for each in report.stacks)
+    return f"<!-- inferplan:preview v1 stacks={stacks[:500]} sha={attribute(report.provenance.commit)} -->"
+
+
+def _head(report: Report) -> str:
+    lines = [marker(report)]
+    if len(report.stacks) == 1:
+        stack = report.stacks[0]
+        lines.append(f"## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)} · {prose(stack.counts_text)}\n")
+        return "\n".join(lines) + "\n"
+    lines.append(f"## {ICONS[report.rank]} {prose(report.verdict)} · {len(report.stacks)} stacks\n")
+    lines += ["| stack | verdict | resources |", "|---|---|---|"]
+    lines += [f"| {code(each.title)} | {ICONS[each.rank]} {prose(each.verdict)} | {prose(each.counts_text)} |" for each in report.stacks]
+    return "\n".join(lines) + "\n\n"
+
+
+def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
+    if not alone:
+        yield Section(head=f"\n## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)}\n\n")
+    if stack.incomplete:
+        yield Section(head=f"> [!CAUTION]\n> This preview is not whole: {prose(stack.incomplete)}. What follows may lack changes.\n\n")
+    if stack.dangers:
+        yield Section(head="### Danger\n\n", items=[_danger(each) for each in stack.dangers], tail="\n", noun="danger", rank=1)
+    yield from _policies(stack)
+    for table in stack.tables:
+        yield _rows(table)
+    yield from _picture(stack)
+    if stack.outputs:
+        yield _folded(f"{len(stack.outputs)} stack outputs change", [_table(stack.outputs)], "table", 4)
+    said = [
+        f"- {prose(severity)} {code(where) if where else ''} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
+    ]
+    if said:
+        yield _folded(f"{len(said)} warnings and errors of the run", said, "message", 5)
+    if stack.resources:
+        yield Section(head="### Resources\n\n", items=list(_resources(stack.resources)), tail="\n", noun="resource", rank=9)
+    yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
+
+
+def _policies(stack: StackReport) -> Iterator[Section]:
+    evaluated = [_policy(each) for each in stack.policies if each.evaluated]
+    if evaluated:
+        yield Section(head="### Policy\n\n", items=evaluated, tail="\n", noun="policy result", rank=2)
+    unsure = [_policy(each) for each in stack.policies if not each.evaluated]
+    if unsure:
+        yield _folded(f"{len(unsure)} policies could not be evaluated: a value is not known before up", unsure, "policy result", 6)
+    if stack.policy_packs and not stack.policies:
+        yield Section(head=f"Policy: nothing found by {', '.join(map(code, stack.policy_packs))}.\n\n")
+
+
+def _danger(danger: Danger) -> str:
+    end = f": {prose(danger.consequence)}" if danger.consequence else ""
+    return f"- {WEIGHTS[danger.weight]} **{prose(danger.what)}** {code(f'{danger.kind} {danger.name}')}{end}. <sub>Cause: {prose(danger.cause)}</sub>\n"
+
+
+def _policy(result: PolicyResult) -> str:
+    severity = f" ({prose(result.severity)})" if result.severity else ""
+    about = f" — {prose(result.description)}" if result.description else ""
+    lines = [
+        f"- {_LEVELS.get(result.level, '•')} **{prose(result.level)}**{severity} {code(result.policy)}{about} <sub>{prose(result.pack)}</sub>\n"
+    ]
+    lines += [f"  - {code(label)}: {prose(shortened(detail, 600))}\n" for label, detail in result.findings[:_MAX_FINDINGS]]
+    if len(result.findings) > _MAX_FINDINGS:
+        lines.append(f"  - and {len(result.findings) - _MAX_FINDINGS} more resources\n")
+    return "".join(lines)
+
+
+def _picture(stack: StackReport) -> Iterator[Section]:
+    if stack.graph.drawable:
+        picture = f"```mermaid\n{mermaid(stack.graph)}\n```\n"
+        yield _folded(f"Picture of {len(stack.graph.nodes)} changed components", [picture], "picture", 7)
+    elif stack.graph.nodes:
+        lines = [f"- {code(line)}\n" for line in tree(stack.graph)]
+        yield _folded(f"{len(lines)} changed components", lines, "component", 7)
+
+
+def _rows(table: Table) -> Section:
+    head = f"### {prose(table.title)}\n\n| {' | '.join(map(prose, table.columns))} |\n|{'---|' * len(table.columns)}\n"
+    rows = [f"| {' | '.join(map(prose, row))} |\n" for row in table.rows]
+    notes = "".join(f"\n<sub>{prose(note)}</sub>\n" for note in table.notes)
+    return Section(head=head, items=rows, tail=f"{notes}\n", noun="row", rank=3)
+
+
+def _folded(summary: str, items: list[str], noun: str, rank: int) -> Section:
+    return Section(head=f"<details><summary>{prose(summary)}</summary>\n\n", items=items, tail="\n</details>\n\n", noun=noun, rank=rank)
+
+
+def _resources(resources: tuple[ResourceChange, ...]) -> Iterator[str]:
+    for component, members in groupby(resources, key=lambda each: each.component):
+        for index, each in enumerate(members):
+            head = f"**{code(component)}**\n\n" if index == 0 else ""
+            failed = " · failed" if each.failed else ""
+            verb = prose(VERBS.get(each.op, each.op))
+            summary = f"{_SIGNS.get(each.op, '•')} {verb}: {code(f'{each.kind} {each.name}')}{failed}{_causes(each)}"
+            yield f"{head}<details><summary>{summary}</summary>\n\n{_table(each.properties)}\n</details>\n\n"
+
+
+def _causes(resource: ResourceChange) -> str:
+    paths = [each.path for each in resource.properties if each.replaces] or [each.path for each in resource.properties]
+    if resource.op in ("create", "delete", "discard", "import") or not paths:
+        return ""
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f" · {', '.join(code(shortened(path, 80)) for path in paths[:3])}{more}"
+
+
+def _table(changes: tuple[PropertyChange, ...]) -> str:
+    if not changes:
+        return "No property is told.\n"
+    lines = ["| property | old | new |", "|---|---|---|"]
+    lines += [
+        f"| {code(each.path)}{' 🔁' if each.replaces else ''} | {_cell(each.old)} | {_cell(each.new)} |" for each in changes[:_MAX_ROWS]
+    ]
+    if len(changes) > _MAX_ROWS:
+        lines.append(f"| … and {len(changes) - _MAX_ROWS} more properties, see the HTML report | | |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return code(shortened(one_line(text), _CELL)) if text else ""
+
+
+def _footer(report: Report) -> str:
+    origin = report.provenance
+    parts = [f"commit {code(origin.commit)}"] if origin.commit else []
+    parts += [f"against {code(origin.base)}"] if origin.base else []
+    parts += [prose(each) for each in origin.versions]
+    parts += [f"[run]({_url(origin.run_url)})"] if origin.run_url else []
+    parts += [f"[full report]({_url(origin.report_url)})"] if origin.report_url else []
+    lines = ["---\n"]
+    if origin.reproduce:
+        lines.append(f"Reproduce: {' then '.join(map(code, origin.reproduce))}\n")
+    if parts:
+        lines.append(f"<sub>{' · '.join(parts)}</sub>\n")
+    return "\n".join(lines)
+
+
+def _url(url: str) -> str:
+    return "".join(char if char.isalnum() or char in "-._~:/?#@!$&*+,;=%" else f"%{ord(char):02X}" for char in url if ord(char) < 128)

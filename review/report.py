@@ -1,0 +1,226 @@
+"""A report: everything that is said about some previews, as data. Renderers only choose form; no text here is markup yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from review.changes import PropertyChange, output_changes, property_changes
+from review.danger import Danger, dangers_of
+from review.events import STACK_TYPE
+from review.graph import Graph, graph_of
+from review.policies import PolicyResult, label_of, policy_results
+from review.preview import Preview, Step
+from review.text import clean, one_line
+
+VERBS = {
+    "create": "to create",
+    "import": "to import",
+    "update": "to update",
+    "replace": "to replace",
+    "delete": "to delete",
+    "discard": "to forget",
+    "read": "to read",
+    "same": "unchanged",
+}
+ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
+"""One for each rank of a verdict, the worst first."""
+WEIGHTS = ("🔴", "🟠", "🟡")
+"""One for each weight of a danger."""
+_DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
+_OPS = tuple(VERBS)
+# Within a component, what ends comes first.
+_URGENCY = {"delete": 0, "discard": 0, "replace": 1, "update": 2, "create": 3, "import": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceChange:
+    """One resource that changes, with its property table."""
+
+    op: str
+    kind: str
+    type: str
+    name: str
+    urn: str
+    component: str
+    failed: bool
+    properties: tuple[PropertyChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Something that is told best in rows. `notes` say what the figures stand on and what they leave out."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackReport:
+    """What is said about one preview."""
+
+    source: str
+    project: str
+    stack: str
+    origin: str
+    planner: str
+    verdict: str
+    rank: int
+    counts: dict[str, int]
+    counts_text: str
+    incomplete: str
+    dangers: tuple[Danger, ...]
+    policies: tuple[PolicyResult, ...]
+    policy_packs: tuple[str, ...]
+    outputs: tuple[PropertyChange, ...]
+    resources: tuple[ResourceChange, ...]
+    diagnostics: tuple[tuple[str, str, str], ...]
+    graph: Graph
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Project and stack, or the file's name where the stream names neither."""
+        return f"{self.project}/{self.stack}" if self.stack else self.source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What the reader of a report needs to find his way back: all of it given by the caller, nothing looked up."""
+
+    commit: str = ""
+    base: str = ""
+    run_url: str = ""
+    report_url: str = ""
+    versions: tuple[str, ...] = ()
+    reproduce: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All stacks of a change, the worst first."""
+
+    verdict: str
+    rank: int
+    stacks: tuple[StackReport, ...]
+    provenance: Provenance
+
+
+def make_report(previews: Sequence[Preview], *, provenance: Provenance | None = None) -> Report:
+    """The report on `previews`."""
+    stacks = sorted((stack_report(each) for each in previews), key=lambda each: (each.rank, each.title, each.source))
+    worst = stacks[0] if stacks else None
+    verdict = worst.verdict if worst else "no preview was given"
+    if worst and len(stacks) > 1 and worst.rank < CALM:
+        verdict = f"{worst.title}: {verdict}"
+    return Report(verdict=verdict, rank=worst.rank if worst else 0, stacks=tuple(stacks), provenance=provenance or Provenance())
+
+
+def stack_report(preview: Preview) -> StackReport:
+    """What there is to say about one preview."""
+    by_urn = {step.urn: step for step in preview.steps}
+    changed = [step for step in preview.changed if step.type != STACK_TYPE]
+    tables = {id(step): property_changes(step) for step in changed}
+    dangers = [danger for step in preview.steps for danger in dangers_of(step, tables.get(id(step), ()))]
+    resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
+    policies = policy_results(preview)
+    verdict, rank = _verdict(preview, dangers, policies)
+    return StackReport(
+        source=clean(preview.source),
+        project=clean(preview.project),
+        stack=clean(preview.stack),
+        origin=_origin(preview),
+        planner=clean(preview.planner),
+        verdict=verdict,
+        rank=rank,
+        counts=preview.counts,
+        counts_text=counts_text(preview),
+        incomplete=preview.incomplete,
+        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, each.what, each.urn, each.cause))),
+        policies=policies,
+        policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
+        outputs=output_changes(preview),
+        resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
+        diagnostics=tuple(_diagnostics(preview)),
+        graph=graph_of(preview),
+    )
+
+
+BLOCKED = 2
+"""Verdicts up to this rank say that the change must not be merged as it is."""
+DANGEROUS, CALM, NOTHING = 3, 4, 5
+
+
+def _verdict(preview: Preview, dangers: Sequence[Danger], policies: Iterable[PolicyResult]) -> tuple[str, int]:
+    mandatory = sum(len(each.findings) for each in policies if each.level == "mandatory" and each.evaluated)
+    if preview.incomplete:
+        return f"incomplete: {preview.incomplete}", 0
+    if mandatory:
+        return f"blocked: {_plural(mandatory, 'mandatory policy violation')}", 1
+    if preview.result in ("failed", "canceled") or preview.failed_operations:
+        return f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}", 2
+    if dangers:
+        grave = sum(each.weight == 0 for each in dangers)
+        return f"{_plural(len(dangers), 'danger')}{f', {grave} grave' if grave else ''}", DANGEROUS
+    if preview.changed or output_changes(preview):
+        return "changes, none of them dangerous", CALM
+    return "no changes", NOTHING
+
+
+def counts_text(preview: Preview) -> str:
+    """The counts in the CLI's words and order."""
+    ordered = sorted(preview.counts.items(), key=lambda item: _OPS.index(item[0]) if item[0] in _OPS else len(_OPS))
+    words = [(count, VERBS.get(op, clean(op))) for op, count in ordered]
+    if not preview.is_preview:
+        words = [(count, _DONE.get(verb, verb)) for count, verb in words]
+    if preview.failed_operations:
+        words.append((preview.failed_operations, "errored"))
+    return ", ".join(f"{count} {verb}" for count, verb in words) or "no resources"
+
+
+def _origin(preview: Preview) -> str:
+    if preview.planner == "inferplan":
+        return (
+            "planned by inferplan from the declarations alone, without credentials: what drifted in the cluster or the cloud "
+            "is not seen, and what only the provider can tell (a refusal, a computed value) is not known"
+        )
+    if preview.form == "digest":
+        return "previewed by the Pulumi CLI against the recorded state; read from the digest, which has no policy results and no unchanged resources"
+    return "previewed by the Pulumi CLI against the recorded state of the stack"
+
+
+def _resource(step: Step, changes: tuple[PropertyChange, ...], by_urn: dict[str, Step]) -> ResourceChange:
+    return ResourceChange(
+        op=clean(step.op),
+        kind=clean(step.kind),
+        type=clean(step.type),
+        name=clean(step.name),
+        urn=clean(step.urn),
+        component=_component(step, by_urn),
+        failed=step.failed,
+        properties=changes,
+    )
+
+
+def _component(step: Step, by_urn: dict[str, Step]) -> str:
+    """The component below the stack that `step` belongs to; itself when it is one."""
+    seen = {step.urn}
+    while (above := by_urn.get(step.parent)) is not None and above.type != STACK_TYPE and above.urn not in seen:
+        step = above
+        seen.add(step.urn)
+    return label_of(step.urn)
+
+
+def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
+    """Severity, resource and text, each once; a traceback's lines are put together."""
+    said: dict[tuple[str, str, str], None] = {}
+    for each in preview.diagnostics:
+        if each.severity in ("warning", "error"):
+            said[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
+    return sorted(said, key=lambda item: (item[0] != "error", item[1], item[2]))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""Foreign text made safe: colours and control characters taken out, credentials hidden, Markdown and HTML disarmed.
+
+Everything that a stream says passes `clean` on its way into a report, and `code` or `prose` on its way into Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "[hidden: looks like a credential]"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_COLOUR_TAG = re.compile(r"<\{%[^{}]*?%\}>")
+# Control characters, and those that turn or hide text: what is shown must be what is there.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_CREDENTIALS = re.compile(
+    r"""
+      \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
+    | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----(?:.*?-----END\ [A-Z ]*PRIVATE\ KEY-----|.*)
+    | \bgh[pousr]_[A-Za-z0-9]{30,} | \bgithub_pat_\w{30,} | \bglpat-[\w-]{20,}
+    | \bhf_[A-Za-z0-9]{30,} | \bsk-[\w-]{20,} | \bnvapi-[\w-]{20,} | \bpul-[0-9a-f]{40} | \bxox[abprs]-[\w-]{10,}
+    | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+
+    | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)
+    | (?<=[Bb]earer\ )[\w.~+/=-]{16,}
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
+_HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
+# No foreign text stands at the start of a line, where more characters would be markup.
+_MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
+
+
+def clean(text: str) -> str:
+    """`text` without colours, control characters and anything that looks like a credential."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "<{%" in text:
+        text = _COLOUR_TAG.sub("", text)
+    text = _CONTROL.sub("", text)
+    if any(hint in text for hint in _HINTS):
+        text = _CREDENTIALS.sub(HIDDEN, text)
+    return text
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, its line breaks shown."""
+    return " ⏎ ".join(line.strip() for line in text.strip().splitlines())
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text`, or its beginning and its length where it is longer than `limit` characters."""
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}… ({len(text):,} characters)"
+
+
+def code(text: str) -> str:
+    """`text` as inline code in Markdown: nothing in it is markup, a mention, an issue number or a link."""
+    return f"<code>{_entities(one_line(text)).replace(':', '&#58;') or ' '}</code>"
+
+
+def prose(text: str) -> str:
+    """`text` as words in Markdown, its markup disarmed; a comment after `@` and `#` keeps them from notifying anybody."""
+    return _entities(one_line(text)).replace("&#64;", "&#64;<!-- -->").replace("&#35;", "&#35;<!-- -->")
+
+
+def attribute(text: str) -> str:
+    """`text` inside an HTML comment: no sequence in it can end the comment."""
+    return re.sub(r"[^A-Za-z0-9._:/@+-]|-(?=-)|-$", "_", text)
+
+
+def _entities(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)

@@ -1,0 +1,127 @@
+"""Property values as a report shows them: secrets never, computed values as what they are, the rest in few words."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from review.paths import MISSING, Path
+from review.text import clean
+
+SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
+UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+_SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the mark of a secret in Pulumi's wire format, not one
+_FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
+_KINDS = {
+    "c44067f5952c0a294b673a41bacd8c17": "asset",
+    "0def7320c3a5731c473e5ecbe6d01bc7": "archive",
+    "5cf8f73096256a8f31e491e813e4eb8e": "resource",
+    "803fd3297a5875dc03ca845dda5d2a98": "bytes",
+}
+_OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+_MAX_DEPTH = 60
+_CREDENTIAL_KEY = re.compile(
+    r"(?:pass(?:word|wd|phrase)|secret|token|api_?-?key|(?:private|access|server|signing)_?-?key|credentials?|seed)s?$", re.I
+)
+_PLAIN = re.compile(r"[A-Za-z_./][^\n]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no"})
+_SECRET_OBJECT = re.compile(r"kubernetes:core/v\d\w*:Secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What stands where a value is not shown."""
+
+    text: str
+
+
+SECRET = Mark("secret")
+COMPUTED = Mark("known after up")
+HIDDEN = Mark("hidden (named like a credential)")
+DEEP = Mark(f"nested deeper than {_MAX_DEPTH} levels")
+
+
+def veil(value: Any, type_: str = "") -> Any:
+    """A copy of `value` with a Mark wherever nothing may or can be shown. `type_` is the type of the resource."""
+    veiled = _veil(value, 0)
+    if _SECRET_OBJECT.fullmatch(type_) and isinstance(veiled, dict):
+        for part in ("data", "stringData"):
+            if isinstance(veiled.get(part), dict):
+                veiled[part] = dict.fromkeys(veiled[part], SECRET)
+    return veiled
+
+
+def _veil(value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        return DEEP
+    if isinstance(value, dict):
+        return _marked(value, depth) if SIGNATURE in value else _veil_map(value, depth)
+    if isinstance(value, list):
+        return [_veil(item, depth + 1) for item in value]
+    if value == _FLATTENED:
+        return SECRET
+    if isinstance(value, str) and UNKNOWN_TEXT in value:
+        return COMPUTED if value == UNKNOWN_TEXT else value.replace(UNKNOWN_TEXT, "«known after up»")
+    return value
+
+
+def _veil_map(value: dict[str, Any], depth: int) -> dict[str, Any]:
+    veiled = {key: HIDDEN if _is_credential(key, item) else _veil(item, depth + 1) for key, item in value.items()}
+    # An entry of a container's environment: the name stands beside the value.
+    if isinstance(value.get("name"), str) and _is_credential(value["name"], value.get("value")):
+        veiled["value"] = HIDDEN
+    return veiled
+
+
+def _is_credential(key: str, value: Any) -> bool:
+    return isinstance(value, str) and value not in ("", UNKNOWN_TEXT) and _CREDENTIAL_KEY.search(key) is not None
+
+
+def _marked(value: dict[str, Any], depth: int) -> Any:
+    kind = value[SIGNATURE]
+    if kind == _SECRET:
+        return SECRET
+    if kind == _OUTPUT:
+        if value.get("secret"):
+            return SECRET
+        return _veil(value["value"], depth + 1) if "value" in value else COMPUTED
+    named = _KINDS.get(kind, "value") if isinstance(kind, str) else "value"
+    detail = next((value[key] for key in ("path", "uri", "urn", "hash") if isinstance(value.get(key), str)), "")
+    return Mark(clean(f"{named} {detail}".strip()))
+
+
+def at(veiled: Any, path: Path) -> Any:
+    """What `path` leads to in a veiled value; a Mark on the way hides everything below it. MISSING where it leads nowhere."""
+    for part in path:
+        if isinstance(veiled, Mark):
+            return veiled
+        if (isinstance(veiled, dict) and part in veiled) or (isinstance(veiled, list) and isinstance(part, int) and part < len(veiled)):
+            veiled = veiled[part]
+        else:
+            return MISSING
+    return veiled
+
+
+def show(veiled: Any) -> str:
+    """A veiled value in words; "" for MISSING. A string is quoted where it could be taken for something else."""
+    if veiled is MISSING:
+        return ""
+    if isinstance(veiled, Mark):
+        return veiled.text
+    if isinstance(veiled, str):
+        text = clean(veiled)
+        plain = _PLAIN.match(text) is not None and text.lower() not in _WORDS
+        return text if plain or "\n" in text else json.dumps(text, ensure_ascii=False)
+    return clean(json.dumps(_printable(veiled), ensure_ascii=False, sort_keys=True))
+
+
+def _printable(veiled: Any) -> Any:
+    if isinstance(veiled, Mark):
+        return f"«{veiled.text}»"
+    if isinstance(veiled, dict):
+        return {key: _printable(item) for key, item in veiled.items()}
+    if isinstance(veiled, list):
+        return [_printable(item) for item in veiled]
+    return veiled

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from review import html as page
+from review import markdown as comment
+from review.json import render as as_json
+from review.markdown import marker
+from review.reader import read_file
+from review.report import Report, make_report
+from tests.review_streams import SECRET, UNKNOWN, preview, stack_step, step, stream, urn
+
+KUBERNETES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes-previews"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+
+
+def report_on(*events, **options) -> Report:
+    return make_report([preview(*events, **options)])
+
+
+def every_rendering(report: Report) -> str:
+    return comment.render(report) + page.render(report) + as_json(report)
+
+
+@pytest.fixture(scope="module")
+def changes() -> Report:
+    return make_report([read_file(KUBERNETES / "changes.ndjson")])
+
+
+def test_verdict_and_counts_stand_in_one_line_after_the_marker(changes):
+    first, second = comment.render(changes).splitlines()[:2]
+    assert first == marker(changes)
+    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 3 dangers, 1 grave · 1 to create, 1 to update, 2 to replace, 1 to delete")
+
+
+def test_every_delete_and_replace_is_a_danger_with_its_cause(changes):
+    assert [(each.what, each.name, each.cause) for each in changes.stacks[0].dangers] == [
+        ("replaced", "k", "data.a: secret → secret (changed)"),
+        ("deleted", "gpu-0", "no longer declared"),
+        ("replaced", "preheat", "spec.template.spec.containers[0].image: x → y"),
+    ]
+
+
+def test_a_run_without_changes_says_so():
+    report = make_report([read_file(KUBERNETES / "no-change.ndjson")])
+    assert report.verdict == "no changes"
+    assert "### Danger" not in comment.render(report)
+
+
+def test_a_mandatory_violation_blocks_and_shows_its_words():
+    report = make_report([read_file(KUBERNETES / "policy-violations.ndjson")])
+    text = comment.render(report)
+    assert report.verdict == "blocked: 1 mandatory policy violation"
+    assert "Images carry a tag." in text
+    assert "container image 'x' has no tag" in text
+    assert text.index("mandatory") < text.index("advisory")
+
+
+def test_a_policy_that_cannot_be_judged_is_folded_and_blocks_nothing():
+    report = make_report([read_file(KUBERNETES.parent / "engine-events" / "31fea1f8" / "eventstream.json")])
+    assert all(not each.evaluated for each in report.stacks[0].policies)
+    assert "policies could not be evaluated" in comment.render(report)
+    assert not report.verdict.startswith("blocked")
+
+
+def test_a_cut_stream_is_incomplete_and_never_no_changes(tmp_path):
+    path = tmp_path / "cut.ndjson"
+    path.write_bytes((KUBERNETES / "no-change.ndjson").read_bytes()[:30000])
+    report = make_report([read_file(path)])
+    assert report.verdict.startswith("incomplete:")
+    assert "This preview is not whole" in comment.render(report)
+
+
+def test_the_digest_and_the_stream_of_one_change_show_the_same_properties():
+    digest = make_report([read_file(KUBERNETES / "changes.digest.json")]).stacks[0]
+    streamed = make_report([read_file(KUBERNETES / "changes.ndjson")]).stacks[0]
+    wanted = {"k", "m", "gpu-0"}
+    tables = [{each.name: each.properties for each in stack.resources if each.name in wanted} for stack in (digest, streamed)]
+    assert tables[0] == tables[1]
+
+
+def test_a_changed_secret_shows_as_changed_and_an_unknown_as_known_after_up():
+    diff = {"data.a": {"diffKind": "update", "inputDiff": False}, "data.b": {"diffKind": "update", "inputDiff": False}}
+    old, new = {"data": {"a": SECRET, "b": "1"}}, {"data": {"a": SECRET, "b": UNKNOWN}}
+    rows = report_on(step("update", CONFIG_MAP, "c", old, new, diff=diff)).stacks[0].resources[0].properties
+    assert [(each.path, each.old, each.new) for each in rows] == [
+        ("data.a", "secret", "secret (changed)"),
+        ("data.b", '"1"', "known after up"),
+    ]
+
+
+def test_a_value_that_becomes_a_secret_hides_what_it_was():
+    diff = {"data.a": {"diffKind": "update", "inputDiff": False}}
+    report = report_on(step("update", CONFIG_MAP, "c", {"data": {"a": "canary-plain"}}, {"data": {"a": SECRET}}, diff=diff))
+    assert "canary-plain" not in every_rendering(report)
+
+
+def test_without_a_detailed_diff_the_inputs_are_compared():
+    old = {"spec": {"weights": {"revision": "a"}, "replicas": 1}}
+    new = {"spec": {"weights": {"revision": "b"}, "replicas": 1, "extra": [1, 2]}}
+    stack = report_on(step("update", "inferplan:serving:VllmService", "m", old, new)).stacks[0]
+    assert [(each.path, each.old, each.new) for each in stack.resources[0].properties] == [
+        ("spec.extra", "", "[1, 2]"),
+        ("spec.weights.revision", "a", "b"),
+    ]
+    assert [each.what for each in stack.dangers] == ["serves other weights"]
+
+
+def test_stack_outputs_are_compared():
+    outputs = report_on(stack_step({"url": "a", "key": SECRET}, {"url": "b", "key": SECRET, "new": 1})).stacks[0].outputs
+    assert [(each.path, each.old, each.new) for each in outputs] == [("new", "", "1"), ("url", "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("event", "what", "words"),
+    [
+        (step("delete", "aws:s3/bucket:Bucket", "w", {"bucket": "w"}), "deleted", "every object in the bucket is lost"),
+        (step("delete", "aws:efs/fileSystem:FileSystem", "f", {}), "deleted", "every file on it is lost"),
+        (step("delete", "kubernetes:core/v1:PersistentVolumeClaim", "p", {}), "deleted", "weights have to be fetched again"),
+        (step("replace", "aws:eks/nodeGroup:NodeGroup", "n", {}, {}, keys=["instanceTypes"]), "replaced", "machines are exchanged"),
+        (
+            step(
+                "update",
+                "inferplan:gateway:ApiKeys",
+                "k",
+                {"spec": {"consumers": {"chat": {"keys": [2, 1]}}}},
+                {"spec": {"consumers": {"chat": {"keys": [2]}}}},
+            ),
+            "retires API keys",
+            "refused (401)",
+        ),
+        (
+            step("update", "inferplan:gateway:ApiKeys", "k", {"spec": {"consumers": {"chat": {"keys": [1]}}}}, {"spec": {"consumers": {}}}),
+            "retires API keys",
+            "refused (401)",
+        ),
+        (
+            step(
+                "update",
+                "kubernetes:networking.k8s.io/v1:Ingress",
+                "i",
+                {"spec": {"rules": [{"host": "a"}]}},
+                {"spec": {"rules": [{"host": "b"}]}},
+            ),
+            "answers under another host",
+            "no answer",
+        ),
+        (
+            step("update", "kubernetes:core/v1:Service", "s", {"spec": {"ports": [{"port": 80}]}}, {"spec": {"ports": [{"port": 81}]}}),
+            "is called another way",
+            "no answer",
+        ),
+        (step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}), "stops", "no replica answers"),
+        (step("same", "aws:s3/bucket:Bucket", "w", {}, {}, old_state={"protect": True}), "loses its protection", "without being refused"),
+    ],
+)
+def test_a_danger_says_what_it_means_in_words(event, what, words):
+    dangers = report_on(event).stacks[0].dangers
+    assert [each.what for each in dangers] == [what]
+    assert words in dangers[0].consequence
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        step("create", "aws:s3/bucket:Bucket", "w", None, {"bucket": "w"}),
+        step(
+            "update",
+            "inferplan:gateway:ApiKeys",
+            "k",
+            {"spec": {"consumers": {"chat": {"keys": [1]}}}},
+            {"spec": {"consumers": {"chat": {"keys": [2, 1]}}}},
+        ),
+        step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 3}}),
+        step("update", "kubernetes:networking.k8s.io/v1:Ingress", "i", {"spec": {}}, {"spec": {"rules": [{"host": "b"}]}}),
+    ],
+)
+def test_what_adds_is_no_danger(event):
+    assert report_on(event).stacks[0].dangers == ()
+
+
+def test_a_bucket_policy_is_not_a_bucket():
+    dangers = report_on(step("delete", "aws:s3/bucketPolicy:BucketPolicy", "w", {})).stacks[0].dangers
+    assert dangers[0].consequence == ""
+
+
+HOSTILE = [
+    "</code></details><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "@everyone look, #123 and org/repo#1",
+    "a | b ` c ``` d",
+    "[click](javascript:alert(1)) ![x](http://evil.example/x.png)",
+    "\x1b[31mred\x1b[0m <{%fg 1%}>tag<{%reset%}>",
+    "line\n## heading\n/merge\n- [ ] task",
+    "--><h1>out</h1><!--",
+    "{{ 7 * 7 }} {% raw %}",
+    "\u202etxt.exe",
+]
+
+
+def hostile_report(text: str) -> Report:
+    diagnostic = {"diagnosticEvent": {"urn": urn(DEPLOYMENT, text), "message": text, "severity": "error"}}
+    policy = {
+        "policyEvent": {
+            "resourceUrn": urn(DEPLOYMENT, text),
+            "message": f"{text}\n{text}",
+            "policyName": text,
+            "policyPackName": text,
+            "enforcementLevel": text,
+            "severity": text,
+        }
+    }
+    diff = {text: {"diffKind": text, "inputDiff": False}, "x": {"diffKind": "update-replace"}}
+    return report_on(
+        diagnostic,
+        policy,
+        stack_step({"a": "b"}, {"a": text, text: text}),
+        step("replace", DEPLOYMENT, text, {"x": text, text: text}, {"x": f"{text} ", text: [text]}, diff=diff, keys=[text]),
+        step("create", f"evil:{text}:Kind", text, None, {text: {text: text}}),
+        PolicyPacks={text: text},
+    )
+
+
+def markup_of(text: str) -> str:
+    """Markdown with everything taken away that is shown as it stands."""
+    return re.sub(r"&#?\w+;", "", text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text_in_markdown(text):
+    rendered = comment.render(hostile_report(text))
+    markup = markup_of(re.sub(r"```mermaid\n.*?\n```", "", rendered, flags=re.S))
+    assert not re.search(r"<(?!/?(?:code|details|summary|sub)>|!-- )", markup)
+    assert not re.search(r"@|(?<![#\n])#(?!#* )|\]\(", markup.replace("-->", ""))
+    assert "\x1b" not in rendered
+    assert "{%fg" not in rendered
+    for line in rendered.splitlines():
+        assert not line.startswith("/")
+        if line.startswith("| "):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 4
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text_in_a_picture(text):
+    rendered = comment.render(hostile_report(text))
+    picture = re.search(r"```mermaid\n(.*?)\n```", rendered, flags=re.S)
+    assert picture
+    for line in picture[1].splitlines()[1:]:
+        assert re.fullmatch(r'  (n\d+\["[^"`]*"\]:::\w+|n\d+ --> n\d+|classDef .*)', line)
+    assert not re.search(r"<(?!/?b>|br/>)", picture[1])
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text_in_html(text):
+    rendered = page.render(hostile_report(text))
+    body = rendered.partition("<body>")[2].rpartition("<script>")[0]
+    assert "<script" not in body
+    assert "<img" not in body
+    assert "\x1b" not in rendered
+    assert "49" not in body.partition("<section>")[2] or "7 * 7" in body
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_leaves_tables_and_folds_whole(text):
+    rendered = comment.render(hostile_report(text))
+    markup = markup_of(re.sub(r"```mermaid\n.*?\n```", "", rendered, flags=re.S))
+    assert markup.count("<details>") == markup.count("</details>")
+    assert not re.search(r"<(?!/?(?:code|details|summary|sub)>|!-- )", markup)
+
+
+CANARIES = {
+    "wrapped": {"a": {**SECRET, "plaintext": "canary-wrapped"}},
+    "kubernetes": {"data": {"a": "canary-kubernetes"}, "stringData": {"b": "canary-string"}},
+    "environment": {"env": [{"name": "HF_TOKEN", "value": "canary-env"}]},
+    "named": {"password": "canary-named", "apiKeySeed": "canary-seed"},
+    "shaped": {"note": "AKIAIOSFODNN7CANARYX", "url": "https://anna:canary-url@host/x", "more": "Bearer canary-bearer-0123456789"},
+    "key": {"note": "-----BEGIN RSA PRIVATE KEY-----\ncanary-pem\n-----END RSA PRIVATE KEY-----"},
+    "output": {"a": {"4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4", "value": "canary-output", "secret": True}},
+}
+
+
+@pytest.mark.parametrize("op", ["create", "update", "replace", "delete"])
+@pytest.mark.parametrize("name", sorted(CANARIES))
+def test_no_canary_reaches_any_output(name, op):
+    inputs = CANARIES[name]
+    old, new = (None if op == "create" else inputs), (None if op == "delete" else {**inputs, "x": 1})
+    report = report_on(
+        step(op, "kubernetes:core/v1:Secret", name, old, new),
+        stack_step({}, inputs if name != "kubernetes" else {}),
+        {"diagnosticEvent": {"message": json.dumps(CANARIES["shaped"]), "severity": "error"}},
+        {"policyEvent": {"message": f"bad: {CANARIES['key']['note']}", "policyName": "p", "enforcementLevel": "advisory"}},
+    )
+    assert not re.search("canary|CANARY", every_rendering(report))
+
+
+def many(count: int) -> Report:
+    def config_map(index):
+        return step("create", CONFIG_MAP, f"c{index:04}", None, {"data": {"text": f"{'é' * 150}{index}"}})
+
+    return report_on(step("delete", "aws:s3/bucket:Bucket", "weights", {}), *(config_map(index) for index in range(count)))
+
+
+@pytest.mark.parametrize("budget", [4000, 20000, 60000])
+def test_a_long_report_is_cut_by_whole_resource_and_says_how_many(budget):
+    report = many(400)
+    text = comment.render(report, budget=budget)
+    left_out = re.search(r"… (\d+) more resources left out", text)
+    assert left_out
+    assert len(text) <= budget
+    assert len(text.encode()) <= 3 * budget
+    assert text.count("<details><summary>🆕") + int(left_out[1]) + text.count("<details><summary>🗑️") == 401
+    assert text.count("<details>") == text.count("</details>")
+    assert "every object in the bucket is lost" in text
+    assert "Reproduce" in text or text.rstrip().endswith("---")
+
+
+def test_what_fits_is_not_cut():
+    assert "left out" not in comment.render(many(20))
+
+
+def test_a_budget_that_holds_nothing_is_refused_with_one_that_does():
+    with pytest.raises(ValueError, match=r"too small: \d+ are needed"):
+        comment.render(many(3), budget=100)
+
+
+@pytest.mark.parametrize("name", ["changes.ndjson", "policy-violations.ndjson", "changes.digest.json"])
+def test_the_same_input_gives_the_same_bytes(name):
+    first, second = (every_rendering(make_report([read_file(KUBERNETES / name)])) for _ in range(2))
+    assert first == second
+
+
+def test_the_order_of_the_files_changes_nothing():
+    files = [KUBERNETES / name for name in ("changes.ndjson", "no-change.ndjson", "policy-violations.ndjson")]
+    assert comment.render(make_report([read_file(path) for path in files])) == comment.render(
+        make_report([read_file(path) for path in reversed(files)])
+    )
+
+
+def test_a_picture_of_too_many_components_becomes_a_tree():
+    text = comment.render(many(60))
+    assert "```mermaid" not in text
+    assert "61 changed components" in text
+
+
+def test_a_picture_shows_components_and_what_changes_inside():
+    component = step("same", "inferplan:serving:VllmService", "m", {}, {})
+    inside = step("update", DEPLOYMENT, "m", {"a": 1}, {"a": 2}, parent=urn("inferplan:serving:VllmService", "m"))
+    text = comment.render(report_on(component, inside))
+    assert 'n0["~ <b>m</b><br/>VllmService<br/>~ Deployment"]:::update' in text
+
+
+def test_a_plan_without_the_cli_says_what_it_cannot_see():
+    content = stream(stack_step()).replace(b'"preludeEvent": {', b'"preludeEvent": {"planner": "inferplan", ')
+    from review.reader import read_bytes
+
+    assert "without credentials" in comment.render(make_report([read_bytes(content)]))
+    assert "by the Pulumi CLI" in comment.render(report_on(stack_step()))
+
+
+def test_the_page_loads_nothing_from_anywhere(changes):
+    text = page.render(changes)
+    assert not re.search(r"(?:src|href)\s*=", text)
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize("folder", sorted((KUBERNETES.parent / "engine-events").iterdir()), ids=lambda folder: folder.name)
+def test_every_recorded_run_can_be_reported(folder):
+    report = make_report([read_file(folder / "eventstream.json")])
+    assert every_rendering(report)
+    assert "{%" not in comment.render(report)
