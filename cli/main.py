@@ -21,11 +21,13 @@ BAD_INPUT = 2
 # In the order of a person's day; the help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
+    "report": ("cli.report", "Say what a change does, what is dangerous about it and what it costs."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),
     "toolchain": ("cli.toolchain", "Build the programs of the simulated cluster, once."),
     "validate": ("cli.validate", "Check stack files and list every fault with its line."),
+    "check": ("cli.check", "Hold plans to the policy pack; findings as a table, SARIF or JUnit."),
     "schema": ("cli.schema", "Print or write the JSON Schema of stack files."),
 }
 

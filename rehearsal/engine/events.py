@@ -35,7 +35,8 @@ def events_of(plan: Plan, *, timestamp: int = 0, failed: bool = False) -> Iterat
 
 
 def _bodies(plan: Plan, failed: bool) -> Iterator[Event]:  # noqa: FBT001 - private, passed by its name's meaning once
-    yield {"preludeEvent": {"config": dict(plan.states.config)}}
+    # An engine has no such key: readers can tell what was planned from declarations from what was previewed.
+    yield {"preludeEvent": {"config": dict(plan.states.config), "planner": "inferplan"}}
     stack_op = "same" if plan.before else "create"
     yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
     for said in plan.states.diagnostics:
