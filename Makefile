@@ -5,7 +5,7 @@ STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI where there is one
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
-PYTEST := .venv/bin/python -m pytest
+PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile
 # The example stacks are encrypted with this throw-away passphrase; a stack of your own has your own.
 export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 
