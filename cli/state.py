@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.nodes.spec import target_of
+from components.storage.aws_spec import EfsStoreSpec
 from components.storage.spec import NfsStoreSpec
 from infra.settings import StackSettings
 
@@ -185,12 +186,18 @@ def _pod_reason(name: str, pods: list[Any]) -> str:
 
 def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
     for name, spec in settings.storage.items():
-        if isinstance(spec, NfsStoreSpec):
+        if isinstance(spec, NfsStoreSpec | EfsStoreSpec):
             phases = [claim.get("status", {}).get("phase", "Pending") for claim in claims if _instance(claim) == name]
-            yield StoreRow(name=name, kind="nfs", place=f"{spec.server}:{spec.path}", state=phases[0] if phases else "not applied yet")
+            yield StoreRow(name=name, kind=spec.kind, place=_share(spec), state=phases[0] if phases else "not applied yet")
         else:
             place = f"s3://{spec.bucket}/{spec.prefix}".rstrip("/")
             yield StoreRow(name=name, kind="s3", place=place + (f" at {spec.endpoint}" if spec.endpoint else ""), state="referenced")
+
+
+def _share(spec: NfsStoreSpec | EfsStoreSpec) -> str:
+    if isinstance(spec, NfsStoreSpec):
+        return f"{spec.server}:{spec.path}"
+    return f"{spec.file_system_id or 'a file system of this stack'}:{spec.path}"
 
 
 def _name(thing: Any) -> str:

@@ -77,8 +77,44 @@ class VolumeClaim:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EksHome:
+    """An EKS cluster as pools, stores, identities and the Kubernetes provider see it.
+
+    `subnets` are private subnets by zone, empty where only the cluster itself knows its own (`own_subnets`). `before_nodes`
+    must be there before a node can join.
+    """
+
+    name: pulumi.Input[str]
+    region: str
+    arn: pulumi.Output[str]
+    endpoint: pulumi.Output[str]
+    certificate_authority: pulumi.Output[str]
+    service_cidr: pulumi.Output[str]
+    security_group: pulumi.Output[str]
+    vpc: pulumi.Output[str]
+    oidc_issuer: pulumi.Output[str]
+    oidc_provider_arn: pulumi.Output[str]
+    subnets: Mapping[str, pulumi.Input[str]]
+    own_subnets: pulumi.Input[list[str]]
+    tags: Mapping[str, str]
+    before_nodes: tuple[pulumi.Resource, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadIdentity:
+    """An AWS role that one service account has. `ready` must be there before its pods start: credentials are handed out at admission."""
+
+    service_account: str
+    annotations: Mapping[str, pulumi.Input[str]]
+    ready: pulumi.Resource = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ObjectStore:
-    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+
+    `identity` is the AWS role that its reader has instead, None where a pod's own identity is somebody else's business.
+    """
 
     bucket: str
     prefix: str
@@ -86,6 +122,7 @@ class ObjectStore:
     endpoint: str | None = None
     path_style: bool = False
     credentials: str | None = None
+    identity: WorkloadIdentity | None = field(default=None, repr=False)
 
     @property
     def port(self) -> int:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pulumi
 
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
 from components.namespace import InferenceNamespace
+from components.naming import bounded
+from components.nodes.device_plugin import DevicePlugin, plugin_targets
+from components.nodes.eks_spec import EksPool
 from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
 from components.preheat.preheat_job import PreheatJob
 from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
+from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
-from infra.providers import cluster_options
+from components.storage.spec import S3StoreSpec
+from infra.providers import aws_provider, cluster_options
 
 if TYPE_CHECKING:
-    from infra.settings import Stack
+    from components.storage.efs import EfsStore
+    from infra.aws import AwsPlatform
+    from infra.settings import Stack, StackSettings
+
+ModelStore: TypeAlias = "NfsStore | EfsStore | S3Store"
+Stores: TypeAlias = "Mapping[str, ModelStore]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +53,12 @@ class Exports:
 def compose(stack: Stack) -> Exports:
     """Declares every resource of `stack`."""
     spec = stack.settings
-    kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig)
-    targets = {name: NodePool(name, pool, opts=kube).target for name, pool in spec.node_pools.items()}
-    _runtime_classes(spec.node_pools, opts=kube)
+    platform = _aws(spec)
+    kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
+    targets = _pools(spec.node_pools, platform, opts=kube)
+    _node_services(spec.node_pools, targets, opts=kube)
     home = InferenceNamespace(spec.namespace, targets=targets.values(), opts=kube)
-    stores = {name: model_store(name, store, namespace=home.inside, opts=kube) for name, store in spec.storage.items()}
+    stores = _stores(spec, platform, namespace=home.inside, opts=kube)
     keys = ApiKeys("api-keys", spec.consumers, tuple(spec.models), namespace=home.inside, seed=stack.secrets.api_key_seed, opts=kube)
     endpoints = tuple(
         _serve(name, model, targets=targets, stores=stores, keys=keys, namespace=home.inside, opts=kube)
@@ -59,10 +70,38 @@ def compose(stack: Stack) -> Exports:
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=None if gateway is None else gateway.url)
 
 
-def _runtime_classes(pools: Mapping[str, NodePoolSpec], *, opts: pulumi.ResourceOptions) -> None:
-    classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.provider == "simulated"})
+def _aws(spec: StackSettings) -> AwsPlatform | None:
+    if spec.cluster.provider != "eks":
+        return None
+    # Only here is pulumi_aws loaded: a stack without AWS would pay a second and 80 MiB for it.
+    from infra.aws import aws_platform
+
+    return aws_platform(spec.cluster, spec, aws_provider(spec.cluster))
+
+
+def _pools(pools: Mapping[str, NodePoolSpec], platform: AwsPlatform | None, *, opts: pulumi.ResourceOptions) -> dict[str, NodeTarget]:
+    made = {} if platform is None else platform.targets
+    # Pools of EC2 machines without a platform are refused where the stack is read.
+    return {name: made[name] if isinstance(pool, EksPool) else NodePool(name, pool, opts=opts).target for name, pool in pools.items()}
+
+
+def _node_services(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, NodeTarget], *, opts: pulumi.ResourceOptions) -> None:
+    """What pods need of nodes that this stack makes: the runtime classes that they name, and the device plugins."""
+    classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.provider != "existing"})
     if classes:
         RuntimeClasses("runtime-classes", classes, opts=opts)
+    for vendor, lacking in plugin_targets(pools, targets).items():
+        DevicePlugin(f"{vendor}-device-plugin", vendor, lacking, opts=opts)
+
+
+def _stores(spec: StackSettings, platform: AwsPlatform | None, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions) -> Stores:
+    stores: dict[str, ModelStore] = {}
+    for name, store in spec.storage.items():
+        if platform is not None and isinstance(store, S3StoreSpec | EfsStoreSpec):
+            stores[name] = platform.store(name, store, namespace=namespace, scope=spec.namespace, kube=opts)
+        elif not isinstance(store, EfsStoreSpec):
+            stores[name] = model_store(name, store, namespace=namespace, opts=opts)
+    return stores
 
 
 def _serve(
@@ -70,7 +109,7 @@ def _serve(
     spec: ModelSpec,
     *,
     targets: Mapping[str, NodeTarget],
-    stores: Mapping[str, NfsStore | S3Store],
+    stores: Stores,
     keys: ApiKeys,
     namespace: pulumi.Output[str],
     opts: pulumi.ResourceOptions,
@@ -84,18 +123,19 @@ def _weights(
     name: str,
     spec: ModelSpec,
     *,
-    stores: Mapping[str, NfsStore | S3Store],
+    stores: Stores,
     namespace: pulumi.Output[str],
     opts: pulumi.ResourceOptions,
 ) -> ModelMount | ObjectStore:
     store = stores[spec.weights.store]
-    source = store.claim if isinstance(store, NfsStore) else store.objects
+    account = name if spec.preheat is None else bounded(name, "preheat")
+    source = store.reader(account, spec.weights.path) if isinstance(store, S3Store) else store.claim
     if spec.preheat is not None:
         share = stores[spec.preheat.into]
-        if not isinstance(share, NfsStore):
-            raise TypeError(f"models.{name}.preheat.into: {spec.preheat.into} is no nfs store")
+        if isinstance(share, S3Store):
+            raise TypeError(f"models.{name}.preheat.into: {spec.preheat.into} is no share")
         job = PreheatJob(name, spec.weights, spec.preheat, source=source, target=share.claim, namespace=namespace, opts=opts)
         return job.mount
-    if isinstance(store, NfsStore):
-        return ModelMount(claim=store.claim, sub_path=spec.weights.path, gate=store.claim.ready)
-    return store.objects
+    if isinstance(source, VolumeClaim):
+        return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)
+    return source

@@ -1,26 +1,51 @@
-"""The explicit providers of a stack: one for each cluster, built once and handed to components as resource options.
+"""The explicit providers of a stack: one for each cluster and cloud, built once and handed to components as resource options.
 
-It reads no environment: which kubeconfig belongs to the simulated cluster is told by the settings.
+It reads no environment: which kubeconfig belongs to the simulated cluster is told by the settings. No credential passes
+through here; those of AWS are the caller's own, and the cluster's token is asked for anew each time.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.cluster.eks_spec import EksCluster
 from components.cluster.spec import ClusterSpec, ExistingCluster, SimulatedCluster
 
+if TYPE_CHECKING:
+    from infra.aws import AwsPlatform
 
-def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str) -> pulumi.ResourceOptions:
-    """Resource options that place a component on the stack's cluster."""
-    context = kubeconfig = None
+
+def aws_provider(spec: EksCluster) -> pulumi.ProviderResource:
+    """The AWS provider of the stack's region, which refuses any account but the stack's own where that is named."""
+    import pulumi_aws as aws
+
+    tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": pulumi.get_stack()})
+    accounts = None if spec.account is None else [spec.account]
+    return aws.Provider("aws", region=spec.region, allowed_account_ids=accounts, default_tags=tags)
+
+
+def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: AwsPlatform | None = None) -> pulumi.ResourceOptions:
+    """Resource options that place a component on the stack's cluster. `platform` is what a cluster of EKS stands on."""
+    context: str | None = None
+    kubeconfig: pulumi.Input[str] | None = None
+    after: list[pulumi.Resource] = []
     match spec:
         case ExistingCluster():
             context = spec.context
         case SimulatedCluster():
             kubeconfig = simulated_kubeconfig
+        case EksCluster():
+            if platform is None:
+                raise ValueError(f"cluster {spec.name} is one of EKS, and its platform is missing")
+            from components.cluster.eks_cluster import kubeconfig as asking_for_tokens
+
+            kubeconfig = asking_for_tokens(platform.home)
+            # Everything inside the cluster needs nodes to come up and to go: without this edge a destroy takes the nodes away first,
+            # and whatever waits for a controller to clean up (an Ingress, a volume) waits for ever.
+            after = list(platform.ready)
         case _:
             assert_never(spec)
     provider = kubernetes.Provider(
@@ -31,5 +56,6 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str) -> pulumi.R
         enable_config_map_mutable=True,
         context=context,
         kubeconfig=kubeconfig,
+        opts=pulumi.ResourceOptions(depends_on=after) if after else None,
     )
     return pulumi.ResourceOptions(provider=provider)

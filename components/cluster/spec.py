@@ -1,4 +1,4 @@
-"""Which Kubernetes cluster a stack acts on: one that exists, or the simulated one.
+"""Which Kubernetes cluster a stack acts on: one that exists, one of EKS, or the simulated one.
 
 It names a cluster and never holds credentials: those stay in the user's kubeconfig.
 """
@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from components.cluster.eks_spec import EksCluster
 from components.spec import Spec
 
 
@@ -26,4 +27,4 @@ class SimulatedCluster(Spec):
     provider: Literal["simulated"]
 
 
-ClusterSpec = Annotated[ExistingCluster | SimulatedCluster, Field(discriminator="provider")]
+ClusterSpec = Annotated[ExistingCluster | EksCluster | SimulatedCluster, Field(discriminator="provider")]

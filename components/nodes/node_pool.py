@@ -1,6 +1,7 @@
 """A pool of nodes that models run on: adopted where it exists, made of pretend nodes on the simulated cluster.
 
-It creates no machine for an existing pool and touches none of its nodes: whoever runs them labels them.
+It creates no machine for an existing pool and touches none of its nodes: whoever runs them labels them. Pools of EC2
+machines are made elsewhere (`eks_pool`), since only they need AWS.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pulumi
 
 from components.nodes.simulated import pretend_nodes, pretend_runtime_classes
-from components.nodes.spec import ExistingPool, NodePoolSpec, SimulatedPool, target_of
+from components.nodes.spec import ExistingPool, SimulatedPool, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class NodePool(pulumi.ComponentResource):
     """One pool of like nodes. `target` is the handle that says where pods of this pool may land."""
 
-    def __init__(self, name: str, spec: NodePoolSpec, *, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, spec: ExistingPool | SimulatedPool, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:NodePool", name, {"spec": spec.intent()}, opts)
         match spec:
             case ExistingPool():
@@ -37,7 +38,7 @@ class NodePool(pulumi.ComponentResource):
 
 
 class RuntimeClasses(pulumi.ComponentResource):
-    """The RuntimeClasses that pods on simulated pools name; on a real cluster the vendor's operator brings them.
+    """The RuntimeClasses that pods on simulated and EC2 pools name; on nodes that were adopted the vendor's operator brings them.
 
     They belong to no pool: two pools of one vendor share the class.
     """

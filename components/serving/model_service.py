@@ -16,7 +16,7 @@ from pulumi_kubernetes.policy import v1 as policy
 
 from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, labels, selector
-from components.network import outside, pods, tcp
+from components.network import bucket_edges, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
 from components.serving.served_model import ServedModel
@@ -44,7 +44,7 @@ class ModelService(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         metadata = object_meta(name, site.namespace)
         times = workload.budget(spec, spec.cards, site.target)
-        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        account = core.ServiceAccount(name, metadata=_account_meta(name, site), automount_service_account_token=False, opts=child)
         volumes = list(server.volumes)
         if server.files:
             files = files_map(name, site, server.files, opts=child)
@@ -64,6 +64,14 @@ class ModelService(pulumi.ComponentResource):
 def object_meta(name: str, namespace: pulumi.Input[str]) -> meta.ObjectMetaArgs:
     """The metadata of an object that belongs to model `name` and is called like it."""
     return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(workload.COMPONENT, name))
+
+
+def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgs:
+    identity = site.weights.identity if isinstance(site.weights, ObjectStore) else None
+    annotations = dict(identity.annotations) if identity is not None else {}
+    return meta.ObjectMetaArgs(
+        name=name, namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations or None
+    )
 
 
 def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions) -> core.ConfigMap:
@@ -98,12 +106,13 @@ def model_mount(path: str, weights: ModelMount) -> core.VolumeMountArgs:
 
 def gated(component: pulumi.Resource, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:
     """Options of what starts servers: a child of `component` that waits for the files and is waited for as long as a rollout takes."""
-    gate = weights.gate if isinstance(weights, ModelMount) else None
+    gates = [weights.gate] if isinstance(weights, ModelMount) else [weights.identity.ready] if weights.identity is not None else []
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
         parent=component,
-        # No field of a pod names the Job that fills its share: without this edge servers would start on an empty directory.
-        depends_on=[] if gate is None else [gate],
+        # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
+        # start on an empty directory, or without credentials, which are handed out only as a pod is admitted.
+        depends_on=[gate for gate in gates if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 
@@ -114,8 +123,7 @@ def edges(name: str, site: Site, endpoint: Endpoint) -> networking.NetworkPolicy
     inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
     if not isinstance(site.weights, ObjectStore):
         return network_policy(selector(workload.COMPONENT, name), ingress=[inbound])
-    outbound = networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(site.weights.port))
-    return network_policy(selector(workload.COMPONENT, name), ingress=[inbound], egress=[outbound])
+    return network_policy(selector(workload.COMPONENT, name), ingress=[inbound], egress=bucket_edges(site.weights))
 
 
 def _service(name: str, ports: Mapping[str, int]) -> core.ServiceSpecArgs:

@@ -91,6 +91,10 @@ class S3Store:
             credentials=None if spec.credentials is None else spec.credentials.secret_name,
         )
 
+    def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a store with roles of its own reads them
+        """The store as the service account `account` reads the directory `path` of it: here, as everybody does."""
+        return self.objects
+
 
 def model_store(
     name: str,

@@ -1,4 +1,4 @@
-"""Where model files live: an S3 bucket or an NFS share, and which of them a model is made of.
+"""Where model files live: an S3 bucket, an NFS share or an EFS file system, and which of them a model is made of.
 
 It describes stores that exist already and refuses what AWS or the mount would refuse later: a bucket name that
 cannot be, an endpoint that carries a password, a path that climbs out of its share.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.spec import Bytes, DnsName, Spec
+from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 
 # EFS user guide, "Mounting without the EFS mount helper", read 2026-11. `hard` keeps a reader waiting instead of handing it an
 # I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
@@ -122,7 +123,20 @@ class S3StoreSpec(Spec):
     path_style: bool | None = None
     """Ask for endpoint/bucket/key instead of bucket.endpoint/key. Absent: path style where an endpoint is named."""
     credentials: S3Credentials | None = None
-    """Absent: the identity the pod has anyway (Pod Identity, IRSA)."""
+    """Absent: the identity the pod has anyway (Pod Identity, IRSA), which on a cluster of EKS this stack provides."""
+    create: BucketCreation | None = None
+    """Creates the bucket, with {} as careful as it gets; absent, it exists already."""
+    kms_key_arn: KmsKeyArn | None = None
+    """The KMS key of a bucket that exists and is encrypted with one; its readers may then decrypt."""
+
+    @model_validator(mode="after")
+    def _only_aws_creates_buckets(self) -> Self:
+        if self.create is not None:
+            others = {"endpoint": self.endpoint, "credentials": self.credentials, "kmsKeyArn": self.kms_key_arn}
+            given = [key for key, value in others.items() if value is not None]
+            if given:
+                raise ValueError(f"{', '.join(given)} belongs to a bucket that exists, and create makes one at AWS; remove one of them")
+        return self
 
 
 class NfsStoreSpec(Spec):
@@ -141,7 +155,7 @@ class NfsStoreSpec(Spec):
     """What is on the share outlives the stack; nothing here deletes a share."""
 
 
-StoreSpec = Annotated[S3StoreSpec | NfsStoreSpec, Field(discriminator="kind")]
+StoreSpec = Annotated[S3StoreSpec | NfsStoreSpec | EfsStoreSpec, Field(discriminator="kind")]
 
 
 class WeightsSpec(Spec):

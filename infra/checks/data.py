@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import lookup
 from components.spec import Fault, bytes_of
+from components.storage.aws_spec import EfsStoreSpec
 from components.storage.spec import NfsStoreSpec
 from infra.checks.references import unknown
 
@@ -40,13 +41,19 @@ def _store_faults(name: str, model: ModelSpec, settings: StackSettings) -> Itera
             f"{model.weights.store!r} is an s3 store, and the Gaudi images carry no streaming loader; "
             "add preheat: {into: <nfs store>}, or keep the weights on an nfs store",
         )
+    elif source is not None and source.kind == "s3" and model.preheat is None and not model.reads_buckets:
+        yield Fault(
+            (*here, "weights", "store"),
+            f"{model.weights.store!r} is an s3 store, and {model.engine} reads files; add preheat: {{into: <nfs store>}}, "
+            "or keep the weights on an nfs store",
+        )
     if model.preheat is None:
         return
     target = settings.storage.get(model.preheat.into)
     if target is None:
         yield unknown((*here, "preheat", "into"), model.preheat.into, "store", settings.storage, "storage")
-    elif not isinstance(target, NfsStoreSpec):
-        shares = sorted(store for store, spec in settings.storage.items() if isinstance(spec, NfsStoreSpec))
+    elif not isinstance(target, NfsStoreSpec | EfsStoreSpec):
+        shares = sorted(store for store, spec in settings.storage.items() if isinstance(spec, NfsStoreSpec | EfsStoreSpec))
         allowed = f"one of {', '.join(shares)}" if shares else "a store of kind nfs, which this stack does not have yet"
         yield Fault(
             (*here, "preheat", "into"), f"{model.preheat.into!r} is a store of kind {target.kind}, which no pod can mount; name {allowed}"

@@ -113,8 +113,7 @@ class Applier:
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """A stand-in for the few provider functions that have one."""
-        del arguments
-        answer = stand_ins.answer(token)
+        answer = stand_ins.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and the rehearsal runs none", urn="")
         return answer

@@ -31,8 +31,7 @@ class _Preview:
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """A stand-in for the few functions that have one; a plan asks nobody else."""
-        del arguments
-        answer = stand_ins.answer(token)
+        answer = stand_ins.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and a plan made without one cannot answer it", urn="")
         return answer

@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from rehearsal.engine import aws_stand_ins as aws
 from rehearsal.engine.values import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rehearsal.engine.recording import Registration
 
 Outputs = dict[str, Any]
-ACCOUNT = "000000000000"
 _TABLE: dict[str, Callable[[Registration, str], Outputs]] = {}
 
 
@@ -32,16 +32,12 @@ def realize(registration: Registration) -> tuple[str, Outputs]:
     id_ = f"{registration.name}-{digits}"
     outputs = dict(registration.inputs)
     if registration.type.startswith("aws:"):
-        outputs |= _aws(registration, id_)
+        id_ = aws.id_of(registration, digits)
+        outputs |= aws.outputs_of(registration, id_)
     make = _TABLE.get(registration.type)
     if make is not None:
         outputs |= make(registration, id_)
     return id_, outputs
-
-
-def _aws(registration: Registration, id_: str) -> Outputs:
-    service = registration.type.split(":")[1].partition("/")[0]
-    return {"arn": f"arn:aws:{service}:us-east-1:{ACCOUNT}:{id_}"}
 
 
 def _random_password(registration: Registration, id_: str) -> Outputs:
@@ -50,21 +46,9 @@ def _random_password(registration: Registration, id_: str) -> Outputs:
     return {"result": Secret(text[: length if isinstance(length, int) else 16])}
 
 
-_ANSWERS: dict[str, Outputs] = {
-    "aws:index/getCallerIdentity:getCallerIdentity": {
-        "accountId": ACCOUNT,
-        "arn": f"arn:aws:iam::{ACCOUNT}:user/rehearsal",
-        "userId": "REHEARSAL",
-    },
-    "aws:index/getRegion:getRegion": {"name": "us-east-1", "region": "us-east-1", "id": "us-east-1"},
-    "aws:index/getPartition:getPartition": {"partition": "aws", "dnsSuffix": "amazonaws.com", "id": "aws"},
-}
-
-
-def answer(token: str) -> Outputs | None:
+def answer(token: str, arguments: Mapping[str, Any]) -> Outputs | None:
     """What the provider function `token` answers, None when the rehearsal has no idea."""
-    return _ANSWERS.get(token)
+    return aws.answer(token, arguments)
 
 
 stand_in("random:index/randomPassword:RandomPassword", _random_password)
-stand_in("aws:s3/bucket:Bucket", lambda registration, id_: {"bucket": registration.inputs.get("bucket", id_), "arn": f"arn:aws:s3:::{id_}"})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import TypeAdapter
 
 from components.nodes.node_pool import NodePool, RuntimeClasses
@@ -7,7 +9,7 @@ from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec, target_of
 from tests.recorder import declare
 
-POOL = TypeAdapter(NodePoolSpec)
+POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
 NODE = "kubernetes:core/v1:Node"
 SIMULATED = POOL.validate_python({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 2, "zones": ["a", "b"]})
 EXISTING = POOL.validate_python({"provider": "existing", "accelerator": "nvidia-h100", "nodes": 3})

@@ -177,6 +177,6 @@ def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to
     first, second = stand_ins.realize(registration), stand_ins.realize(registration)
     assert first == second
     id_, outputs = first
-    assert id_.startswith("weights-")
+    assert id_ == "acme-weights"
     assert outputs["bucket"] == "acme-weights"
     assert outputs["arn"].startswith("arn:aws:s3:::")

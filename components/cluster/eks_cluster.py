@@ -1,0 +1,236 @@
+"""The EKS cluster of a stack, adopted by its name or created, and what it lends to everything on AWS (`home`).
+
+An adopted cluster is only looked up: no add-on, log or access entry of it is touched. No kubeconfig is written and no token
+asked for; the Kubernetes provider gets the command that asks for one.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pulumi
+from pulumi_aws import cloudwatch, eks, iam, kms
+
+from components.cluster.aws_api import aws_api
+from components.cluster.eks_network import EksNetwork
+from components.cluster.eks_spec import EksCluster, EksCreation
+from components.handles import EksHome
+from components.identity.policies import pod_identity_trust, service_trust
+
+_POLICY = "arn:aws:iam::aws:policy"
+_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+
+
+def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksHome:
+    """The home of pools and stores in a cluster that exists. A missing one is reported with the key that names it."""
+    found = pulumi.Output.from_input(_look_up(spec, provider))
+    network = found.apply(lambda known: known.vpc_config)
+    issuer = found.apply(lambda known: known.identities[0].oidcs[0].issuer)
+    return EksHome(
+        name=spec.name,
+        region=spec.region,
+        arn=found.apply(lambda known: known.arn),
+        endpoint=found.apply(lambda known: known.endpoint),
+        certificate_authority=found.apply(lambda known: known.certificate_authorities[0].data),
+        service_cidr=found.apply(lambda known: known.kubernetes_network_configs[0].service_ipv4_cidr),
+        security_group=network.apply(lambda known: known.cluster_security_group_id),
+        vpc=network.apply(lambda known: known.vpc_id),
+        oidc_issuer=issuer.apply(_without_scheme),
+        oidc_provider_arn=pulumi.Output.all(found.apply(lambda known: known.arn), issuer).apply(lambda known: _provider_arn(*known)),
+        subnets=spec.subnets or {},
+        own_subnets=network.apply(lambda known: sorted(known.subnet_ids)),
+        tags=spec.tags,
+    )
+
+
+async def _look_up(spec: EksCluster, provider: pulumi.ProviderResource) -> eks.GetClusterResult:
+    try:
+        found = await eks.get_cluster_output(name=spec.name, opts=pulumi.InvokeOutputOptions(provider=provider)).future()
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key to correct
+        raise pulumi.RunError(
+            f"cluster.name: {spec.name!r} was not found in {spec.region} ({' '.join(str(error).split())}); "
+            "correct cluster.name or cluster.region, check whose credentials these are, or add cluster.create to create it"
+        ) from None
+    if found is None:
+        raise pulumi.RunError(
+            f"cluster.name: {spec.name!r} is known only after an update; name a cluster that exists, or add cluster.create"
+        )
+    return found
+
+
+class CreatedCluster(pulumi.ComponentResource):
+    """A cluster with its network, key, logs and the add-ons that nodes need to join; `home` lends it."""
+
+    def __init__(self, name: str, spec: EksCluster, create: EksCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        network = None if spec.subnets else EksNetwork(f"{name}-network", create, zones=spec.zones, region=spec.region, opts=child)
+        subnets = network.private if network is not None else (spec.subnets or {})
+        key = kms.Key(
+            name,
+            description=f"Secrets of the EKS cluster {spec.name}",
+            enable_key_rotation=True,
+            deletion_window_in_days=30,
+            opts=child,
+        )
+        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child)
+        rights = iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)
+        # EKS would make the log group itself, kept for ever and left behind by a destroy.
+        logs = cloudwatch.LogGroup(name, name=f"/aws/eks/{spec.name}/cluster", retention_in_days=create.log_retention_days, opts=child)
+        cluster = eks.Cluster(
+            name,
+            args=_cluster(spec, create, role=role, key=key, subnets=list(subnets.values())),
+            # Without its rights EKS cannot take its network interfaces back when it is deleted; a log group must be there first.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[rights, logs]),
+        )
+        _administrators(name, create, cluster, child)
+        issuer = cluster.identities[0].oidcs[0].issuer
+        if spec.identity == "irsa":
+            iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child)
+        addons = _addons_before_nodes(name, spec, cluster, child)
+        self.home = EksHome(
+            name=cluster.name,
+            region=spec.region,
+            arn=cluster.arn,
+            endpoint=cluster.endpoint,
+            certificate_authority=cluster.certificate_authority.data,
+            service_cidr=cluster.kubernetes_network_config.service_ipv4_cidr,
+            security_group=cluster.vpc_config.cluster_security_group_id,
+            vpc=network.vpc if network is not None else cluster.vpc_config.vpc_id,
+            oidc_issuer=issuer.apply(_without_scheme),
+            oidc_provider_arn=pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known)),
+            subnets=subnets,
+            own_subnets=[],
+            tags=spec.tags,
+            before_nodes=(*addons, *(network.routes if network is not None else ())),
+        )
+        self.register_outputs({"name": cluster.name, "endpoint": cluster.endpoint})
+
+
+class ClusterAddons(pulumi.ComponentResource):
+    """The add-ons of a created cluster that run as ordinary pods, and so become healthy only once there are nodes.
+
+    The EFS driver comes only with a store that needs it. It has no role: files are mounted by an access point, and nothing
+    here asks it to make one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        home: EksHome,
+        efs: bool,
+        nodes: tuple[pulumi.Resource, ...],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        wanted = ["coredns", *(["aws-efs-csi-driver"] if efs else [])]
+        super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": wanted}}, opts)
+        self.ready: tuple[pulumi.Resource, ...] = tuple(
+            _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in wanted
+        )
+        self.register_outputs({})
+
+
+def kubeconfig(home: EksHome) -> pulumi.Output[str]:
+    """A kubeconfig that asks the AWS CLI for a token each time: it holds no secret, and lives in memory only."""
+    return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
+        lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True)
+    )
+
+
+def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:
+    token = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"],
+        "interactiveMode": "Never",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": endpoint, "certificate-authority-data": authority}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": {"exec": token}}],
+    }
+
+
+def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.Key, subnets: list[pulumi.Input[str]]) -> eks.ClusterArgs:
+    public = create.public_access_cidrs
+    return eks.ClusterArgs(
+        name=spec.name,
+        version=create.kubernetes_version,
+        role_arn=role.arn,
+        enabled_cluster_log_types=list(aws_api().log_types),
+        encryption_config=eks.ClusterEncryptionConfigArgs(
+            provider=eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
+        ),
+        vpc_config=eks.ClusterVpcConfigArgs(
+            subnet_ids=subnets,
+            endpoint_private_access=True,
+            endpoint_public_access=bool(public),
+            public_access_cidrs=list(public) or None,
+        ),
+        # Whoever creates the cluster can use it at once; without this a fresh cluster would refuse its own stack.
+        access_config=eks.ClusterAccessConfigArgs(authentication_mode="API", bootstrap_cluster_creator_admin_permissions=True),
+        upgrade_policy=eks.ClusterUpgradePolicyArgs(support_type=create.support),
+        # The add-ons are declared below, with settings of ours; EKS would install its defaults first.
+        bootstrap_self_managed_addons=False,
+    )
+
+
+def _administrators(name: str, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> None:
+    for arn in create.admins:
+        called = f"{name}-{arn.partition('/')[2].replace('/', '-')}"
+        entry = eks.AccessEntry(called, cluster_name=cluster.name, principal_arn=arn, opts=child)
+        eks.AccessPolicyAssociation(
+            called,
+            cluster_name=cluster.name,
+            principal_arn=entry.principal_arn,
+            policy_arn=_ADMIN,
+            access_scope=eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+            opts=child,
+        )
+
+
+def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
+    """Network, proxy and identity agent: DaemonSets, healthy without a node, and a node is not Ready without them."""
+    trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
+    cni = iam.Role(f"{name}-cni", assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+    rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=f"{_POLICY}/AmazonEKS_CNI_Policy", opts=child)
+    agent = _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", cluster.name, child)
+    identity = [eks.AddonPodIdentityAssociationArgs(role_arn=cni.arn, service_account="aws-node")]
+    # The value is a string: as a boolean the add-on's schema refuses it (EKS user guide, network policies, read 2026-11).
+    settings = json.dumps({"enableNetworkPolicy": "true"})
+    network = _addon(f"{name}-vpc-cni", "vpc-cni", cluster.name, child, settings=settings, identity=identity)
+    return (agent, network, _addon(f"{name}-kube-proxy", "kube-proxy", cluster.name, child), rights)
+
+
+def _addon(
+    name: str,
+    addon: str,
+    cluster: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+    *,
+    settings: str | None = None,
+    identity: list[eks.AddonPodIdentityAssociationArgs] | None = None,
+) -> eks.Addon:
+    return eks.Addon(
+        name,
+        addon_name=addon,
+        cluster_name=cluster,
+        configuration_values=settings,
+        pod_identity_associations=identity,
+        resolve_conflicts_on_create="OVERWRITE",
+        resolve_conflicts_on_update="OVERWRITE",
+        opts=opts,
+    )
+
+
+def _without_scheme(issuer: str) -> str:
+    return issuer.removeprefix("https://")
+
+
+def _provider_arn(cluster_arn: str, issuer: str) -> str:
+    # IAM's OIDC providers are named by their issuer, so the ARN follows from the cluster's account without a look-up.
+    return f"arn:aws:iam::{cluster_arn.split(':')[4]}:oidc-provider/{_without_scheme(issuer)}"

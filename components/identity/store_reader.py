@@ -1,0 +1,75 @@
+"""The AWS role that lets one service account read one directory of a bucket, by EKS Pod Identity or IRSA.
+
+It grants no writing, no listing outside the directory, and nothing to the account's other pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pulumi
+from pulumi_aws import eks, iam
+
+from components.handles import EksHome, WorkloadIdentity
+from components.identity.policies import irsa_trust, key_use, objects_read, pod_identity_trust
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """What a reader may read: the directory `prefix` of a bucket in `region`. `bucket` is the live name, `bucket_name` the written one."""
+
+    bucket: pulumi.Input[str]
+    bucket_name: str
+    prefix: str
+    region: str
+    key_arn: pulumi.Input[str] | None = None
+
+
+class StoreReader(pulumi.ComponentResource):
+    """A role for `service_account` of `namespace` that reads what `reads` says; lends `identity`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        home: EksHome,
+        method: Literal["podIdentity", "irsa"],
+        namespace: str,
+        service_account: str,
+        reads: Reads,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        intent = {"serviceAccount": service_account, "bucket": reads.bucket_name, "prefix": reads.prefix, "method": method}
+        super().__init__("inferplan:identity:StoreReader", name, {"spec": intent}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        trust = _trust(home, method, namespace, service_account)
+        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+        objects = pulumi.Output.from_input(reads.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=reads.prefix))
+        rights: list[pulumi.Resource] = [
+            iam.RolePolicy(f"{name}-objects", role=role.name, policy=pulumi.Output.json_dumps(objects), opts=child)
+        ]
+        if reads.key_arn is not None:
+            use = pulumi.Output.from_input(reads.key_arn).apply(lambda arn: key_use(key_arn=arn, region=reads.region))
+            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=pulumi.Output.json_dumps(use), opts=child))
+        # Pods get their credentials when they are admitted, so the role must be able to read before any of them starts.
+        after = pulumi.ResourceOptions(parent=self, depends_on=rights)
+        if method == "irsa":
+            annotations: dict[str, pulumi.Input[str]] = {"eks.amazonaws.com/role-arn": role.arn}
+            ready: pulumi.Resource = rights[-1]
+        else:
+            annotations = {}
+            ready = eks.PodIdentityAssociation(
+                name, cluster_name=home.name, namespace=namespace, service_account=service_account, role_arn=role.arn, opts=after
+            )
+        self.identity: WorkloadIdentity = WorkloadIdentity(service_account=service_account, annotations=annotations, ready=ready)
+        self.register_outputs({"role": role.arn})
+
+
+def _trust(home: EksHome, method: Literal["podIdentity", "irsa"], namespace: str, account: str) -> pulumi.Output[dict[str, object]]:
+    if method == "podIdentity":
+        name = pulumi.Output.from_input(home.name)
+        return name.apply(lambda cluster: pod_identity_trust(cluster=cluster, namespace=namespace, account=account))
+    return pulumi.Output.all(home.oidc_provider_arn, home.oidc_issuer).apply(
+        lambda known: irsa_trust(provider_arn=known[0], issuer=known[1], namespace=namespace, account=account)
+    )

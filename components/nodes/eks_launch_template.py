@@ -1,0 +1,121 @@
+"""The launch template of a pool: disks, network cards, metadata service, market. Argument trees, no resource.
+
+It names no security group but the cluster's own (and the pool's, for EFA), opens no port and puts no key on a machine.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import pulumi
+from pulumi_aws import ec2
+
+from components.handles import EksHome, NodeTarget
+from components.nodes import eks_user_data, machines
+from components.nodes.eks_spec import SMALLEST_ROOT, EksPool
+from components.spec import bytes_of
+
+_GI = 2**30
+# A 14 GB engine image (see serving/timing.py) takes about twice that once unpacked.
+_IMAGE = 30 * _GI
+_SYSTEM = 40 * _GI
+# What the scratch volumes of one model server may fill (serving/workload.py: /tmp and the compile cache).
+_SCRATCH = 24 * _GI
+_MOST_ROOT = 16384 * _GI
+
+
+def root_volume_bytes(spec: EksPool, images: int) -> int:
+    """Size of the root volume: as written, else for the system, two versions of each of `images` images, and every pod's scratch.
+
+    With a local cache images and scratch are on the NVMe disks, so the system is all that is left.
+    """
+    if spec.root_volume.size is not None:
+        return bytes_of(spec.root_volume.size)
+    if spec.local_cache:
+        return _SYSTEM
+    return min(_MOST_ROOT, max(SMALLEST_ROOT, _SYSTEM + 2 * images * _IMAGE + spec.capacity.accelerators * _SCRATCH))
+
+
+def block_devices(spec: EksPool, images: int) -> list[ec2.LaunchTemplateBlockDeviceMappingArgs]:
+    """The encrypted disks. Bottlerocket keeps its system on a disk of its own, and images on a second one."""
+    whole = root_volume_bytes(spec, images)
+    sizes = {"/dev/xvda": 4 * _GI, "/dev/xvdb": whole} if spec.ami.startswith("BOTTLEROCKET") else {"/dev/xvda": whole}
+    return [
+        ec2.LaunchTemplateBlockDeviceMappingArgs(
+            device_name=device,
+            ebs=ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+                volume_size=-(-size // _GI),
+                volume_type=spec.root_volume.type,
+                encrypted="true",
+                delete_on_termination="true",
+            ),
+        )
+        for device, size in sizes.items()
+    ]
+
+
+def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[ec2.LaunchTemplateNetworkInterfaceArgs]:
+    """One EFA interface for each network card of the machine. Only card 0 has device index 0 (EC2 user guide, EFA, read 2026-11)."""
+    cards = min(machines.machine(name).efa for name in spec.machines)
+    return [
+        ec2.LaunchTemplateNetworkInterfaceArgs(
+            network_card_index=card,
+            device_index=min(card, 1),
+            interface_type="efa",
+            delete_on_termination="true",
+            security_groups=groups,
+        )
+        for card in range(cards)
+    ]
+
+
+def metadata_options() -> ec2.LaunchTemplateMetadataOptionsArgs:
+    """IMDSv2 only, and one hop: a pod asks in vain, so it never gets the node's role."""
+    return ec2.LaunchTemplateMetadataOptionsArgs(http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1)
+
+
+def market(spec: EksPool) -> ec2.LaunchTemplateInstanceMarketOptionsArgs | None:
+    """The market of a capacity block. For spot it is the node group that says it, and EKS refuses to hear it twice."""
+    return ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if spec.capacity_reservation else None
+
+
+def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    """The capacity block to start machines in."""
+    if spec.capacity_reservation is None:
+        return None
+    target = ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+        capacity_reservation_id=spec.capacity_reservation.id
+    )
+    return ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
+
+
+def tag_specifications(name: str, home: EksHome) -> list[ec2.LaunchTemplateTagSpecificationArgs]:
+    """Tags of machines and disks: the provider's default tags do not reach what an autoscaling group makes."""
+    tags = {**home.tags, "Name": f"inferplan-{name}", "inferplan.dev/pool": name}
+    return [ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in ("instance", "volume")]
+
+
+def user_data(spec: EksPool, target: NodeTarget, home: EksHome) -> pulumi.Input[str] | None:
+    """The user data in base64, None where the image needs to be told nothing."""
+    if spec.ami.startswith("BOTTLEROCKET"):
+        return _encoded(eks_user_data.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
+    if spec.ami != "CUSTOM":
+        return _encoded(eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
+    labels = {**spec.labels, **target.node_selector}
+    taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in target.taints]
+
+    def joined(known: dict[str, str]) -> str:
+        membership = eks_user_data.Membership(labels=labels, taints=taints, **known)
+        text = eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, membership=membership)
+        return base64.b64encode((text or "").encode()).decode()
+
+    return pulumi.Output.all(
+        cluster=home.name,
+        endpoint=home.endpoint,
+        certificate_authority=home.certificate_authority,
+        service_cidr=home.service_cidr,
+    ).apply(joined)
+
+
+def _encoded(text: str | None) -> str | None:
+    return None if text is None else base64.b64encode(text.encode()).decode()

@@ -1,0 +1,160 @@
+"""A pool of EC2 machines: a launch template, a managed node group for each capacity type, and the role that nodes have.
+
+It sets no desired size after the first day: how many nodes there are is the cluster autoscaler's business. It installs no
+driver and no device plugin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws import ec2, eks, iam
+
+from components.identity.policies import service_trust
+from components.nodes import eks_launch_template as template
+from components.nodes.spec import target_of
+
+if TYPE_CHECKING:
+    from components.handles import EksHome, NodeTarget, Taint
+    from components.nodes.eks_spec import EksPool
+
+_MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+_CNI_POLICY = "AmazonEKS_CNI_Policy"
+_EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
+
+
+class NodeRole(pulumi.ComponentResource):
+    """The role that the nodes of every pool have: join the cluster, pull images, and nothing else.
+
+    `cni` adds the VPC CNI's rights, for clusters whose CNI has no role of its own.
+    """
+
+    def __init__(self, name: str, *, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
+        policies = (*_MANAGED_POLICIES, _CNI_POLICY) if cni else _MANAGED_POLICIES
+        super().__init__("inferplan:nodes:NodeRole", name, {"spec": {"policies": list(policies)}}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com")), opts=child)
+        self.arn: pulumi.Output[str] = role.arn
+        # A node group whose role lost its rights cannot drain its nodes when it is deleted, so groups depend on these.
+        self.ready: tuple[pulumi.Resource, ...] = tuple(
+            iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{policy}", opts=child)
+            for policy in policies
+        )
+        self.register_outputs({"arn": role.arn})
+
+
+class EksNodePool(pulumi.ComponentResource):
+    """One pool of like EC2 machines; `target` says where pods of this pool may land.
+
+    `images` is how many different images its models run, from which the root volume is sized.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: EksPool,
+        *,
+        home: EksHome,
+        role: NodeRole,
+        images: int = 1,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:nodes:EksNodePool", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.target: NodeTarget = target_of(name, spec)
+        together = ec2.PlacementGroup(f"{name}-together", strategy="cluster", opts=child) if spec.placement_group else None
+        efa = _efa_group(name, home, child) if spec.efa else None
+        launch = ec2.LaunchTemplate(
+            name,
+            args=_launch_template(name, spec, target=self.target, home=home, together=together, efa=efa, images=images),
+            opts=child,
+        )
+        self.groups: tuple[pulumi.Resource, ...] = tuple(
+            eks.NodeGroup(
+                f"{name}-{capacity.lower().replace('_', '-')}",
+                args=_node_group(spec, capacity, target=self.target, home=home, role=role, launch=launch),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
+                    depends_on=[*home.before_nodes, *role.ready],
+                    # The cluster autoscaler sets it; taking it back would end nodes that serve.
+                    ignore_changes=["scalingConfig.desiredSize"],
+                ),
+            )
+            for capacity in spec.capacity_types
+        )
+        self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
+
+
+def _launch_template(
+    name: str,
+    spec: EksPool,
+    *,
+    target: NodeTarget,
+    home: EksHome,
+    together: ec2.PlacementGroup | None,
+    efa: ec2.SecurityGroup | None,
+    images: int,
+) -> ec2.LaunchTemplateArgs:
+    groups: list[pulumi.Input[str]] = [home.security_group] if efa is None else [home.security_group, efa.id]
+    return ec2.LaunchTemplateArgs(
+        image_id=spec.ami_id,
+        # A capacity block's template carries the type itself (EKS user guide, capacity-blocks-mng); elsewhere the group lists several.
+        instance_type=spec.machines[0] if spec.capacity_reservation else None,
+        instance_market_options=template.market(spec),
+        capacity_reservation_specification=template.reservation(spec),
+        block_device_mappings=template.block_devices(spec, images),
+        metadata_options=template.metadata_options(),
+        # EC2 takes security groups either from the interfaces or from the template, never from both.
+        network_interfaces=template.network_interfaces(spec, groups) if spec.efa else None,
+        vpc_security_group_ids=None if spec.efa else groups,
+        placement=None if together is None else ec2.LaunchTemplatePlacementArgs(group_name=together.name),
+        tag_specifications=template.tag_specifications(name, home),
+        update_default_version=True,
+        user_data=template.user_data(spec, target, home),
+    )
+
+
+def _node_group(
+    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksHome, role: NodeRole, launch: ec2.LaunchTemplate
+) -> eks.NodeGroupArgs:
+    keeps = spec.size.min if capacity == spec.capacity_types[-1] else 0
+    return eks.NodeGroupArgs(
+        cluster_name=home.name,
+        node_role_arn=role.arn,
+        subnet_ids=_subnets(spec, home),
+        ami_type=spec.ami,
+        capacity_type=capacity,
+        instance_types=None if spec.capacity_reservation else list(spec.machines),
+        labels={**spec.labels, **target.node_selector},
+        taints=[_taint(taint) for taint in target.taints] or None,
+        scaling_config=eks.NodeGroupScalingConfigArgs(min_size=keeps, max_size=spec.size.max, desired_size=keeps),
+        update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),
+        force_update_version=spec.update.force,
+        launch_template=eks.NodeGroupLaunchTemplateArgs(id=launch.id, version=launch.latest_version.apply(str)),
+    )
+
+
+def _subnets(spec: EksPool, home: EksHome) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:
+    zones = [spec.capacity_reservation.zone] if spec.capacity_reservation else spec.zones
+    if zones is None:
+        return list(home.subnets.values()) or home.own_subnets
+    return [home.subnets[zone] for zone in zones]
+
+
+def _taint(taint: Taint) -> eks.NodeGroupTaintArgs:
+    return eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect])
+
+
+def _efa_group(name: str, home: EksHome, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+    """All traffic among the pool's own nodes, both ways: EFA wants the group itself named (EC2 user guide, EFA, read 2026-11)."""
+    within = {"protocol": "-1", "from_port": 0, "to_port": 0, "self": True}
+    return ec2.SecurityGroup(
+        f"{name}-efa",
+        description=f"EFA traffic among the nodes of pool {name}",
+        vpc_id=home.vpc,
+        ingress=[ec2.SecurityGroupIngressArgs(description="EFA", **within)],
+        egress=[ec2.SecurityGroupEgressArgs(description="EFA", **within)],
+        opts=child,
+    )

@@ -1,0 +1,166 @@
+"""An EFS file system as a store: encrypted, mountable from the cluster's nodes only, and lent as the claim that any share is.
+
+It mounts by an access point over TLS, so pods need neither root nor an AWS role. An adopted file system is only mounted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import VolumeClaim
+from components.naming import bounded, content_key, labels
+
+if TYPE_CHECKING:
+    from pulumi_aws import ec2, efs
+
+    from components.handles import EksHome
+    from components.storage.aws_spec import EfsStoreSpec
+
+_DRIVER = "efs.csi.aws.com"
+_NFS = 2049
+_SHARED = ["ReadWriteMany"]
+# The file system grows by itself; Kubernetes only wants a figure to match claim and volume by.
+_NOMINAL = "1Pi"
+
+
+class EfsStore(pulumi.ComponentResource):
+    """A file system with its volume and claim in `namespace`; lends `claim`.
+
+    Takes an AWS and a Kubernetes provider in `opts`. Claim and volume are named by the content of the spec, as those of any share.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: EfsStoreSpec,
+        *,
+        home: EksHome,
+        namespace: pulumi.Output[str],
+        scope: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:storage:EfsStore", name, {"spec": spec.intent()}, opts)
+        if spec.file_system_id is not None:
+            handle: pulumi.Input[str] = f"{spec.file_system_id}::{spec.access_point_id}"
+            targets: list[pulumi.Resource] = []
+        else:
+            handle, targets = _file_system(name, spec, home, self)
+        key = content_key(name, json.dumps(spec.intent(), sort_keys=True))
+        claim_name, volume_name = bounded(name, key), bounded(f"{scope}-{name}", content_key(scope, key))
+        volume = core.PersistentVolume(
+            f"{name}-volume",
+            metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
+            spec=core.PersistentVolumeSpecArgs(
+                access_modes=_SHARED,
+                storage_class_name="",
+                capacity={"storage": _NOMINAL},
+                persistent_volume_reclaim_policy="Retain",
+                csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
+                claim_ref=core.ObjectReferenceArgs(namespace=namespace, name=claim_name),
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        claim = core.PersistentVolumeClaim(
+            name,
+            metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
+            spec=core.PersistentVolumeClaimSpecArgs(
+                access_modes=_SHARED,
+                storage_class_name="",
+                volume_name=volume_name,
+                resources=core.VolumeResourceRequirementsArgs(requests={"storage": _NOMINAL}),
+            ),
+            # A pod that mounts before a zone has its mount target waits for minutes; no field of the claim names the targets.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[volume, *targets]),
+        )
+        # What identifies the files must be known at plan time, since it names Jobs: the store's own name where AWS gives the id.
+        origin = f"efs://{spec.file_system_id or f'{scope}/{name}'}{spec.path}"
+        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, ready=claim)
+        self.register_outputs({"claim": claim_name})
+
+
+def _file_system(name: str, spec: EfsStoreSpec, home: EksHome, parent: EfsStore) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+    """A created file system: its volume handle, and what must be there before it can be mounted."""
+    from pulumi_aws import efs
+
+    child = pulumi.ResourceOptions(parent=parent)
+    system = efs.FileSystem(
+        name,
+        encrypted=True,
+        kms_key_id=spec.kms_key_arn,
+        throughput_mode=spec.throughput_mode,
+        tags={**home.tags, "Name": f"inferplan-{name}"},
+        opts=pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain),
+    )
+    efs.BackupPolicy(
+        name,
+        file_system_id=system.id,
+        backup_policy=efs.BackupPolicyBackupPolicyArgs(status="ENABLED" if spec.backup else "DISABLED"),
+        opts=child,
+    )
+    point = _access_point(name, spec, system, child)
+    policy = efs.FileSystemPolicy(
+        name, file_system_id=system.id, policy=pulumi.Output.json_dumps(_only_by_access_point(system.arn, point.arn)), opts=child
+    )
+    wall = _open_to_nodes(name, home, child)
+    targets = [
+        efs.MountTarget(f"{name}-{zone}", file_system_id=system.id, subnet_id=subnet, security_groups=[wall.id], opts=child)
+        for zone, subnet in home.subnets.items()
+    ]
+    return pulumi.Output.concat(system.id, "::", point.id), [*targets, policy]
+
+
+def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, child: pulumi.ResourceOptions) -> efs.AccessPoint:
+    from pulumi_aws import efs
+
+    user = spec.run_as_user
+    owner = efs.AccessPointRootDirectoryCreationInfoArgs(owner_uid=user, owner_gid=user, permissions="0750")
+    return efs.AccessPoint(
+        name,
+        file_system_id=system.id,
+        posix_user=efs.AccessPointPosixUserArgs(uid=user, gid=user),
+        root_directory=efs.AccessPointRootDirectoryArgs(path=spec.path, creation_info=owner),
+        opts=child,
+    )
+
+
+def _only_by_access_point(system_arn: pulumi.Input[str], point_arn: pulumi.Input[str]) -> dict[str, object]:
+    """Without a policy EFS lets whoever reaches a mount target in as root; with this one, only by the access point and over TLS."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                # Mounts carry no AWS identity, so there is none to name: the conditions are what decides.
+                "Principal": {"AWS": "*"},
+                "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+                "Resource": system_arn,
+                "Condition": {
+                    "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"},
+                    "StringEquals": {"elasticfilesystem:AccessPointArn": point_arn},
+                },
+            }
+        ],
+    }
+
+
+def _open_to_nodes(name: str, home: EksHome, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+    from pulumi_aws import ec2
+
+    return ec2.SecurityGroup(
+        f"{name}-nfs",
+        description=f"NFS to store {name}, from the nodes of the cluster only",
+        vpc_id=home.vpc,
+        ingress=[
+            ec2.SecurityGroupIngressArgs(
+                description="NFS from nodes", protocol="tcp", from_port=_NFS, to_port=_NFS, security_groups=[home.security_group]
+            )
+        ],
+        # A mount target only answers, which needs no rule; the empty list takes the one that EC2 adds away.
+        egress=[],
+        opts=child,
+    )

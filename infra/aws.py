@@ -1,0 +1,81 @@
+"""The AWS half of a stack: cluster, nodes, stores and the roles of whoever reads them. Loaded only by a stack on EKS.
+
+It wires, like `compose`, and declares nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+import pulumi
+
+from components.cluster.eks_cluster import ClusterAddons, CreatedCluster, adopted_cluster
+from components.handles import EksHome, NodeTarget
+from components.nodes.eks_pool import EksNodePool, NodeRole
+from components.nodes.eks_spec import EksPool
+from components.storage.aws_spec import EfsStoreSpec
+from components.storage.efs import EfsStore
+from components.storage.s3_aws import AwsS3Store
+from components.storage.spec import S3StoreSpec
+
+if TYPE_CHECKING:
+    from components.cluster.eks_spec import EksCluster
+    from infra.settings import StackSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwsPlatform:
+    """What a stack has on AWS. `ready` must be there before anything inside the cluster is, and goes only after all of that."""
+
+    spec: EksCluster
+    home: EksHome
+    provider: pulumi.ProviderResource
+    targets: Mapping[str, NodeTarget]
+    ready: tuple[pulumi.Resource, ...]
+
+    def store(
+        self, name: str, spec: S3StoreSpec | EfsStoreSpec, *, namespace: pulumi.Output[str], scope: str, kube: pulumi.ResourceOptions
+    ) -> AwsS3Store | EfsStore:
+        """The store that `spec` describes. `namespace` is the live namespace, `scope` its name, `kube` where Kubernetes objects go."""
+        aws = pulumi.ResourceOptions(provider=self.provider)
+        match spec:
+            case S3StoreSpec():
+                return AwsS3Store(name, spec, home=self.home, method=self.spec.identity, namespace=scope, opts=aws)
+            case EfsStoreSpec():
+                both = pulumi.ResourceOptions(providers=[self.provider, *_provider_of(kube)])
+                return EfsStore(name, spec, home=self.home, namespace=namespace, scope=scope, opts=both)
+            case _:
+                assert_never(spec)
+
+
+def _provider_of(options: pulumi.ResourceOptions) -> list[pulumi.ProviderResource]:
+    return [] if options.provider is None else [options.provider]
+
+
+def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.ProviderResource) -> AwsPlatform:
+    """Declares cluster and pools; the Kubernetes side comes afterwards."""
+    options = pulumi.ResourceOptions(provider=provider)
+    if cluster.create is None:
+        home = adopted_cluster(cluster, provider=provider)
+    else:
+        home = CreatedCluster(cluster.name, cluster, cluster.create, opts=options).home
+    pools = {name: pool for name, pool in settings.node_pools.items() if isinstance(pool, EksPool)}
+    targets: dict[str, NodeTarget] = {}
+    groups: list[pulumi.Resource] = []
+    if pools:
+        role = NodeRole("nodes", cni=cluster.create is None and cluster.cni_uses_node_role, opts=options)
+        for name, pool in pools.items():
+            made = EksNodePool(name, pool, home=home, role=role, images=_images(name, settings), opts=options)
+            targets[name] = made.target
+            groups += made.groups
+    if cluster.create is not None:
+        efs = any(isinstance(store, EfsStoreSpec) for store in settings.storage.values())
+        groups += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(groups), opts=options).ready
+    return AwsPlatform(spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups))
+
+
+def _images(pool: str, settings: StackSettings) -> int:
+    """How many different engine images run on `pool`."""
+    return max(1, len({(model.engine, model.image) for model in settings.models.values() if model.pool == pool}))
