@@ -3,6 +3,9 @@
 Everything listens on 127.0.0.1 only; etcd listens on a socket file in the cluster's directory, since it asks nobody who
 they are. Real admission (Pod Security, quota, limit ranges, priority, service accounts) is the API server's default set
 and is left as it is.
+
+They are started directly rather than by kwokctl: that one needs kubectl, lets etcd listen for everybody on the machine,
+and takes a recycled process id for a running component (read in its release 0.8.0, 2026-11-21).
 """
 
 from __future__ import annotations

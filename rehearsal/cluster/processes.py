@@ -68,8 +68,7 @@ def spawn(component: str, program: Path, arguments: list[str], directory: Path, 
 
 def _environment() -> dict[str, str]:
     # Nothing of the caller's environment: a proxy variable would send requests for 127.0.0.1 elsewhere, and secrets leak.
-    kept = {name: value for name in ("PATH", "HOME", "TMPDIR", "LANG") if (value := os.environ.get(name))}
-    return kept | {"GOMAXPROCS": str(os.cpu_count() or 1), "ETCD_UNSUPPORTED_ARCH": os.uname().machine}
+    return {name: value for name in ("PATH", "HOME", "TMPDIR", "LANG") if (value := os.environ.get(name))}
 
 
 def exit_status(pid: int) -> int | None:

@@ -20,8 +20,9 @@ from rehearsal.toolchain.go import Go, find_go, lock_file
 from rehearsal.toolchain.gobuild import build_program, module_directory
 from rehearsal.toolchain.pins import SOURCES, Source
 
-# Measured on 2026-11-21 with no Go and an empty cache: 0.4 GB of programs, 4.7 GB of Go, modules and build results.
-_SPACE_NEEDED = 6_000_000_000
+# Measured on 2026-11-21: 0.4 GB of programs, and 4.7 GB of Go, modules and build results where Go's own caches are ours too.
+_PROGRAMS_SPACE = 500_000_000
+_OWN_GO_SPACE = 5_500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +105,22 @@ def _build_missing(home: Path, progress: Progress) -> None:
     for leftover in home.glob(".building-*"):  # of a builder that was killed; the lock proves that none is alive
         shutil.rmtree(leftover, ignore_errors=True)
     missing = [source for source in SOURCES if not _is_whole(source)]
-    free = shutil.disk_usage(home).free
-    if free < _SPACE_NEEDED:
-        raise DiskFullError(
-            f"building the control plane needs {_SPACE_NEEDED / 1e9:.1f} GB and the disk that holds {home} has {free / 1e9:.1f} GB free",
-            "free some space there, or set INFERPLAN_CACHE_DIR to a directory on a larger disk",
-        )
     go = find_go(max(source.go_version for source in missing), progress)
+    _require_space(home, _OWN_GO_SPACE if go.keeps_own_caches else _PROGRAMS_SPACE)
     total = sum(len(source.programs) for source in missing)
     index = 0
     for source in missing:
         index = _build_source(source, go, index, total, progress)
     go.discard_leftovers()
+
+
+def _require_space(home: Path, needed: int) -> None:
+    free = shutil.disk_usage(home).free
+    if free < needed:
+        raise DiskFullError(
+            f"building the control plane needs {needed / 1e9:.1f} GB and the disk that holds {home} has {free / 1e9:.1f} GB free",
+            "free some space there, or set INFERPLAN_CACHE_DIR to a directory on a larger disk",
+        )
 
 
 def _build_source(source: Source, go: Go, index: int, total: int, progress: Progress) -> int:

@@ -36,12 +36,16 @@ class Go:
         """The release as people write it, such as `1.26.8`."""
         return ".".join(str(part) for part in self.release)
 
+    @property
+    def keeps_own_caches(self) -> bool:
+        """Whether its modules and build results go into this project's cache rather than into the user's."""
+        return Path(self.environment.get("GOPATH", "/")).is_relative_to(_home())
+
     def discard_leftovers(self) -> None:
         """Remove downloaded modules and build results (4 GB) where they are this cache's own; a user's own stay."""
-        for name in ("GOPATH", "GOCACHE"):
-            place = self.environment.get(name)
-            if place and Path(place).is_relative_to(_home()):
-                _remove(Path(place))
+        if self.keeps_own_caches:
+            for name in ("GOPATH", "GOCACHE"):
+                _remove(Path(self.environment[name]))
 
 
 def _home() -> Path:

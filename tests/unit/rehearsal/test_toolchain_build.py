@@ -188,7 +188,7 @@ def test_a_password_in_the_proxy_address_is_not_shown(toolbox, monkeypatch):
 
 def test_too_little_space_is_said_before_anything_is_built(toolbox, monkeypatch):
     log = toolbox()
-    monkeypatch.setattr(build, "_SPACE_NEEDED", 1 << 60)
+    monkeypatch.setattr(build, "_PROGRAMS_SPACE", 1 << 60)
     with pytest.raises(DiskFullError, match=r"needs .* GB and the disk that holds .* free"):
         ensure()
     assert not log.exists()
