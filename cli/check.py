@@ -1,0 +1,89 @@
+"""`inferplan check [STACK...]`: holds plans to the policy pack. It registers nothing and needs no cluster or network."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from policies.engine.report import Report
+
+
+class Format(enum.StrEnum):
+    """How findings are written."""
+
+    TABLE = "table"
+    SARIF = "sarif"
+    JUNIT = "junit"
+
+
+def command(
+    stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks; all of them by default.")] = None,
+    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say what a rule wants and why; `all` lists the rules.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="A table for people, SARIF for code hosts, JUnit for CI.")] = Format.TABLE,
+    output: Annotated[Path | None, typer.Option(help="Write the findings to a file rather than to the screen.")] = None,
+) -> None:
+    """Hold plans to the policy pack; exit code 1 where one is refused."""
+    if explain is not None:
+        _explain(explain)
+        return
+    target = None if output is None else output.absolute()
+    reports = _reports(stacks or [])
+    _write(reports, format_, target)
+    if any(report.refused for report in reports):
+        raise typer.Exit(1)
+
+
+def _reports(names: list[str]) -> list[Report]:
+    from cli.errors import CommandError
+    from cli.project import project_root, stack_files
+    from cli.screen import progress
+    from cli.verdicts import judge
+    from cli.workspace import open_workspace
+    from rehearsal.engine.record import record
+
+    wanted = names or list(stack_files(project_root()))
+    if not wanted:
+        raise CommandError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
+    reports = []
+    for name in wanted:
+        workspace = open_workspace(name)
+        secrets = workspace.open_secrets()
+        if secrets.stand_in:
+            progress().print(f"note: {workspace.stack} is checked with stand-ins for its secrets: {secrets.reason}", highlight=False)
+        reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
+    return reports
+
+
+def _write(reports: list[Report], format_: Format, target: Path | None) -> None:
+    from cli.errors import CommandError
+    from cli.findings import render
+
+    text = render(reports, format_.value)
+    if target is None:
+        print(text, end="")
+        return
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{target} cannot be written: {error.strerror}; name a file in a folder that exists", exit_code=1) from error
+
+
+def _explain(rule: str) -> None:
+    import difflib
+
+    from cli.errors import CommandError
+    from policies.engine.registry import all_rules
+    from policies.pages import listing, page
+
+    rules = all_rules()
+    if rule == "all":
+        print(listing(rules.values()), end="")
+        return
+    if rule not in rules:
+        near = ", ".join(difflib.get_close_matches(rule, rules, n=3))
+        raise CommandError(f"there is no rule {rule!r}; {f'nearest: {near}' if near else '--explain all lists them'}")
+    print(page(rules[rule]), end="")

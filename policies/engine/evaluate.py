@@ -1,0 +1,102 @@
+"""Runs rules on resources and stacks, and fails closed: what cannot be judged is said, never passed over.
+
+A rule that meets an unknown is `not evaluated`; one that meets a misshapen field is a violation; one that raises is a
+defect of that rule alone. No message holds a value of a resource, only paths and the rules' own words.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from policies.engine.fields import MalformedFieldError, UnknownFieldError
+from policies.engine.registry import resource_rules, stack_rules
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import AnyRule, Finding, Findings, Level, Parameters, Rule
+from policies.engine.settings import Settings
+
+
+class State(enum.StrEnum):
+    """Why there is an outcome at all: rules that pass leave none."""
+
+    VIOLATION = "violation"
+    NOT_EVALUATED = "not evaluated"
+    DEFECT = "defect"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one rule says of one resource, or of the stack where `urn` is ""."""
+
+    rule: AnyRule
+    state: State
+    urn: str
+    path: str
+    problem: str
+
+    @property
+    def resource(self) -> str:
+        """The resource as `Kind/name`, or `stack`."""
+        return label(self.urn)
+
+    @property
+    def message(self) -> str:
+        """One line: the rule, the field, what is wrong, and what to do."""
+        place = f" {self.path}" if self.path else ""
+        return f"[{self.rule.id}] {self.resource}{place}: {self.problem}; {self.rule.remedy}"
+
+
+def label(urn: str) -> str:
+    """A URN as `Kind/name`, "" as `stack`."""
+    if not urn:
+        return "stack"
+    type_, _, name = urn.rpartition("::")
+    return f"{type_.rpartition(':')[2]}/{name}"
+
+
+def evaluate_resource(resource: Resource, settings: Settings, levels: Iterable[Level]) -> list[Outcome]:
+    """What the rules of `levels` say of `resource`, in the order of their ids."""
+    wanted = frozenset(levels)
+    outcomes: list[Outcome] = []
+    for rule in resource_rules().get(resource.kind, ()):
+        if settings.level(rule) in wanted:
+            outcomes += _judge(rule, resource.urn, partial(_of_parts, rule, resource, settings.parameters_of(rule)))
+    return outcomes
+
+
+def evaluate_stack(stack: Stack, settings: Settings, levels: Iterable[Level]) -> list[Outcome]:
+    """What the stack rules of `levels` say of `stack`, in the order of their ids."""
+    wanted = frozenset(levels)
+    outcomes: list[Outcome] = []
+    for rule in stack_rules():
+        if settings.level(rule) in wanted:
+            outcomes += _judge(rule, "", partial(rule.check, stack, settings.parameters_of(rule)))
+    return outcomes
+
+
+def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Findings:
+    for part in resource.parts(rule.subject):
+        yield from rule.check(part, parameters)
+
+
+def _judge(rule: AnyRule, urn: str, check: Callable[[], Findings]) -> Iterator[Outcome]:
+    told: set[tuple[str, str, str]] = set()
+    try:
+        for finding in check():
+            key = (finding.urn or urn, finding.path, finding.problem)
+            if key not in told:
+                told.add(key)
+                yield _violation(rule, urn, finding)
+    except UnknownFieldError as unknown:
+        yield Outcome(rule, State.NOT_EVALUATED, urn, unknown.path, "is known only after an update, so the rule cannot be evaluated")
+    except MalformedFieldError as malformed:
+        yield Outcome(rule, State.VIOLATION, urn, malformed.path, f"is not {malformed.expected}, so the rule refuses it")
+    except Exception as error:  # noqa: BLE001 - a defect of one rule must name that rule and leave the others their say
+        # The error's text may hold a value of the resource, so only its type is told.
+        yield Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
+
+
+def _violation(rule: AnyRule, urn: str, finding: Finding) -> Outcome:
+    return Outcome(rule, State.VIOLATION, finding.urn or urn, finding.path, finding.problem)

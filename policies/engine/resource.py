@@ -1,0 +1,88 @@
+"""Resources and stacks as the rules see them: type, name, inputs with marks for unknowns, and the edges between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from policies.engine.fields import Field
+
+if TYPE_CHECKING:
+    from policies.engine.rule import Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One resource. `inputs` is plain data with secrets in clear and `UNKNOWN` where only an update knows."""
+
+    type: str
+    urn: str
+    name: str
+    inputs: Mapping[str, Any]
+    parent: str = ""
+    dependencies: tuple[str, ...] = ()
+    provider: str = ""
+    protect: bool = False
+    retain_on_delete: bool = False
+    _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Resource({self.urn})"
+
+    @cached_property
+    def root(self) -> Field:
+        """The top of the inputs."""
+        return Field(self.inputs)
+
+    @cached_property
+    def kind(self) -> str:
+        """The type token without its version: `kubernetes:apps:Deployment`, `aws:s3:Bucket`."""
+        return kind_of(self.type)
+
+    @property
+    def short_kind(self) -> str:
+        """The last part of the type: `Deployment`."""
+        return self.type.rpartition(":")[2]
+
+    def at(self, *keys: str) -> Field:
+        """The field below the top of the inputs."""
+        return self.root.at(*keys)
+
+    def parts(self, subject: Subject) -> tuple[Any, ...]:
+        """What rules of `subject` look at in this resource, taken apart once. Raises FieldError."""
+        if subject.name not in self._parts:
+            self._parts[subject.name] = tuple(subject.parts(self))
+        return self._parts[subject.name]
+
+
+def kind_of(type_: str) -> str:
+    """`kubernetes:apps/v1:Deployment` as `kubernetes:apps:Deployment`, `aws:s3/bucket:Bucket` as `aws:s3:Bucket`."""
+    package, _, rest = type_.partition(":")
+    module, _, name = rest.rpartition(":")
+    return f"{package}:{module.partition('/')[0]}:{name}"
+
+
+class Stack:
+    """All resources of one stack."""
+
+    def __init__(self, name: str, resources: Iterable[Resource]) -> None:
+        self.name = name
+        self.resources = tuple(resources)
+        self._by_kind: dict[str, list[Resource]] = {}
+        for each in self.resources:
+            self._by_kind.setdefault(each.kind, []).append(each)
+        self._by_urn = {each.urn: each for each in self.resources}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self.resources)
+
+    def of(self, *kinds: str) -> Iterator[Resource]:
+        """Resources of any of `kinds`, written as `kubernetes:apps:Deployment`."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
+
+    def by_urn(self, urn: str) -> Resource | None:
+        """The resource with that URN, None where there is none."""
+        return self._by_urn.get(urn)

@@ -1,0 +1,128 @@
+"""What a rule is. It holds no state; its check is a function of resource inputs and of the rule's parameters."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from policies.engine.fields import Field
+    from policies.engine.resource import Resource, Stack
+
+
+class Severity(enum.StrEnum):
+    """How much harm a violation does."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class Level(enum.StrEnum):
+    """What a violation leads to: nothing is run, a note, or a refusal."""
+
+    DISABLED = "disabled"
+    ADVISORY = "advisory"
+    MANDATORY = "mandatory"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violation: the path of the field, and what is wrong in words that never hold the field's value.
+
+    `urn` is "" for the resource that was looked at; stack rules name the resource, or "" for the stack as a whole.
+    """
+
+    path: str
+    problem: str
+    urn: str = ""
+
+
+Findings = Iterator[Finding]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A setting of a rule that a stack may change. `schema` is a JSON schema of the value."""
+
+    default: Any
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`."""
+
+    values: Mapping[str, Any]
+    today: str
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
+
+    Rules of one subject share the parts of a resource, which are taken apart once.
+    """
+
+    name: str
+    kinds: frozenset[str]
+    parts: Callable[[Resource], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule on one resource at a time.
+
+    `refs` name what the rule mirrors (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA, or `inference`).
+    `check` yields findings of one part of a resource.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    refs: tuple[str, ...]
+    why: str
+    remedy: str
+    subject: Subject
+    check: Callable[[Any, Parameters], Findings]
+    level: Level = Level.MANDATORY
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    remediate: Callable[[Any], Iterable[Edit]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackRule:
+    """A rule on all resources of a stack together; otherwise as `Rule`."""
+
+    id: str
+    title: str
+    severity: Severity
+    refs: tuple[str, ...]
+    why: str
+    remedy: str
+    check: Callable[[Stack, Parameters], Findings]
+    level: Level = Level.MANDATORY
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One safe change: `value` goes to the place that `keys` lead to, and nothing else moves."""
+
+    keys: tuple[str | int, ...]
+    value: Any
+
+
+AnyRule = Rule | StackRule
+
+
+def found(at: Field, problem: str, *, urn: str = "") -> Finding:
+    """A finding at the field `at`."""
+    return Finding(at.path, problem, urn)

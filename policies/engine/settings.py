@@ -1,0 +1,194 @@
+"""What a stack changes about the pack: levels, parameters, exemptions, and which rules may stay unevaluated.
+
+A file of one stack is JSON in the shape of the pack's own config schema. Bad input is refused as a whole, all faults at once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import fnmatch
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from policies.engine.rule import AnyRule, Level, Parameters
+
+KEYS = ("levels", "parameters", "exemptions", "allowNotEvaluated")
+_EXEMPTION = ("rule", "resource", "reason", "owner", "expires")
+
+
+class SettingsError(Exception):
+    """The settings of a stack are wrong; `faults` says how, one sentence each."""
+
+    def __init__(self, where: str, faults: list[str]) -> None:
+        super().__init__("\n".join(f"{where}: {fault}" for fault in faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """One rule that one resource need not obey until the day `expires`. `resource` is a pattern of `Kind/name`, or `stack`."""
+
+    rule: str
+    resource: str
+    reason: str
+    owner: str
+    expires: str
+
+    def covers(self, rule: str, resource: str) -> bool:
+        """Whether this exempts `resource` (as `Kind/name`) from `rule`."""
+        return rule == self.rule and fnmatch.fnmatchcase(resource, self.resource)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one stack. `today` (`YYYY-MM-DD`) decides which exemptions are over."""
+
+    today: str
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exemptions: tuple[Exemption, ...] = ()
+    allow_not_evaluated: frozenset[str] = frozenset()
+
+    def level(self, rule: AnyRule) -> Level:
+        """What a violation of `rule` leads to in this stack."""
+        return self.levels.get(rule.id, rule.level)
+
+    def parameters_of(self, rule: AnyRule) -> Parameters:
+        """The parameters of `rule` in this stack."""
+        values = {name: each.default for name, each in rule.parameters.items()}
+        return Parameters({**values, **self.parameters.get(rule.id, {})}, self.today)
+
+    def exemption(self, rule: str, resource: str) -> Exemption | None:
+        """The exemption in force for `resource` (as `Kind/name`), None where there is none."""
+        live = (each for each in self.exemptions if each.expires >= self.today)
+        return next((each for each in live if each.covers(rule, resource)), None)
+
+    @property
+    def expired(self) -> tuple[Exemption, ...]:
+        """The exemptions that are over."""
+        return tuple(each for each in self.exemptions if each.expires < self.today)
+
+
+def today() -> str:
+    """The day of the machine's clock, in UTC."""
+    return dt.datetime.now(tz=dt.UTC).date().isoformat()
+
+
+def read_settings(path: Path, rules: Mapping[str, AnyRule], day: str) -> Settings:
+    """The settings in the file `path`; the pack's own where there is no such file. Raises SettingsError."""
+    try:
+        given = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Settings(today=day)
+    except (OSError, ValueError) as error:
+        raise SettingsError(str(path), [f"cannot be read as JSON: {error}"]) from error
+    return parse_settings(given, rules, day, where=str(path))
+
+
+def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where: str) -> Settings:
+    """`given`, as JSON has it, checked against `rules`. Raises SettingsError with every fault."""
+    if not isinstance(given, dict):
+        raise SettingsError(where, ["the top is not a map; write {} or one of " + ", ".join(KEYS)])
+    faults = [*_unknown(given, KEYS, "key"), *_shape_faults(given)]
+    if faults:
+        raise SettingsError(where, faults)
+    faults = [*_level_faults(given, rules), *_parameter_faults(given, rules), *_exemption_faults(given, rules)]
+    faults += _unknown(given.get("allowNotEvaluated", []), rules, "rule in allowNotEvaluated")
+    if faults:
+        raise SettingsError(where, faults)
+    return Settings(
+        today=day,
+        levels={rule: Level(level) for rule, level in given.get("levels", {}).items()},
+        parameters=given.get("parameters", {}),
+        exemptions=tuple(Exemption(**each) for each in given.get("exemptions", [])),
+        allow_not_evaluated=frozenset(given.get("allowNotEvaluated", [])),
+    )
+
+
+def _shape_faults(given: Mapping[str, Any]) -> Iterator[str]:
+    wanted = {"levels": dict, "parameters": dict, "exemptions": list, "allowNotEvaluated": list}
+    words = {dict: "a map", list: "a list"}
+    for key, type_ in wanted.items():
+        if key in given and not isinstance(given[key], type_):
+            yield f"{key} is not {words[type_]}"
+
+
+def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            yield f"{name!r} is no {what}; {f'did you mean {near[0]}?' if near else 'see inferplan check --explain'}"
+
+
+def _level_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
+    levels = given.get("levels", {})
+    yield from _unknown(levels, rules, "rule in levels")
+    for rule, level in levels.items():
+        if level not in list(Level):
+            yield f"levels.{rule} is {level!r}; give one of {', '.join(Level)}"
+
+
+def _parameter_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
+    parameters = given.get("parameters", {})
+    yield from _unknown(parameters, rules, "rule in parameters")
+    for rule, values in parameters.items():
+        if rule not in rules:
+            continue
+        if not isinstance(values, dict):
+            yield f"parameters.{rule} is not a map"
+            continue
+        yield from _unknown(values, rules[rule].parameters, f"parameter of {rule}")
+        for name in values.keys() & rules[rule].parameters.keys():
+            if not _fits(values[name], rules[rule].parameters[name].schema):
+                yield f"parameters.{rule}.{name} must be {_words(rules[rule].parameters[name].schema)}"
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    match schema["type"]:
+        case "array":
+            return isinstance(value, list) and all(_fits(each, schema["items"]) for each in value)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool) and value >= schema.get("minimum", value)
+        case "object":
+            return isinstance(value, dict) and all(_fits(each, schema["additionalProperties"]) for each in value.values())
+        case _:
+            return isinstance(value, str)
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    match schema["type"]:
+        case "array":
+            return f"a list, each item {_words(schema['items'])}"
+        case "number":
+            return f"a number of {schema['minimum']} or more" if "minimum" in schema else "a number"
+        case "object":
+            return f"a map, each value {_words(schema['additionalProperties'])}"
+        case _:
+            return "a string"
+
+
+def _exemption_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
+    for position, each in enumerate(given.get("exemptions", [])):
+        where = f"exemptions[{position}]"
+        if not isinstance(each, dict):
+            yield f"{where} is not a map"
+            continue
+        missing = [key for key in _EXEMPTION if not (isinstance(each.get(key), str) and each[key].strip())]
+        if missing:
+            yield f"{where} lacks {', '.join(missing)}; an exemption says which rule, which resource, why, who owns it and until when"
+        yield from (f"{where}: {fault}" for fault in _unknown(each, _EXEMPTION, "key"))
+        if "rule" in each:
+            yield from (f"{where}: {fault}" for fault in _unknown([each["rule"]], rules, "rule"))
+        if isinstance(each.get("expires"), str) and not _is_day(each["expires"]):
+            yield f"{where}.expires is {each['expires']!r}; write a day as YYYY-MM-DD"
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return dt.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -1,0 +1,48 @@
+"""What the pack says about its rules: a page for each, and the list of all. The text comes from the rules alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from policies.engine.rule import AnyRule, Rule
+
+
+def page(rule: AnyRule) -> str:
+    """The page of one rule, in Markdown."""
+    lines = [
+        f"# {rule.id}",
+        "",
+        f"{rule.title}.",
+        "",
+        f"- **Severity**: {rule.severity}, {rule.level} unless a stack says otherwise",
+        f"- **Looks at**: {_looks_at(rule)}",
+        f"- **Mirrors**: {'; '.join(rule.refs)}",
+        f"- **Why**: {rule.why}.",
+        f"- **What to do**: {rule.remedy}.",
+    ]
+    if isinstance(rule, Rule) and rule.remediate is not None:
+        lines.append("- **Remediation**: the pack can make this change itself, where the stack sets `inferplan-remediate` to `remediate`.")
+    for name, each in rule.parameters.items():
+        lines.append(f"- **Parameter `{name}`**: {each.description}. Default: `{json.dumps(each.default)}`.")
+    exemption = {"rule": rule.id, "resource": "Kind/name", "reason": "...", "owner": "...", "expires": "YYYY-MM-DD"}
+    lines += ["", "An exemption for one resource, in `policies/stacks/<stack>.json` under `exemptions`:", ""]
+    return "\n".join([*lines, "```json", json.dumps(exemption, indent=2), "```", ""])
+
+
+def listing(rules: Iterable[AnyRule]) -> str:
+    """All rules, one a line."""
+    listed = list(rules)
+    width = max(len(rule.id) for rule in listed)
+    return "".join(f"{rule.id:<{width}}  {rule.severity:<8}  {rule.level:<9}  {rule.title}\n" for rule in listed)
+
+
+def index(rules: Iterable[AnyRule]) -> str:
+    """The table of all rules, in Markdown."""
+    rows = [f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.level} | {rule.title} |" for rule in rules]
+    head = "# Rules of the policy pack\n\n| Rule | Severity | Level | What it holds |\n|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
+
+
+def _looks_at(rule: AnyRule) -> str:
+    return "the whole stack" if not isinstance(rule, Rule) else ", ".join(f"`{kind}`" for kind in sorted(rule.subject.kinds))

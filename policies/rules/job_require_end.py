@@ -1,0 +1,24 @@
+"""Jobs come to an end."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+
+def _check(job: Resource, _: Parameters) -> Findings:
+    if not job.at("spec", "activeDeadlineSeconds").number():
+        yield found(job.at("spec", "activeDeadlineSeconds"), "is not set")
+
+
+RULE = Rule(
+    id="job-require-end",
+    title="Jobs come to an end",
+    severity=Severity.MEDIUM,
+    refs=("inference",),
+    why="A Job without a deadline waits for ever on a share that hangs, and so does the deployment behind it",
+    remedy="set activeDeadlineSeconds",
+    subject=objects("kubernetes:batch:Job"),
+    check=_check,
+)

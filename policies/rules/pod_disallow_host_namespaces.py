@@ -1,0 +1,30 @@
+"""Pods share no namespace with their node."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.at(name).flag():
+            yield found(pod.at(name), "shares a namespace of the node")
+    options = pod.at("securityContext", "windowsOptions", "hostProcess")
+    if options.flag():
+        yield found(options, "runs as a process of the node")
+
+
+RULE = Rule(
+    id="pod-disallow-host-namespaces",
+    title="Pods share no namespace with their node",
+    severity=Severity.CRITICAL,
+    refs=(
+        "PSS baseline: Host Namespaces",
+        "CIS EKS 4.2.2-4.2.4",
+    ),
+    why="With the host's network, processes or memory a pod sees its neighbours; a memory-backed /dev/shm replaces hostIPC",
+    remedy="remove hostNetwork, hostPID and hostIPC; give engines a memory-backed emptyDir at /dev/shm",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,29 @@
+"""No container is privileged."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for container in pod.containers:
+        field = container.at("securityContext", "privileged")
+        if field.flag():
+            yield found(field, "gives the container every right on its node")
+
+
+RULE = Rule(
+    id="pod-disallow-privileged",
+    title="No container is privileged",
+    severity=Severity.CRITICAL,
+    refs=(
+        "PSS baseline: Privileged Containers",
+        "CIS EKS 4.2.1",
+        "NSA-CISA: non-root containers",
+    ),
+    why="A privileged container owns its node, and with it every model and key on it",
+    remedy="remove securityContext.privileged",
+    subject=PODS,
+    check=_check,
+)

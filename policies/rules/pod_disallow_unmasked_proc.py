@@ -1,0 +1,25 @@
+"""The kernel's /proc stays masked."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for container in pod.containers:
+        field = container.at("securityContext", "procMount")
+        if field.text() not in ("", "Default"):
+            yield found(field, "is not Default")
+
+
+RULE = Rule(
+    id="pod-disallow-unmasked-proc",
+    title="The kernel's /proc stays masked",
+    severity=Severity.HIGH,
+    refs=("PSS baseline: /proc Mount Type",),
+    why="An unmasked /proc shows and changes settings of the node",
+    remedy="remove securityContext.procMount",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,33 @@
+"""Model servers have time to start."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.timing import budget_of
+
+
+def _check(pod: PodTemplate, given: Parameters) -> Findings:
+    for container in pod.servers:
+        probe = container.at("startupProbe")
+        if any(True for _ in container.accelerators()) and not probe.absent and budget_of(probe) < given["minimumSeconds"]:
+            yield found(probe, f"gives less than {given['minimumSeconds']:g} seconds")
+
+
+RULE = Rule(
+    id="pod-require-startup-budget",
+    title="Model servers have time to start",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="A budget below the time of loading kills the server in a loop",
+    remedy="raise startupProbe.failureThreshold x periodSeconds",
+    subject=PODS,
+    check=_check,
+    parameters={
+        "minimumSeconds": Parameter(
+            default=600,
+            description="The least time, in seconds, that a server with accelerators has to start",
+            schema={"type": "number", "minimum": 1},
+        )
+    },
+)

@@ -1,0 +1,36 @@
+"""AppArmor and SELinux stay in force."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
+        profile = context.at("appArmorProfile", "type")
+        if profile.text() not in ("", "RuntimeDefault", "Localhost"):
+            yield found(profile, "switches AppArmor off")
+        selinux = context.at("seLinuxOptions")
+        if selinux.at("type").text() not in TYPES:
+            yield found(selinux.at("type"), "is a type that baseline pods may not have")
+        for name in ("user", "role"):
+            if selinux.at(name).text():
+                yield found(selinux.at(name), "sets an SELinux identity")
+
+
+RULE = Rule(
+    id="pod-restrict-security-profiles",
+    title="AppArmor and SELinux stay in force",
+    severity=Severity.HIGH,
+    refs=(
+        "PSS baseline: AppArmor",
+        "PSS baseline: SELinux",
+    ),
+    why="Unconfined, or with a user or role of its own, a container leaves the profile that holds it",
+    remedy="use RuntimeDefault or Localhost for AppArmor, and no SELinux user, role or unusual type",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,39 @@
+"""How long pods take to start and to stop, from what they declare. All times are seconds."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.fields import Field
+from policies.subjects.pods import Container, PodTemplate
+
+_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)")
+# What Kubernetes takes where nothing is said.
+_GRACE = 30
+_PERIOD = 10
+_FAILURES = 3
+# Options by which servers say how long they let requests finish.
+_DRAIN_OPTIONS = ("--shutdown-timeout", "--exit-timeout-secs")
+
+
+def budget_of(probe: Field) -> float:
+    """How long a probe waits before it gives up."""
+    period = probe.at("periodSeconds").number() or _PERIOD
+    failures = probe.at("failureThreshold").number() or _FAILURES
+    return (probe.at("initialDelaySeconds").number() or 0) + period * failures
+
+
+def grace_of(pod: PodTemplate) -> float:
+    """How long a pod has between the order to stop and its end."""
+    given = pod.at("terminationGracePeriodSeconds").number()
+    return _GRACE if given is None else given
+
+
+def drain_of(container: Container) -> float:
+    """How long a container takes to stop by its own word: the preStop sleep and the server's drain option; 0 where it says nothing."""
+    hook = container.at("lifecycle", "preStop")
+    sleep = hook.at("sleep", "seconds").number() or 0
+    command = " ".join(each.text() for each in hook.at("exec", "command").each())
+    sleep += sum(float(number) for number in _SLEEP.findall(command))
+    drain = next((value for value in map(container.option, _DRAIN_OPTIONS) if value and value.isdigit()), "0")
+    return sleep + float(drain)

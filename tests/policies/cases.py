@@ -1,0 +1,151 @@
+"""Cases for rules: a row names one field of the base stack and says what a rule makes of each thing that may stand there."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal.engine.recording import Options, Recording, Registration
+from rehearsal.engine.values import UNKNOWN, Secret
+
+PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
+
+
+class Absent:
+    """The mark of a field that is taken away."""
+
+
+ABSENT = Absent()
+_KEYS = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\['([^']+)'\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One rule and the field that decides: `resource` is `Kind/name`, `path` as findings print it.
+
+    Makes six cases: the base as it is, `bad`, `near` (looks bad, is fine), unknown, `bad` as a secret, and absent.
+    `also` are changes, by path, under which all of them are tried; `more` are further values with their verdicts.
+    """
+
+    rule: str
+    resource: str
+    path: str
+    bad: Any
+    near: Any
+    absent: str
+    unknown: str = UNJUDGED
+    base: str = PASS
+    also: dict[str, Any] = field(default_factory=dict)
+    more: tuple[tuple[Any, str], ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One change of the base stack, and what the rule must say."""
+
+    name: str
+    row: Row
+    value: Any
+    expected: str
+
+    def recording(self) -> Recording:
+        """The base stack with the change."""
+        edits = dict(self.row.also) if self.row.also else {}
+        if self.name != "base":
+            edits[self.row.path] = self.value
+        return changed(self.row.resource, edits)
+
+    def __str__(self) -> str:
+        return f"{self.row.rule}-{self.name}"
+
+
+def cases_of(row: Row) -> Iterator[Case]:
+    """The cases that `row` stands for."""
+    yield Case("base", row, None, row.base)
+    yield Case("bad", row, row.bad, REFUSED)
+    yield Case("near-miss", row, row.near, PASS)
+    yield Case("unknown", row, UNKNOWN, row.unknown)
+    yield Case("secret", row, Secret(row.bad) if row.bad is not ABSENT else ABSENT, REFUSED)
+    yield Case("absent", row, ABSENT, row.absent)
+    for position, (value, expected) in enumerate(row.more):
+        yield Case(f"more-{position}", row, value, expected)
+
+
+@cache
+def _base() -> list[dict[str, Any]]:
+    return yaml.safe_load((Path(__file__).parent / "base.yaml").read_text())
+
+
+def changed(resource: str, edits: dict[str, Any]) -> Recording:
+    """The base stack with `edits` of one resource, by path; the path `resource` takes the resource itself away."""
+    listed = copy.deepcopy(_base())
+    if edits:
+        target = next(each for each in listed if label(each) == resource)
+        if "resource" in edits:
+            listed.remove(target)
+        for path, value in edits.items():
+            if path.startswith("@"):
+                target[path[1:]] = value
+            elif path != "resource":
+                put(target["inputs"], keys_of(path), copy.deepcopy(value) if not isinstance(value, Absent) else value)
+    return recording_of(listed)
+
+
+def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording:
+    """The resources `listed`, in the shape of base.yaml, as an engine records them."""
+    urns = {label(each): f"urn:pulumi:{stack}::inferplan::{each['type']}::{each['name']}" for each in listed}
+    return Recording(
+        project="inferplan",
+        stack=stack,
+        registrations=tuple(
+            Registration(
+                urn=urns[label(each)],
+                type=each["type"],
+                name=each["name"],
+                custom=not each.get("component", False),
+                parent=urns.get(each.get("parent", ""), ""),
+                inputs=each["inputs"],
+                dependencies=tuple(urns[name] for name in each.get("dependencies", ()) if name in urns),
+                provider=each.get("provider", urns.get("kubernetes/cluster", "") if each["type"].startswith("kubernetes:") else ""),
+                options=Options(protect=each.get("protect", False)),
+            )
+            for each in listed
+        ),
+    )
+
+
+def label(each: dict[str, Any]) -> str:
+    """A resource as `Kind/name`."""
+    return f"{each['type'].rpartition(':')[2]}/{each['name']}"
+
+
+def keys_of(path: str) -> list[str | int]:
+    """`spec.containers[0].image` as keys and positions."""
+    return [int(place) if place else (name or quoted) for name, place, quoted in _KEYS.findall(path)]
+
+
+def put(inputs: Any, keys: list[str | int], value: Any) -> None:
+    """Sets, or with ABSENT removes, what `keys` lead to; maps on the way are made."""
+    *before, last = keys
+    here = inputs
+    for key in before:
+        if isinstance(key, str) and (key not in here or not isinstance(here[key], dict | list)):
+            here[key] = {}
+        here = here[key]
+    if isinstance(value, Absent):
+        if isinstance(last, int):
+            del here[last]
+        else:
+            here.pop(last, None)
+    elif isinstance(last, int) and last == len(here):
+        here.append(value)
+    else:
+        here[last] = value
