@@ -31,7 +31,7 @@ def command(
     from review import html as page
     from review import markdown as comment
     from review.json import render as render_json
-    from review.report import BLOCKED
+    from review.verdict import BLOCKED
 
     if run_url and not run_url.startswith(("https://", "http://")):
         raise CommandError(f"--run-url {run_url!r} is no address; give one that starts with https://")
@@ -64,6 +64,7 @@ def _preview(path: Path) -> Preview:
 def _report(previews: list[Preview], *, commit: str, base: str, run_url: str) -> Report:
     from importlib.metadata import version
 
+    from cli.pools import read_offer
     from review.report import Provenance, make_report
 
     reproduce = [_how_to_repeat(each) for each in previews if each.stack]
@@ -76,7 +77,7 @@ def _report(previews: list[Preview], *, commit: str, base: str, run_url: str) ->
         versions=(f"inferplan {version('inferplan')}",),
         reproduce=tuple(dict.fromkeys(reproduce)),
     )
-    return make_report(previews, provenance=provenance)
+    return make_report(previews, provenance=provenance, read_offer=read_offer)
 
 
 def _how_to_repeat(preview: Preview) -> str:

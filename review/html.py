@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from review.changes import PropertyChange
 from review.graph import tree
-from review.report import ICONS, VERBS, WEIGHTS, Report
+from review.report import VERBS, WEIGHTS, Report
 from review.text import shortened
+from review.verdict import ICONS
 
 _LONGEST = 4_000
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')

@@ -8,10 +8,12 @@ from itertools import groupby
 from review.budget import Section, fit
 from review.changes import PropertyChange
 from review.danger import Danger
+from review.figures import Table
 from review.graph import mermaid, tree
 from review.policies import PolicyResult
-from review.report import ICONS, VERBS, WEIGHTS, Report, ResourceChange, StackReport, Table
+from review.report import VERBS, WEIGHTS, Report, ResourceChange, StackReport
 from review.text import attribute, code, one_line, prose, shortened
+from review.verdict import ICONS
 
 DEFAULT_BUDGET = 60_000
 SMALLEST_BUDGET = 4_000
@@ -56,6 +58,8 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"\n## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)}\n\n")
     if stack.incomplete:
         yield Section(head=f"> [!CAUTION]\n> This preview is not whole: {prose(stack.incomplete)}. What follows may lack changes.\n\n")
+    if stack.over_budget:
+        yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
     if stack.dangers:
         yield Section(head="### Danger\n\n", items=[_danger(each) for each in stack.dangers], tail="\n", noun="danger", rank=1)
     yield from _policies(stack)

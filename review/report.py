@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from review.capacity import OfferReader
 from review.changes import PropertyChange, output_changes, property_changes
 from review.danger import Danger, dangers_of
 from review.events import STACK_TYPE
+from review.figures import Table, figures_of
 from review.graph import Graph, graph_of
 from review.policies import PolicyResult, label_of, policy_results
 from review.preview import Preview, Step
 from review.text import clean, one_line
+from review.verdict import CALM, verdict
 
 VERBS = {
     "create": "to create",
@@ -23,8 +26,6 @@ VERBS = {
     "read": "to read",
     "same": "unchanged",
 }
-ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
-"""One for each rank of a verdict, the worst first."""
 WEIGHTS = ("🔴", "🟠", "🟡")
 """One for each weight of a danger."""
 _DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
@@ -45,16 +46,6 @@ class ResourceChange:
     component: str
     failed: bool
     properties: tuple[PropertyChange, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Something that is told best in rows. `notes` say what the figures stand on and what they leave out."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +70,7 @@ class StackReport:
     diagnostics: tuple[tuple[str, str, str], ...]
     graph: Graph
     tables: tuple[Table, ...] = ()
+    over_budget: str = ""
 
     @property
     def title(self) -> str:
@@ -108,17 +100,17 @@ class Report:
     provenance: Provenance
 
 
-def make_report(previews: Sequence[Preview], *, provenance: Provenance | None = None) -> Report:
-    """The report on `previews`."""
-    stacks = sorted((stack_report(each) for each in previews), key=lambda each: (each.rank, each.title, each.source))
+def make_report(previews: Sequence[Preview], *, provenance: Provenance | None = None, read_offer: OfferReader | None = None) -> Report:
+    """The report on `previews`; `read_offer` reads what components say of their pools, see `capacity`."""
+    stacks = sorted((stack_report(each, read_offer) for each in previews), key=lambda each: (each.rank, each.title, each.source))
     worst = stacks[0] if stacks else None
-    verdict = worst.verdict if worst else "no preview was given"
+    line = worst.verdict if worst else "no preview was given"
     if worst and len(stacks) > 1 and worst.rank < CALM:
-        verdict = f"{worst.title}: {verdict}"
-    return Report(verdict=verdict, rank=worst.rank if worst else 0, stacks=tuple(stacks), provenance=provenance or Provenance())
+        line = f"{worst.title}: {line}"
+    return Report(verdict=line, rank=worst.rank if worst else 0, stacks=tuple(stacks), provenance=provenance or Provenance())
 
 
-def stack_report(preview: Preview) -> StackReport:
+def stack_report(preview: Preview, read_offer: OfferReader | None = None) -> StackReport:
     """What there is to say about one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
@@ -126,14 +118,15 @@ def stack_report(preview: Preview) -> StackReport:
     dangers = [danger for step in preview.steps for danger in dangers_of(step, tables.get(id(step), ()))]
     resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
     policies = policy_results(preview)
-    verdict, rank = _verdict(preview, dangers, policies)
+    figures = figures_of(preview, read_offer)
+    judged, rank = verdict(preview, dangers, policies, figures)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
         stack=clean(preview.stack),
         origin=_origin(preview),
         planner=clean(preview.planner),
-        verdict=verdict,
+        verdict=judged,
         rank=rank,
         counts=preview.counts,
         counts_text=counts_text(preview),
@@ -145,28 +138,9 @@ def stack_report(preview: Preview) -> StackReport:
         resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
+        tables=figures.tables,
+        over_budget=figures.over_budget,
     )
-
-
-BLOCKED = 2
-"""Verdicts up to this rank say that the change must not be merged as it is."""
-DANGEROUS, CALM, NOTHING = 3, 4, 5
-
-
-def _verdict(preview: Preview, dangers: Sequence[Danger], policies: Iterable[PolicyResult]) -> tuple[str, int]:
-    mandatory = sum(len(each.findings) for each in policies if each.level == "mandatory" and each.evaluated)
-    if preview.incomplete:
-        return f"incomplete: {preview.incomplete}", 0
-    if mandatory:
-        return f"blocked: {_plural(mandatory, 'mandatory policy violation')}", 1
-    if preview.result in ("failed", "canceled") or preview.failed_operations:
-        return f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}", 2
-    if dangers:
-        grave = sum(each.weight == 0 for each in dangers)
-        return f"{_plural(len(dangers), 'danger')}{f', {grave} grave' if grave else ''}", DANGEROUS
-    if preview.changed or output_changes(preview):
-        return "changes, none of them dangerous", CALM
-    return "no changes", NOTHING
 
 
 def counts_text(preview: Preview) -> str:
@@ -220,7 +194,3 @@ def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
         if each.severity in ("warning", "error"):
             said[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
     return sorted(said, key=lambda item: (item[0] != "error", item[1], item[2]))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,177 @@
+"""Accelerators and memory of each pool: what its nodes offer and what the workloads placed on it ask for.
+
+Reads Node objects, node groups and pod templates. Pools that only a component's intent tells of are read by a function
+that the caller passes, since what an intent means is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from review.declared import Declared, amount, mapping, number
+from review.prices import price_list
+
+POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
+NODE = "kubernetes:core/v1:Node"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+NO_POOL = "(no pool named)"
+_ACCELERATOR = ("nvidia.com/", "habana.ai/", "amd.com/", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/")
+_GIB = Decimal(2**30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the nodes of a pool offer when it has `nodes` of them, the most that it may have."""
+
+    pool: str
+    nodes: int
+    resource: str
+    accelerators: int
+    memory_gib: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Like pods of one workload."""
+
+    urn: str
+    name: str
+    pool: str
+    replicas: int
+    resource: str
+    cards: int
+    memory_gib: Decimal
+    template: dict[str, Any]
+    owner: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolCapacity:
+    """One pool on one side of a change."""
+
+    pool: str
+    nodes: int
+    resource: str
+    offered: int
+    asked: int
+    memory_offered_gib: Decimal
+    memory_asked_gib: Decimal
+
+
+OfferReader = Callable[[Declared], Offer | None]
+
+
+def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) -> dict[str, PoolCapacity]:
+    """Every pool among `resources`, by name. `read_offer` reads what this module has no words for."""
+    found: dict[str, list[Offer]] = {}
+    asked: dict[str, list[PodSet]] = {}
+    for each in resources:
+        offer = _offer(each) or (read_offer(each) if read_offer else None)
+        if offer is not None:
+            found.setdefault(offer.pool, []).append(offer)
+        for pods in pod_sets(each):
+            asked.setdefault(pods.pool, []).append(pods)
+    # Pods without accelerators and without a pool run anywhere: they are no pool of their own.
+    names = [*found, *(pool for pool, sets in asked.items() if pool not in found and (pool != NO_POOL or any(each.cards for each in sets)))]
+    return {name: _capacity(name, found.get(name, []), asked.get(name, [])) for name in sorted(names)}
+
+
+def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacity:
+    resources = [each.resource for each in offers if each.resource] + [each.resource for each in sets if each.resource]
+    return PoolCapacity(
+        pool=pool,
+        nodes=sum(each.nodes for each in offers),
+        resource=resources[0] if resources else "",
+        offered=sum(each.accelerators for each in offers),
+        asked=sum(each.cards * each.replicas for each in sets),
+        memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
+        memory_asked_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
+    )
+
+
+def _offer(resource: Declared) -> Offer | None:
+    if resource.type == NODE:
+        offered = mapping(resource.inputs, "status", "allocatable") or mapping(resource.inputs, "status", "capacity")
+        pool = _pool(mapping(resource.inputs, "metadata", "labels"))
+        if not offered or pool == NO_POOL:
+            return None
+        name, cards = accelerators_in(offered)
+        return Offer(pool=pool, nodes=1, resource=name, accelerators=cards, memory_gib=(amount(offered.get("memory")) or Decimal(0)) / _GIB)
+    if resource.type == NODE_GROUP:
+        machine = price_list().machines.get(machine_of(resource.inputs))
+        labels = mapping(resource.inputs, "labels")
+        pool = _pool(labels) if _pool(labels) != NO_POOL else resource.name
+        nodes = sizes_of(resource.inputs)[2]
+        if machine is None:
+            return Offer(pool=pool, nodes=nodes, resource="", accelerators=0, memory_gib=Decimal(0))
+        return Offer(
+            pool=pool,
+            nodes=nodes,
+            resource=machine.resource,
+            accelerators=machine.accelerators * nodes,
+            memory_gib=machine.memory_gib * nodes,
+        )
+    return None
+
+
+def machine_of(inputs: dict[str, Any]) -> str:
+    """The first instance type of a node group's inputs, "" where they name none."""
+    types = inputs.get("instanceTypes")
+    return types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+
+
+def sizes_of(inputs: dict[str, Any]) -> tuple[int, int, int]:
+    """Least, wanted and most nodes of a node group."""
+    scaling = mapping(inputs, "scalingConfig")
+    least = number(scaling.get("minSize"), 0)
+    most = number(scaling.get("maxSize"), least)
+    return least, min(max(number(scaling.get("desiredSize"), least), least), most), most
+
+
+def pod_sets(resource: Declared) -> Iterator[PodSet]:
+    """Pods that `resource` keeps running: of a Deployment, and of any custom resource with replicas beside a pod template."""
+    if not resource.type.startswith("kubernetes:") or resource.type.startswith("kubernetes:batch/"):
+        return
+    for owner, template in _templates(resource.inputs.get("spec"), 0):
+        spec = mapping(template, "spec")
+        containers = [each for each in spec.get("containers") or [] if isinstance(each, dict)]
+        asked = [mapping(each, "resources", "limits") | mapping(each, "resources", "requests") for each in containers]
+        cards = [accelerators_in(each) for each in asked]
+        yield PodSet(
+            urn=resource.urn,
+            name=resource.name,
+            pool=_pool(mapping(spec, "nodeSelector")),
+            replicas=number(owner.get("replicas"), 1),
+            resource=next((name for name, _ in cards if name), ""),
+            cards=sum(count for _, count in cards),
+            memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in asked), Decimal(0)) / _GIB,
+            template=template,
+            owner=owner,
+        )
+
+
+def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    if depth > 8:
+        return
+    if isinstance(value, dict):
+        if isinstance(mapping(value, "template", "spec").get("containers"), list):
+            yield value, value["template"]
+            return
+        for item in value.values():
+            yield from _templates(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _templates(item, depth + 1)
+
+
+def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
+    """Name and number of the accelerators in a map of resources, ("", 0) where it has none."""
+    named = sorted(key for key in resources if key.startswith(_ACCELERATOR))
+    return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
+
+
+def _pool(labels: dict[str, Any]) -> str:
+    return next((labels[label] for label in POOL_LABELS if isinstance(labels.get(label), str)), NO_POOL)

@@ -1,0 +1,158 @@
+"""What a stack costs a month, from a dated price list, in Decimal; what cannot be priced is named, never guessed.
+
+`monthly_cost` takes plain types and inputs, so that a plan, a report and a policy judge by the same sum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from review.capacity import NODE, NODE_GROUP, machine_of, sizes_of
+from review.declared import Declared, amount, mapping
+from review.prices import PriceList, price_list
+
+BUDGET_KEY = "inferplan:budget"
+_CENT = Decimal("0.01")
+_POOL = ":NodePool"
+_SERVICE = "kubernetes:core/v1:Service"
+_VOLUME = "aws:ebs/volume:Volume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to."""
+
+    kind: str
+    name: str
+    usual: Decimal
+    least: Decimal
+    most: Decimal
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The sum of a stack. `unpriced` has kind, name and cause of what is not in it."""
+
+    usual: Decimal
+    least: Decimal
+    most: Decimal
+    lines: tuple[CostLine, ...]
+    unpriced: tuple[tuple[str, str, str], ...]
+
+
+def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
+    """What `resources` cost a month by `prices`, the list that comes with this version by default."""
+    prices = prices or price_list()
+    lines: list[CostLine] = []
+    unpriced: list[tuple[str, str, str]] = []
+    for each in resources:
+        line, why_not = _price(each, prices)
+        if line is not None:
+            lines.append(line)
+        if why_not:
+            unpriced.append((each.type.rpartition(":")[2], each.name, why_not))
+    return Cost(
+        usual=sum((each.usual for each in lines), Decimal(0)).quantize(_CENT),
+        least=sum((each.least for each in lines), Decimal(0)).quantize(_CENT),
+        most=sum((each.most for each in lines), Decimal(0)).quantize(_CENT),
+        lines=tuple(sorted(lines, key=lambda each: (-each.usual, each.kind, each.name))),
+        unpriced=tuple(sorted(set(unpriced))),
+    )
+
+
+def budget_of(config: dict[str, str]) -> Decimal | None:
+    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget.
+
+    Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
+    """
+    text = config.get(BUDGET_KEY)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}") from error
+    limit = amount(str(value["monthlyUsd"])) if isinstance(value, dict) and "monthlyUsd" in value else None
+    if limit is None or limit < 0:
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
+    return limit
+
+
+def over_budget(cost: Cost, budget: Decimal | None) -> str:
+    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to."""
+    if budget is None or cost.most <= budget:
+        return ""
+    dearest = max(cost.lines, key=lambda each: each.most)
+    return (
+        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
+        f"the dearest is {dearest.kind} {dearest.name} ({usd(dearest.most)}): lower its maximum size or raise budget.monthlyUsd"
+    )
+
+
+def usd(value: Decimal) -> str:
+    """`value` as people write dollars."""
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.0f}" if abs(value) >= 1000 else f"{sign}${abs(value):,.2f}"
+
+
+def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    """The line of one resource, and why a part of it or all of it has no price."""
+    if each.type == NODE_GROUP:
+        return _node_group(each, prices)
+    if each.type == _VOLUME:
+        return _volume(each, prices)
+    if each.type == NODE:
+        pretend = mapping(each.inputs, "metadata", "annotations").get("kwok.x-k8s.io/node") is not None
+        return None, "a pretend node, it costs nothing" if pretend else "a node that exists"
+    if each.type.endswith(_POOL):
+        return None, "machines that exist" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
+    return _flat(each, prices)
+
+
+def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    balanced = each.type == _SERVICE and mapping(each.inputs, "spec").get("type") == "LoadBalancer"
+    key = f"{_SERVICE}/LoadBalancer" if balanced else each.type
+    by_use = f"by use: {prices.by_use[key]}" if key in prices.by_use else ""
+    if key in prices.per_hour:
+        return _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"), by_use
+    if key in prices.per_month:
+        return _line(each, prices.per_month[key], "a month"), by_use
+    return None, by_use
+
+
+def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
+    return CostLine(kind=each.type.rpartition(":")[2], name=each.name, usual=month, least=month, most=month, basis=basis)
+
+
+def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    name = machine_of(each.inputs)
+    capacity = each.inputs.get("capacityType") or "ON_DEMAND"
+    if capacity == "CAPACITY_BLOCK":
+        return None, "a capacity block is paid in advance, at the price it was bought for"
+    machine = prices.machines.get(name)
+    if machine is None or machine.usd_per_hour is None:
+        return None, f"no list price for {name or 'a machine that the launch template names'}"
+    least, wanted, most = sizes_of(each.inputs)
+    month = machine.usd_per_hour * prices.hours + _disk(each.inputs, prices)
+    share = prices.spot_lowest if capacity == "SPOT" else Decimal(1)
+    sizes = f"{wanted}" if least == most else f"{wanted} ({least} to {most})"
+    basis = f"{sizes} x {name} at {machine.usd_per_hour} USD an hour{', Spot between a tenth and all of it' if share != 1 else ''}"
+    line = CostLine(kind="NodeGroup", name=each.name, usual=month * wanted, least=month * least * share, most=month * most, basis=basis)
+    return line, ""
+
+
+def _disk(inputs: dict[str, Any], prices: PriceList) -> Decimal:
+    size = amount(inputs.get("diskSize"))
+    return Decimal(0) if size is None else size * prices.per_gib_month["gp3"]
+
+
+def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
+    if size is None or kind not in prices.per_gib_month:
+        return None, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
+    return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""

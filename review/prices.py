@@ -1,0 +1,74 @@
+"""The dated price list and the shapes of machines, from data files beside this module; nothing is ever looked up."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What one machine offers, and its list price an hour where there is one."""
+
+    name: str
+    resource: str
+    accelerators: int
+    memory_gib: Decimal
+    usd_per_hour: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """Prices of one date and region, in US dollars."""
+
+    date: str
+    region: str
+    source: str
+    hours: Decimal
+    spot_lowest: Decimal
+    savings_lowest: Decimal
+    per_hour: dict[str, Decimal]
+    per_month: dict[str, Decimal]
+    per_gib_month: dict[str, Decimal]
+    by_use: dict[str, str]
+    machines: dict[str, Machine]
+
+
+@cache
+def price_list() -> PriceList:
+    """The list that comes with this version."""
+    data = files("review").joinpath("data")
+    document = tomllib.loads(data.joinpath("prices.toml").read_text(encoding="utf-8"))
+    rows = csv.DictReader(data.joinpath("ec2.csv").read_text(encoding="utf-8").splitlines())
+    return PriceList(
+        date=str(document["date"]),
+        region=document["region"],
+        source=document["source"],
+        hours=Decimal(document["hours_per_month"]),
+        spot_lowest=Decimal(document["spot_lowest_share"]),
+        savings_lowest=Decimal(document["savings_plan_lowest_share"]),
+        per_hour=_decimals(document["per_hour"]),
+        per_month=_decimals(document["per_month"]),
+        per_gib_month=_decimals(document["per_gib_month"]),
+        by_use=document["by_use"],
+        machines={row["type"]: _machine(row) for row in rows},
+    )
+
+
+def _machine(row: dict[str, str]) -> Machine:
+    price = row["usdPerHour"]
+    return Machine(
+        name=row["type"],
+        resource=row["resource"],
+        accelerators=int(row["accelerators"]),
+        memory_gib=Decimal(row["memoryGiB"]),
+        usd_per_hour=Decimal(price) if price else None,
+    )
+
+
+def _decimals(table: dict[str, str]) -> dict[str, Decimal]:
+    return {key: Decimal(value) for key, value in table.items()}
