@@ -1,0 +1,32 @@
+"""Jobs that move weights hold no accelerator."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.quantities import quantity
+
+
+def _check(pod: PodTemplate, given: Parameters) -> Findings:
+    if pod.runs_to_end and pod.at("restartPolicy").path and pod.resource.name not in given["jobs"]:
+        for container in pod.containers:
+            for _vendor, _side, field in container.accelerators():
+                if quantity(field):
+                    yield found(field, "asks for an accelerator in a Job")
+
+
+RULE = Rule(
+    id="accelerator-disallow-in-preheat",
+    title="Jobs that move weights hold no accelerator",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour",
+    remedy="remove the accelerator from the Job's resources",
+    subject=PODS,
+    check=_check,
+    parameters={
+        "jobs": Parameter(
+            default=[], description="Jobs that compute rather than copy, by name", schema={"type": "array", "items": {"type": "string"}}
+        )
+    },
+)

@@ -1,0 +1,24 @@
+"""Pods with accelerators name their pool."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    affinity = pod.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    if pod.demand and not pod.at("nodeSelector").value and not affinity.value:
+        yield found(pod.at("nodeSelector"), "is not set though the pod asks for accelerators")
+
+
+RULE = Rule(
+    id="accelerator-require-pool",
+    title="Pods with accelerators name their pool",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="Without a selector the scheduler takes any node with a device of that name, an L4 for an H100",
+    remedy="set nodeSelector, or node affinity, to the pool",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,26 @@
+"""Pods with accelerators tolerate the taint of their pool."""
+
+from __future__ import annotations
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, VENDOR_RESOURCES, PodTemplate
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    keys = {each.at("key").text() for each in pod.at("tolerations").each()}
+    for vendor in pod.demand:
+        wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
+        if not keys & {*wanted, ""}:
+            yield found(pod.at("tolerations"), "has no toleration for the accelerator's taint")
+
+
+RULE = Rule(
+    id="accelerator-require-toleration",
+    title="Pods with accelerators tolerate the taint of their pool",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="Accelerator nodes are tainted so that nothing else lands there; without the toleration the pod waits for ever",
+    remedy="add a toleration for the taint of the pool, such as nvidia.com/gpu or habana.ai/gaudi",
+    subject=PODS,
+    check=_check,
+)

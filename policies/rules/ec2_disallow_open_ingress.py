@@ -1,0 +1,43 @@
+"""No security group is open to everybody."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+EVERYBODY = ("0.0.0.0/0", "::/0")
+
+
+def _check(group: Resource, given: Parameters) -> Findings:
+    rules = group.at("ingress").each() if group.short_kind == "SecurityGroup" else iter([group.root])
+    for rule in rules:
+        if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
+            continue
+        for name in ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6"):
+            opened = any(block in EVERYBODY for block in rule.at(name).texts())
+            if opened and rule.at("fromPort").text() not in given["ports"]:
+                yield found(rule.at(name), "opens the group to everybody")
+
+
+RULE = Rule(
+    id="ec2-disallow-open-ingress",
+    title="No security group is open to everybody",
+    severity=Severity.CRITICAL,
+    refs=(
+        "Security Hub EC2.18",
+        "EC2.19",
+        "CIS AWS 5.2",
+        "CKV_AWS_24",
+        "CKV_AWS_260",
+    ),
+    why="An engine's or a node's port on the internet is found within minutes",
+    remedy="name the networks that may connect",
+    subject=objects("aws:ec2:SecurityGroup", "aws:ec2:SecurityGroupRule", "aws:vpc:SecurityGroupIngressRule"),
+    check=_check,
+    parameters={
+        "ports": Parameter(
+            default=["443"], description="Ports that may be open to everybody", schema={"type": "array", "items": {"type": "string"}}
+        )
+    },
+)

@@ -1,0 +1,33 @@
+"""No role is an administrator."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
+
+
+def _check(attachment: Resource, _: Parameters) -> Findings:
+    if BROAD.search(attachment.at("policyArn").text()):
+        yield found(attachment.at("policyArn"), "gives full access to a service or more")
+
+
+RULE = Rule(
+    id="iam-disallow-broad-managed-policies",
+    title="No role is an administrator",
+    severity=Severity.CRITICAL,
+    refs=(
+        "CIS AWS 1.16",
+        "CKV_AWS_274",
+    ),
+    why="AmazonS3FullAccess and its like give a pod every bucket of the account",
+    remedy="attach a policy that names bucket and prefix",
+    subject=objects(
+        "aws:iam:RolePolicyAttachment", "aws:iam:PolicyAttachment", "aws:iam:UserPolicyAttachment", "aws:iam:GroupPolicyAttachment"
+    ),
+    check=_check,
+)

@@ -1,0 +1,36 @@
+"""Weights are not pickles."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.serving import engine_containers
+
+FORMATS = ("pt", "npcache", "pickle")
+FILES = re.compile(r"\.(pkl|pickle|pt|pth|ckpt)\Z", re.IGNORECASE)
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for container in engine_containers(pod):
+        if container.option("--load-format") in FORMATS:
+            yield found(container.at("args"), "loads weights as pickles")
+        for field in container.arguments:
+            if FILES.search(field.text()):
+                yield found(field, "names a pickle file")
+
+
+RULE = Rule(
+    id="model-disallow-pickle",
+    title="Weights are not pickles",
+    severity=Severity.CRITICAL,
+    refs=(
+        "inference",
+        "NSA-CISA: supply chain",
+    ),
+    why="Unpickling a file runs whatever code is in it, with the keys of the pod",
+    remedy="convert the weights to safetensors; load with --load-format safetensors, auto or runai_streamer",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,37 @@
+"""Models bring no code."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+
+NAMES = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
+ON = ("", "1", "true", "yes", "on")
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for container in pod.containers:
+        for field in container.arguments:
+            name, _equals, value = field.text().partition("=")
+            if name.replace("_", "-") == "--trust-remote-code" and value.lower() in ON:
+                yield found(field, "lets the model's files run as code")
+        for name, entry in container.environment().items():
+            if NAMES.match(name) and entry.at("value").text().lower() in ON:
+                yield found(entry, "lets the model's files run as code")
+
+
+RULE = Rule(
+    id="model-disallow-trust-remote-code",
+    title="Models bring no code",
+    severity=Severity.CRITICAL,
+    refs=(
+        "inference",
+        "NSA-CISA: supply chain",
+    ),
+    why="With trust_remote_code the files of a model are programs that run beside the keys",
+    remedy="remove --trust-remote-code, or exempt the one model whose code somebody has read",
+    subject=PODS,
+    check=_check,
+)

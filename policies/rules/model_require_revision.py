@@ -1,0 +1,37 @@
+"""Models from a hub are pinned to a commit."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.serving import engine_containers, model_of
+
+COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+
+
+def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for container in engine_containers(pod):
+        model = model_of(container)
+        if model and not model.startswith(("/", "./", "s3://", "gs://", "az://")):
+            if not COMMIT.match(container.option("--revision") or ""):
+                yield found(container.at("args"), "serves a hub's model without a commit in --revision")
+            code = container.option("--code-revision")
+            if code is not None and not COMMIT.match(code):
+                yield found(container.at("args"), "takes code from a moving --code-revision")
+
+
+RULE = Rule(
+    id="model-require-revision",
+    title="Models from a hub are pinned to a commit",
+    severity=Severity.HIGH,
+    refs=(
+        "inference",
+        "CVE-2026-47155",
+    ),
+    why="A branch moves: the next restart serves other weights, and other code",
+    remedy="serve from a preheated path, or give --revision a 40-digit commit (and --tokenizer-revision the same)",
+    subject=PODS,
+    check=_check,
+)

@@ -1,0 +1,40 @@
+"""Triton is new enough."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.images import at_least, image_of
+from policies.subjects.pods import PODS, PodTemplate
+
+RELEASE = re.compile(r"(\d\d\.\d\d)-")
+
+
+def _check(pod: PodTemplate, given: Parameters) -> Findings:
+    for container in pod.containers:
+        image = image_of(container.at("image"))
+        if "tritonserver" in image.name:
+            match = RELEASE.match(image.tag)
+            if match is None or not at_least(match.group(1), given["release"]):
+                yield found(container.at("image"), f"is not of release {given['release']} or newer")
+
+
+RULE = Rule(
+    id="model-require-triton-floor",
+    title="Triton is new enough",
+    severity=Severity.CRITICAL,
+    refs=(
+        "inference",
+        "CVE-2026-24207",
+    ),
+    why="Older servers let requests past their authentication (CVE-2026-24207, May 2026) or run a caller's code (CVE-2025-23319)",
+    remedy="take nvcr.io/nvidia/tritonserver of release 26.06 or newer",
+    subject=PODS,
+    check=_check,
+    parameters={
+        "release": Parameter(
+            default="26.06", description="The oldest release of Triton's container that may serve", schema={"type": "string"}
+        )
+    },
+)

@@ -1,0 +1,36 @@
+"""Ray is new enough to ask for a token."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.images import at_least, image_of
+from policies.subjects.pods import PODS, PodTemplate
+
+VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
+
+
+def _check(pod: PodTemplate, given: Parameters) -> Findings:
+    for container in pod.containers:
+        image = image_of(container.at("image"))
+        if "rayproject/" in image.name:
+            match = VERSION.match(image.tag)
+            if match is None or not at_least(match.group(1), given["version"]):
+                yield found(container.at("image"), f"is not Ray {given['version']} or newer")
+
+
+RULE = Rule(
+    id="ray-require-floor",
+    title="Ray is new enough to ask for a token",
+    severity=Severity.CRITICAL,
+    refs=(
+        "inference",
+        "CVE-2023-48022",
+    ),
+    why="Before 2.52 whoever reaches Ray's ports runs code on the cluster",
+    remedy="take an image of Ray 2.52 or newer",
+    subject=PODS,
+    check=_check,
+    parameters={"version": Parameter(default="2.52", description="The oldest Ray that may run", schema={"type": "string"})},
+)

@@ -1,0 +1,30 @@
+"""Ray asks for a token."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+PLACES = {"RayCluster": ("spec",), "RayService": ("spec", "rayClusterConfig"), "RayJob": ("spec", "rayClusterSpec")}
+
+
+def _check(ray: Resource, _: Parameters) -> Findings:
+    mode = ray.at(*PLACES[ray.short_kind], "authOptions", "mode")
+    if mode.text() != "token":
+        yield found(mode, "is not token")
+
+
+RULE = Rule(
+    id="ray-require-token",
+    title="Ray asks for a token",
+    severity=Severity.CRITICAL,
+    refs=(
+        "inference",
+        "CVE-2023-48022",
+    ),
+    why="Ray's dashboard and job port run code for anybody who reaches them, unless token authentication is on; it is off by default",
+    remedy="set authOptions.mode: token in the Ray cluster's spec",
+    subject=objects("kubernetes:ray.io:RayCluster", "kubernetes:ray.io:RayService", "kubernetes:ray.io:RayJob"),
+    check=_check,
+)

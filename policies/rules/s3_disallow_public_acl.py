@@ -1,0 +1,28 @@
+"""No bucket has a public ACL."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+
+def _check(bucket: Resource, _: Parameters) -> Findings:
+    if bucket.at("acl").text().startswith(("public", "authenticated")):
+        yield found(bucket.at("acl"), "opens the bucket to others")
+
+
+RULE = Rule(
+    id="s3-disallow-public-acl",
+    title="No bucket has a public ACL",
+    severity=Severity.CRITICAL,
+    refs=(
+        "Security Hub S3.2",
+        "CKV_AWS_20",
+        "CKV_AWS_57",
+    ),
+    why="An ACL of everybody opens the bucket past every policy",
+    remedy="remove the acl, or set it to private",
+    subject=objects("aws:s3:Bucket", "aws:s3:BucketV2", "aws:s3:BucketAcl", "aws:s3:BucketAclV2"),
+    check=_check,
+)

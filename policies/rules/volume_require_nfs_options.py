@@ -1,0 +1,35 @@
+"""NFS volumes state their mount options."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+
+def _check(volume: Resource, given: Parameters) -> Findings:
+    if volume.at("spec", "nfs").absent:
+        return
+    options = volume.at("spec", "mountOptions").texts()
+    for wanted in given["options"]:
+        if not any(option == wanted or option.startswith(f"{wanted}=") for option in options):
+            yield found(volume.at("spec", "mountOptions"), f"does not say {wanted}")
+
+
+RULE = Rule(
+    id="volume-require-nfs-options",
+    title="NFS volumes state their mount options",
+    severity=Severity.MEDIUM,
+    refs=("inference",),
+    why="The client's defaults read slowly and hang in ways that differ from node to node",
+    remedy="set mountOptions: [nfsvers=4.1, hard, noresvport, ...]",
+    subject=objects("kubernetes:core:PersistentVolume"),
+    check=_check,
+    parameters={
+        "options": Parameter(
+            default=["nfsvers", "hard", "noresvport"],
+            description="Mount options, or their names, that every NFS volume states",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
