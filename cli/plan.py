@@ -19,6 +19,7 @@ def command(
     everything: Annotated[bool, typer.Option("--all", help="Show every resource, unchanged ones too.")] = False,
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
+    from cli.errors import CommandError
     from cli.outline import show
     from cli.screen import progress, results
     from cli.workspace import open_workspace
@@ -37,6 +38,20 @@ def command(
         if path is not None:
             _write(path, content)
     show(plan, results(), everything=everything)
+    if excess := _over_budget(plan.states):
+        raise CommandError(f"{stack} is over budget: {excess}", exit_code=1)
+
+
+def _over_budget(states: States) -> str:
+    """How the plan breaks the stack's budget, "" when it keeps it or there is none."""
+    from review.cost import budget_of, monthly_cost, over_budget
+    from review.declared import Declared
+
+    budget = budget_of(dict(states.config))
+    if budget is None:
+        return ""
+    declared = (Declared(type=each.type, urn=each.urn, name=each.urn.split("::", 3)[-1], inputs=each.inputs) for each in states.resources)
+    return over_budget(monthly_cost(declared), budget)
 
 
 def _earlier(path: Path) -> States:

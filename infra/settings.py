@@ -21,6 +21,7 @@ from components.nodes.spec import NodePoolSpec
 from components.serving.spec import ModelSpec
 from components.spec import DnsLabel, Fault, Name, Spec
 from components.storage.spec import StoreSpec
+from infra.budget import BudgetSpec
 from infra.checks import check
 from infra.faults import LocatedFault, StackFaults
 from infra.stack_file import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
@@ -47,6 +48,8 @@ class StackSettings(Spec):
     """The key-protected way in from outside; absent or {}, there is none."""
     consumers: dict[Name, ConsumerSpec] = {}
     """Who holds keys, by name, each with the key versions that are valid now."""
+    budget: BudgetSpec | None = None
+    """What the stack may cost at most; absent or {}, there is no limit."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,10 @@ def simulated_kubeconfig(stack: str) -> str:
 def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
     notation = list(file.faults) if file else []
     data = {key.removeprefix(f"{PROJECT}:"): _structure(text) for key, text in config.items()}
-    if data.get("gateway") == {}:
-        # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
-        del data["gateway"]
+    for optional in ("gateway", "budget"):
+        if data.get(optional) == {}:
+            # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
+            del data[optional]
     settings, found = None, []
     try:
         settings = StackSettings.model_validate_json(json.dumps(data), strict=True)

@@ -77,6 +77,9 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
         value = json.loads(text, parse_float=Decimal)
     except ValueError as error:
         raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}") from error
+    if value == {}:
+        # Pulumi.yaml needs a default for an optional structure, and this is it.
+        return None
     limit = amount(str(value["monthlyUsd"])) if isinstance(value, dict) and "monthlyUsd" in value else None
     if limit is None or limit < 0:
         raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")

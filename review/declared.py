@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Literal
 
 from review.preview import Preview, Step
@@ -14,6 +14,7 @@ Side = Literal["before", "after"]
 _BEFORE = frozenset({"same", "read", "update", "replace", "delete", "discard"})
 _GONE = frozenset({"delete", "discard"})
 _SUFFIXES = {"": 1, "m": Decimal("0.001"), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_TOO_LARGE = 10**24  # more than any quantity; sums stay exact below it
 _SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
 
@@ -62,9 +63,9 @@ def amount(quantity: Any) -> Decimal | None:
     number = quantity.rstrip("KMGTPikm")
     try:
         value = Decimal(number) * _SUFFIXES[quantity[len(number) :]]
-    except (InvalidOperation, KeyError):
+    except (ArithmeticError, KeyError):
         return None
-    return value if value.is_finite() else None
+    return value if value.is_finite() and abs(value) < _TOO_LARGE else None
 
 
 def mapping(value: Any, *path: str) -> dict[str, Any]:

@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from review.capacity import Offer, accelerators_in, pools
+from review.cost import budget_of, monthly_cost, over_budget, usd
+from review.declared import Declared, amount, declared
+from review.figures import figures_of
+from review.markdown import render
+from review.prices import price_list
+from review.report import make_report
+from review.rollout import rollouts, share_of
+from tests.review_streams import preview, step
+
+GROUP = "aws:eks/nodeGroup:NodeGroup"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+HOURS = Decimal(730)
+
+
+def group(least=1, wanted=2, most=6, machine="g6e.4xlarge", **more):
+    sizes = {"minSize": least, "desiredSize": wanted, "maxSize": most}
+    return {"instanceTypes": [machine], "scalingConfig": sizes, "labels": {"inferplan.dev/pool": "l40s"}, **more}
+
+
+def resource(type_, name="x", **inputs):
+    return Declared(type=type_, urn=f"urn:pulumi:dev::tiny::{type_}::{name}", name=name, inputs=inputs)
+
+
+def node(pool="l40s", cards=4, memory="360Gi"):
+    labels = {"inferplan.dev/pool": pool}
+    return {"metadata": {"labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": str(cards), "memory": memory}}}
+
+
+def model(replicas=2, cards=1, *, image="a", surge=0, unavailable=1, kind="RollingUpdate", pool="l40s"):
+    container = {
+        "name": "server",
+        "image": image,
+        "resources": {"limits": {"nvidia.com/gpu": cards, "memory": "64Gi"}},
+        "startupProbe": {"failureThreshold": 60, "periodSeconds": 10},
+    }
+    rolling = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}} if kind == "RollingUpdate" else {}
+    template = {"spec": {"nodeSelector": {"inferplan.dev/pool": pool}, "containers": [container]}}
+    return {"spec": {"replicas": replicas, "strategy": {"type": kind, **rolling}, "template": template}}
+
+
+def test_a_node_group_costs_its_wanted_size_between_its_least_and_its_most():
+    cost = monthly_cost([resource(GROUP, **group())])
+    month = Decimal("3.00424") * HOURS
+    assert (cost.least, cost.usual, cost.most) == tuple((month * count).quantize(Decimal("0.01")) for count in (1, 2, 6))
+
+
+def test_spot_is_a_range_down_to_what_aws_promises_at_best():
+    cost = monthly_cost([resource(GROUP, **group(capacityType="SPOT"))])
+    month = Decimal("3.00424") * HOURS
+    assert cost.least == (month * Decimal("0.10")).quantize(Decimal("0.01"))
+    assert cost.most == (month * 6).quantize(Decimal("0.01"))
+
+
+def test_clusters_nat_gateways_disks_and_load_balancers_are_in_the_sum():
+    cost = monthly_cost(
+        [
+            resource("aws:eks/cluster:Cluster"),
+            resource("aws:ec2/natGateway:NatGateway"),
+            resource("aws:ebs/volume:Volume", size=100, type="gp3"),
+            resource("kubernetes:core/v1:Service", spec={"type": "LoadBalancer"}),
+            resource("kubernetes:core/v1:Service", "inner", spec={"type": "ClusterIP"}),
+        ]
+    )
+    assert cost.usual == ((Decimal("0.10") + Decimal("0.045") + Decimal("0.0225")) * HOURS + Decimal(8)).quantize(Decimal("0.01"))
+
+
+@pytest.mark.parametrize(
+    ("each", "why"),
+    [
+        (resource(GROUP, **group(machine="x9.huge")), "no list price for x9.huge"),
+        (resource(GROUP, **group(machine="p5e.48xlarge")), "no list price for p5e.48xlarge"),
+        (resource(GROUP, scalingConfig={"minSize": 1, "maxSize": 1}), "a machine that the launch template names"),
+        (resource(GROUP, **group(capacityType="CAPACITY_BLOCK")), "paid in advance"),
+        (resource("aws:s3/bucket:Bucket"), "by use: 0.023 USD"),
+        (resource("aws:efs/fileSystem:FileSystem"), "by use: 0.30 USD"),
+        (resource("aws:ebs/volume:Volume", size={"computed": True}, type="gp3"), "unknown GiB"),
+        (resource("inferplan:nodes:NodePool", spec={"provider": "existing"}), "machines that exist"),
+    ],
+)
+def test_what_has_no_price_is_named_and_not_guessed(each, why):
+    cost = monthly_cost([each])
+    assert cost.usual == 0
+    assert why in cost.unpriced[0][2]
+
+
+def test_the_table_says_before_after_delta_date_and_what_is_missing():
+    events = [
+        step("update", GROUP, "l40s", group(1, 1, 2), group(2, 2, 4)),
+        step("same", "aws:s3/bucket:Bucket", "weights", {}, {}),
+    ]
+    text = render(make_report([preview(*events)]))
+    assert "&#36;2,193 → &#36;4,386 | +&#36;2,193 | &#36;4,386 to &#36;8,772 |" in text
+    assert "List prices of 2026-07-20, us-east-1" in text
+    assert "Not priced: Bucket weights" in text
+
+
+def test_another_region_is_told_to_have_other_prices():
+    events = [
+        step("same", "pulumi:providers:aws", "aws", {"region": "eu-central-1"}, {"region": "eu-central-1"}),
+        step("create", GROUP, "g", None, group()),
+    ]
+    assert "the stack is in eu-central-1, whose prices differ" in render(make_report([preview(*events)]))
+
+
+@pytest.mark.parametrize(("limit", "blocked"), [(13000, True), (13158, True), (13159, False), (20000, False)])
+def test_a_budget_is_judged_by_the_most_that_pools_may_grow_to(limit, blocked):
+    report = make_report(
+        [preview(step("create", GROUP, "l40s", None, group()), config={"inferplan:budget": json.dumps({"monthlyUsd": limit})})]
+    )
+    assert report.verdict.startswith("blocked: over budget") is blocked
+    if blocked:
+        assert "lower its maximum size or raise budget.monthlyUsd" in render(report)
+
+
+@pytest.mark.parametrize("text", ["5000", "{", '{"monthlyUSD": 5}', '{"monthlyUsd": "much"}', '{"monthlyUsd": -1}', '{"monthlyUsd": NaN}'])
+def test_a_budget_that_cannot_be_read_blocks_with_the_way_to_write_it(text):
+    report = make_report([preview(step("create", GROUP, "l40s", None, group()), config={"inferplan:budget": text})])
+    assert report.verdict == "blocked: over budget"
+    assert "write it as {monthlyUsd: 5000}" in report.stacks[0].over_budget
+
+
+def test_no_budget_and_an_empty_one_allow_everything():
+    assert budget_of({}) is None
+    assert budget_of({"inferplan:budget": "{}"}) is None
+    assert over_budget(monthly_cost([resource(GROUP, **group())]), None) == ""
+
+
+def test_the_price_list_has_a_price_or_a_stated_gap_for_each_machine():
+    machines = price_list().machines
+    assert len(machines) > 50
+    assert [each.name for each in machines.values() if each.usd_per_hour is None] == ["p5e.48xlarge"]
+
+
+def test_pools_add_up_nodes_and_workloads():
+    found = pools(
+        [
+            resource("kubernetes:core/v1:Node", "a", **node()),
+            resource("kubernetes:core/v1:Node", "b", **node()),
+            resource(DEPLOYMENT, "m", **model(replicas=3, cards=2)),
+            resource(GROUP, **(group() | {"labels": {"inferplan.dev/pool": "cloud"}})),
+        ]
+    )
+    assert (found["l40s"].nodes, found["l40s"].offered, found["l40s"].asked) == (2, 8, 6)
+    assert (found["l40s"].memory_offered_gib, found["l40s"].memory_asked_gib) == (720, 192)
+    assert (found["cloud"].nodes, found["cloud"].offered, found["cloud"].memory_offered_gib) == (6, 6, 768)
+
+
+def test_a_pool_that_only_an_intent_tells_of_is_read_by_the_caller():
+    def read(each):
+        return (
+            Offer(pool=each.name, nodes=2, resource="habana.ai/gaudi", accelerators=16, memory_gib=Decimal(100))
+            if "Pool" in each.type
+            else None
+        )
+
+    assert pools([resource("inferplan:nodes:NodePool", "rack")], read)["rack"].offered == 16
+
+
+def test_worker_groups_of_custom_resources_are_counted():
+    inner = model(cards=2)["spec"]["template"]
+    spec = {
+        "rayClusterConfig": {
+            "headGroupSpec": {"template": {"spec": {"containers": [{"name": "h"}]}}},
+            "workerGroupSpecs": [{"replicas": 3, "template": inner}],
+        }
+    }
+    assert pools([resource("kubernetes:ray.io/v1:RayService", "r", spec=spec)])["l40s"].asked == 6
+
+
+def test_asking_for_more_than_is_offered_is_marked():
+    events = [step("same", "kubernetes:core/v1:Node", "a", node(), node()), step("create", DEPLOYMENT, "m", None, model(replicas=9))]
+    assert "more asked than offered" in render(make_report([preview(*events)]))
+
+
+def forecast(old, new, nodes=1, op="update"):
+    shown = preview(
+        step("same", "kubernetes:core/v1:Node", "a", node(cards=4 * nodes), node(cards=4 * nodes)), step(op, DEPLOYMENT, "m", old, new)
+    )
+    return rollouts(shown, pools(declared(shown, "after")))
+
+
+def test_in_place_frees_before_it_asks():
+    (each,) = forecast(model(replicas=4), model(replicas=4, image="b"))
+    assert (each.manner, each.unavailable, each.minutes, each.extra, each.stuck) == ("in place", 1, 40, 0, "")
+
+
+def test_surge_needs_free_accelerators():
+    (each,) = forecast(model(replicas=2, surge=1, unavailable=0), model(replicas=2, surge=1, unavailable=0, image="b"))
+    assert (each.manner, each.unavailable, each.extra, each.free, each.stuck) == ("surge", 0, 1, 2, "")
+
+
+def test_surge_on_a_full_pool_is_stuck():
+    old, new = (model(replicas=4, surge=1, unavailable=0, image=image) for image in "ab")
+    (each,) = forecast(old, new)
+    assert "needs 1 free nvidia.com/gpu on l40s, 0 are" in each.stuck
+    report = make_report([preview(step("same", "kubernetes:core/v1:Node", "a", node(), node()), step("update", DEPLOYMENT, "m", old, new))])
+    assert report.verdict.startswith("1 rollout will be stuck")
+
+
+def test_recreate_and_replacement_stop_every_replica():
+    for op, kind in (("update", "Recreate"), ("replace", "RollingUpdate")):
+        (each,) = forecast(model(replicas=3, kind=kind), model(replicas=3, kind=kind, image="b"), op=op)
+        assert (each.manner, each.unavailable, each.minutes) == ("recreate", 3, 10)
+
+
+def test_scaling_alone_rolls_nothing():
+    assert forecast(model(replicas=2), model(replicas=3)) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "replicas", "up", "count"),
+    [("25%", 3, True, 1), ("25%", 3, False, 0), ("50%", 3, False, 1), (2, 9, True, 2), (None, 4, True, 1)],
+)
+def test_shares_are_rounded_as_kubernetes_rounds_them(value, replicas, up, count):
+    assert share_of(value, replicas, up=up) == count
+
+
+def test_figures_of_a_part_are_not_made():
+    shown = preview(step("create", GROUP, "g", None, group()), maybeCorrupt=True, config={"inferplan:budget": '{"monthlyUsd": 1}'})
+    figures = figures_of(shown)
+    assert figures.tables == ()
+    assert figures.over_budget.startswith("not judged")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("16Gi", 16 * 2**30),
+        ("500m", Decimal("0.5")),
+        ("2k", 2000),
+        (8, 8),
+        ("1.5Ti", Decimal("1.5") * 2**40),
+        ("x", None),
+        (True, None),
+        ({}, None),
+        ("NaN", None),
+        ("1e999999P", None),
+    ],
+)
+def test_quantities(text, value):
+    assert amount(text) == value
+
+
+@given(st.text(max_size=20) | st.floats() | st.none() | st.lists(st.integers()))
+def test_any_quantity_is_a_finite_number_or_none(value):
+    read = amount(value)
+    assert read is None or read.is_finite()
+
+
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "spec",
+                    "template",
+                    "containers",
+                    "replicas",
+                    "resources",
+                    "limits",
+                    "nvidia.com/gpu",
+                    "scalingConfig",
+                    "labels",
+                    "status",
+                    "strategy",
+                    "instanceTypes",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.sampled_from([GROUP, DEPLOYMENT, "kubernetes:core/v1:Node", "aws:ebs/volume:Volume", "kubernetes:core/v1:Service"]),
+    st.dictionaries(
+        st.sampled_from(["spec", "status", "metadata", "scalingConfig", "instanceTypes", "labels", "size", "type"]), _JUNK, max_size=4
+    ),
+)
+def test_inputs_of_any_shape_are_told_or_left_out(type_, inputs):
+    assert render(make_report([preview(step("update", type_, "x", {}, inputs))]))
+
+
+def test_accelerators_of_a_map():
+    assert accelerators_in({"cpu": "4", "habana.ai/gaudi": "8"}) == ("habana.ai/gaudi", 8)
+    assert accelerators_in({"cpu": "4"}) == ("", 0)
+
+
+@pytest.mark.parametrize(("value", "text"), [("0", "$0.00"), ("12.346", "$12.35"), ("-2193.1", "-$2,193"), ("999.99", "$999.99")])
+def test_dollars(value, text):
+    assert usd(Decimal(value)) == text
