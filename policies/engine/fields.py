@@ -127,7 +127,10 @@ class Field:
             return ""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise MalformedFieldError(self.path, "a string")
-        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        if isinstance(value, str):
+            return value
+        number = float(value)
+        return f"{number:.0f}" if number.is_integer() else str(number)
 
     def number(self) -> float | None:
         """A number, None where absent. Raises UnknownFieldError, MalformedFieldError."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 
+from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
-METADATA = ipaddress.ip_network("169.254.169.254/32")
+METADATA = ipaddress.IPv4Network("169.254.169.254/32")
 
 
 def _check(policy: Resource, _: Parameters) -> Findings:
@@ -17,16 +18,16 @@ def _check(policy: Resource, _: Parameters) -> Findings:
             block = peer.at("ipBlock")
             if block.absent:
                 continue
-            try:
-                opened = METADATA.subnet_of(ipaddress.ip_network(block.at("cidr").text(), strict=False))
-                closed = any(
-                    METADATA.subnet_of(ipaddress.ip_network(each, strict=False)) for each in block.at("except").texts() if "." in each
-                )
-            except (ValueError, TypeError):
-                # An IPv6 block never holds the IPv4 address of the metadata service.
-                continue
-            if opened and not closed:
+            if _holds(block.at("cidr")) and not any(_holds(each) for each in block.at("except").each()):
                 yield found(block.at("except"), "leaves the metadata service open")
+
+
+def _holds(block: Field) -> bool:
+    try:
+        network = ipaddress.ip_network(block.text(), strict=False)
+    except ValueError:
+        raise MalformedFieldError(block.path, "a block of addresses") from None
+    return isinstance(network, ipaddress.IPv4Network) and METADATA.subnet_of(network)
 
 
 RULE = Rule(

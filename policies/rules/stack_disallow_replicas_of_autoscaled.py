@@ -1,0 +1,33 @@
+"""Replicas that an autoscaler owns are not declared."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import workloads_of
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    scaled = set()
+    for scaler in stack.of("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject"):
+        target = scaler.at("spec", "scaleTargetRef")
+        kind = target.at("kind").text() or "Deployment"
+        scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
+    for workload in workloads_of(stack):
+        name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
+        if name in scaled and not workload.at("spec", "replicas").absent:
+            yield found(workload.at("spec", "replicas"), "is set though an autoscaler owns it", urn=workload.urn)
+
+
+RULE = StackRule(
+    id="stack-disallow-replicas-of-autoscaled",
+    title="Replicas that an autoscaler owns are not declared",
+    severity=Severity.HIGH,
+    refs=(
+        "inference",
+        "Kyverno check-hpa",
+    ),
+    why="Every update would set the count back, in the middle of a peak",
+    remedy="leave spec.replicas out of a workload that an HPA or a ScaledObject scales",
+    check=_check,
+)

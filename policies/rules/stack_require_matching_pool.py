@@ -1,0 +1,29 @@
+"""Selectors and tolerations match nodes of the stack."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import engines_of
+from policies.subjects.placement import fits_on, nodes_of
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    nodes = list(nodes_of(stack))
+    for workload, pod in engines_of(stack):
+        for vendor in pod.demand:
+            declared = [node for node in nodes if node.accelerators.get(vendor)]
+            # A stack that declares no node with that accelerator runs on nodes that exist already.
+            if nodes and not any(fits_on(pod, node) for node in declared):
+                yield found(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
+
+
+RULE = StackRule(
+    id="stack-require-matching-pool",
+    title="Selectors and tolerations match nodes of the stack",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="A misspelt pool is a pod that waits for ever",
+    remedy="make nodeSelector and tolerations those of a pool with that accelerator",
+    check=_check,
+)

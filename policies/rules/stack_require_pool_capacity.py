@@ -1,0 +1,37 @@
+"""The nodes of the stack hold what its models ask for."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import engines_of
+from policies.subjects.placement import fits_on, nodes_of
+from policies.subjects.workloads import replicas_of
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    nodes = list(nodes_of(stack))
+    asked: dict[tuple[str, tuple[int, ...]], float] = {}
+    for workload, pod in engines_of(stack):
+        for vendor, cards in pod.demand.items():
+            fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
+            if not fitting:
+                # Nodes that the stack does not declare are somebody else's; a rule of its own looks at selectors.
+                continue
+            if all(nodes[place].accelerators[vendor] < cards for place in fitting):
+                yield found(pod.at("containers"), "asks for more accelerators than any node has", urn=workload.urn)
+            key = (vendor, fitting)
+            asked[key] = asked.get(key, 0) + cards * (replicas_of(workload) or 1)
+            if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
+                yield found(workload.at("spec", "replicas"), "asks for more accelerators than the pool has left", urn=workload.urn)
+
+
+RULE = StackRule(
+    id="stack-require-pool-capacity",
+    title="The nodes of the stack hold what its models ask for",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="What does not fit waits for ever, after everything else was paid for",
+    remedy="lower replicas or accelerators per replica, or give the pool more nodes",
+    check=_check,
+)

@@ -1,0 +1,33 @@
+"""Serving waits for its weights."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import claims_of, engines_of
+from policies.subjects.pods import PODS
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    writers: dict[str, set[str]] = {}
+    for job in stack.of("kubernetes:batch:Job"):
+        for pod in job.parts(PODS):
+            for claim in claims_of(pod, writing=True):
+                writers.setdefault(claim, set()).add(job.urn)
+    for workload, pod in engines_of(stack):
+        for claim in sorted(claims_of(pod, writing=False) & writers.keys()):
+            if not writers[claim] & set(workload.dependencies):
+                yield found(
+                    pod.at("volumes"), "holds weights that a Job writes, and nothing makes the server wait for it", urn=workload.urn
+                )
+
+
+RULE = StackRule(
+    id="stack-require-preheat-before-serving",
+    title="Serving waits for its weights",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="A server that starts before the copy ends reads half a model, or fails until somebody looks",
+    remedy="let the Deployment depend on the Job that writes its weights (depends_on)",
+    check=_check,
+)

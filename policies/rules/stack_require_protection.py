@@ -1,0 +1,28 @@
+"""What holds data cannot be deleted by a slip."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Finding, Findings, Parameters, Severity, StackRule
+
+KINDS = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    for each in stack.of(*KINDS):
+        if not (each.protect or each.retain_on_delete):
+            yield Finding("", "is not protected", each.urn)
+
+
+RULE = StackRule(
+    id="stack-require-protection",
+    title="What holds data cannot be deleted by a slip",
+    severity=Severity.HIGH,
+    refs=(
+        "inference",
+        "Security Hub: deletion protection",
+    ),
+    why="A wrong line in a stack file, or a destroy in the wrong shell, would take the weights or the cluster",
+    remedy="set protect (or retain_on_delete) in the resource's options",
+    check=_check,
+)

@@ -1,0 +1,36 @@
+"""A rollout finds the accelerators that it needs."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import engines_of
+from policies.subjects.placement import fits_on, nodes_of
+from policies.subjects.workloads import replicas_of, rollout_of
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    nodes = list(nodes_of(stack))
+    engines = list(engines_of(stack))
+    for workload, pod in engines:
+        surge, unavailable = rollout_of(workload)
+        if surge == 0 or unavailable > 0:
+            continue
+        for vendor, cards in pod.demand.items():
+            spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
+            rivals = [(other, its) for other, its in engines if any(fits_on(its, node) and fits_on(pod, node) for node in nodes)]
+            spare -= sum(its.demand.get(vendor, 0) * (replicas_of(other) or 1) for other, its in rivals)
+            if spare < cards * surge:
+                place = workload.at("spec", "strategy", "rollingUpdate", "maxSurge")
+                yield found(place, "needs accelerators that the stack's nodes do not have to spare", urn=workload.urn)
+
+
+RULE = StackRule(
+    id="stack-require-room-for-rollout",
+    title="A rollout finds the accelerators that it needs",
+    severity=Severity.HIGH,
+    refs=("inference",),
+    why="With surge on a full pool the new pod waits for a device that the old one holds, for ever",
+    remedy="set maxSurge: 0 with maxUnavailable: 1, or Recreate, or give the pool spare nodes",
+    check=_check,
+)

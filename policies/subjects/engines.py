@@ -1,0 +1,41 @@
+"""The workloads of a stack that serve models, and what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.resource import Resource, Stack
+from policies.subjects.placement import labels_at, matches_labels, same_namespace
+from policies.subjects.pods import PodTemplate
+from policies.subjects.workloads import WORKLOADS, templates_of
+
+
+def workloads_of(stack: Stack) -> Iterator[Resource]:
+    """Deployments and StatefulSets."""
+    yield from stack.of(*sorted(WORKLOADS.kinds))
+
+
+def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
+    """The workloads whose pods ask for accelerators, with those pods. Raises FieldError."""
+    for workload in workloads_of(stack):
+        for pod in templates_of(workload):
+            if pod.demand:
+                yield workload, pod
+
+
+def selecting(stack: Stack, kind: str, workload: Resource, pod: PodTemplate, *path: str) -> Iterator[Resource]:
+    """The resources of `kind`, in the workload's namespace, whose label selector at `path` takes the pod. Raises FieldError."""
+    labels = labels_at(pod.metadata.at("labels"))
+    for each in stack.of(kind):
+        if same_namespace(each, workload) and matches_labels(each.at(*path), labels):
+            yield each
+
+
+def claims_of(pod: PodTemplate, *, writing: bool) -> set[str]:
+    """The PersistentVolumeClaims that a pod mounts; with `writing` only those it may write to. Raises FieldError."""
+    claims = set()
+    for volume in pod.at("volumes").each():
+        claim = volume.at("persistentVolumeClaim")
+        if claim.at("claimName").text() and not (writing and claim.at("readOnly").flag()):
+            claims.add(claim.at("claimName").text())
+    return claims

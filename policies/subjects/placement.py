@@ -1,0 +1,85 @@
+"""Labels, selectors, taints and the nodes of a stack: where pods may land. It schedules nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from policies.engine.fields import Field
+from policies.engine.resource import Resource, Stack
+from policies.subjects.pods import PodTemplate, vendor_of
+from policies.subjects.quantities import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One declared node: its labels, its taints and its accelerators by vendor."""
+
+    labels: dict[str, str]
+    taints: tuple[Field, ...]
+    accelerators: dict[str, float]
+
+
+def labels_at(field: Field) -> dict[str, str]:
+    """The labels at `field` as plain text. Raises FieldError."""
+    return {key: each.text() for key, each in field.entries()}
+
+
+def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
+    """Whether a label selector (matchLabels, matchExpressions) takes `labels`; an empty one takes all. Raises FieldError."""
+    if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
+        return False
+    return all(_expression(each, labels) for each in selector.at("matchExpressions").each())
+
+
+def _expression(expression: Field, labels: dict[str, str]) -> bool:
+    key, values = expression.at("key").text(), expression.at("values").texts()
+    match expression.at("operator").text():
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case _:
+            return key not in labels
+
+
+def nodes_of(stack: Stack) -> Iterator[Node]:
+    """The nodes that the stack itself declares. Raises FieldError."""
+    for each in stack.of("kubernetes:core:Node"):
+        accelerators: dict[str, float] = {}
+        for name, field in each.at("status", "allocatable").entries():
+            if vendor_of(name):
+                accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (quantity(field) or 0)
+        yield Node(labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each()), accelerators)
+
+
+def fits_on(pod: PodTemplate, node: Node) -> bool:
+    """Whether a pod's nodeSelector and tolerations let it onto `node`. Raises FieldError."""
+    selector = labels_at(pod.at("nodeSelector"))
+    if any(node.labels.get(key) != value for key, value in selector.items()):
+        return False
+    return all(tolerates(pod, taint) for taint in node.taints)
+
+
+def tolerates(pod: PodTemplate, taint: Field) -> bool:
+    """Whether a pod tolerates a node's taint; PreferNoSchedule keeps nobody away. Raises FieldError."""
+    effect = taint.at("effect").text()
+    if effect == "PreferNoSchedule":
+        return True
+    for each in pod.at("tolerations").each():
+        if each.at("effect").text() not in ("", effect):
+            continue
+        key = each.at("key").text()
+        if each.at("operator").text() == "Exists":
+            if key in ("", taint.at("key").text()):
+                return True
+        elif key == taint.at("key").text() and each.at("value").text() == taint.at("value").text():
+            return True
+    return False
+
+
+def same_namespace(one: Resource, other: Resource) -> bool:
+    """Whether two namespaced objects are neighbours. Raises FieldError."""
+    return one.at("metadata", "namespace").text() == other.at("metadata", "namespace").text()
