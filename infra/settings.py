@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from components.cluster.spec import ClusterSpec
+from components.gateway.keys import seed_fault
 from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
@@ -98,6 +99,8 @@ def load() -> Stack:
         # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
         values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
     settings, faults = _judge(values, has_key_seed=bool(seed), file=file)
+    if seed and (weakness := seed_fault(seed)):
+        faults = [*faults, LocatedFault(Fault(SECRET_KEYS, weakness), file.locate(SECRET_KEYS) if file else None)]
     if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
         message = f"stands in clear; replace it with: pulumi config set --secret {SECRET_KEYS[0]}"
         faults = [*faults, LocatedFault(Fault(SECRET_KEYS, message), file.locate(SECRET_KEYS) if file else None)]

@@ -53,9 +53,9 @@ def seed_fault(seed: str) -> str | None:
     text = seed.strip()
     remedy = 'set 32 random bytes: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"'
     if len(text) < MIN_SEED_CHARACTERS:
-        return f"apiKeySeed has {len(text)} characters, fewer than the {MIN_SEED_CHARACTERS} that 256 bits need; {remedy}"
+        return f"has {len(text)} characters, fewer than the {MIN_SEED_CHARACTERS} that 256 bits need; {remedy}"
     if len(set(text)) < _MIN_DISTINCT:
-        return f"apiKeySeed repeats {len(set(text))} characters, so it can be guessed; {remedy}"
+        return f"repeats {len(set(text))} characters, so it can be guessed; {remedy}"
     return None
 
 
@@ -119,7 +119,7 @@ def read_key(printed: str) -> PrintedKey:
 def _derive(seed: str, *context: str) -> bytes:
     fault = seed_fault(seed)
     if fault is not None:
-        raise ValueError(fault)
+        raise ValueError(f"apiKeySeed {fault}")
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.gateway.names import consumer_secret, server_key_secret
-
 from components.spec import Fault
 
 if TYPE_CHECKING:

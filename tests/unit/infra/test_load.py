@@ -16,6 +16,7 @@ from rehearsal.engine.record import record
 
 PROJECT = Path(__file__).parents[3]
 SEED = "inferplan:apiKeySeed"
+STRONG = "5f0c9a7e31d84b62a9e0c7d1f3b58264970ad6be12c34f8809b7e6d5c4a3f210"
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def project(tmp_path, monkeypatch):
 
 
 def config_of(project: Path) -> dict[str, str]:
-    return {**read_stack(project / "stacks" / "Pulumi.test.yaml").config, SEED: "a-seed"}
+    return {**read_stack(project / "stacks" / "Pulumi.test.yaml").config, SEED: STRONG}
 
 
 def run_load(config: dict[str, str], *, secret: bool = True) -> Stack:
@@ -52,12 +53,12 @@ def test_what_the_engine_passes_becomes_settings_and_the_seed_a_secret_output(pr
     assert stack.name == "test"
     assert sorted(stack.settings.models) == ["llama-3-70b", "llama-3-8b"]
     assert isinstance(stack.secrets.api_key_seed, pulumi.Output)
-    assert "a-seed" not in repr(stack)
+    assert STRONG not in repr(stack)
 
 
 def test_defaults_that_the_cli_adds_from_the_project_are_no_fault(project):
     defaults = {"inferplan:namespace": "inference", "inferplan:gateway": "{}", "inferplan:consumers": "{}", "inferplan:storage": "{}"}
-    config = {"inferplan:cluster": '{"provider":"simulated"}', "inferplan:nodePools": "{}", "inferplan:models": "{}", **defaults, SEED: "s"}
+    config = {"inferplan:cluster": '{"provider":"simulated"}', "inferplan:nodePools": "{}", "inferplan:models": "{}", **defaults, SEED: STRONG}
     (project / "stacks" / "Pulumi.test.yaml").unlink()
     assert run_load(config).settings.gateway is None
 
@@ -86,7 +87,7 @@ def test_a_misspelt_key_is_refused_although_no_field_asks_for_it(project):
 def test_a_seed_in_clear_is_refused_whatever_the_file_says(project):
     refused = refusal(config_of(project), secret=False)
     assert any("apiKeySeed: stands in clear; replace it with: pulumi config set --secret apiKeySeed" in line for line in refused.lines)
-    assert "a-seed" not in str(refused)
+    assert STRONG not in str(refused)
 
 
 def test_a_missing_seed_is_one_fault(project):
@@ -101,3 +102,11 @@ def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
     refused = refusal({**config_of(project), "inferplan:cluster": "{"})
     assert isinstance(refused, pulumi.RunError)
     assert str(refused).endswith("nothing was registered; correct them and run the same again")
+
+
+@pytest.mark.parametrize(("seed", "words"), [("short", "has 5 characters"), ("ab" * 32, "repeats 2 characters")])
+def test_a_seed_that_can_be_guessed_is_refused_without_being_shown(project, seed, words):
+    [line] = refusal({**config_of(project), SEED: seed}).lines
+    assert f"apiKeySeed: {words}" in line
+    assert "openssl rand -hex 32" in line
+    assert seed not in line
