@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cli.pretend import nodes_wanted
 from components.nodes.spec import target_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.spec import NfsStoreSpec
@@ -115,6 +116,7 @@ def endpoint(settings: StackSettings, model: str) -> str:
 
 def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterable[PoolRow]:
     claimed = _claimed(pods)
+    wanted = nodes_wanted(settings)
     for name, spec in settings.node_pools.items():
         target = target_of(name, spec)
         resource = None if target.accelerator is None else target.accelerator.resource
@@ -124,7 +126,7 @@ def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterab
             name=name,
             accelerator="cpu" if target.accelerator is None else target.accelerator.name,
             nodes_ready=len(ready),
-            nodes=target.nodes,
+            nodes=wanted[name],
             accelerators_used=sum(claimed[_name(node)][resource] for node in ready) if resource else 0,
             accelerators=sum(int(node["status"]["allocatable"].get(resource, 0)) for node in ready) if resource else 0,
         )

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from infra.settings import StackSettings
     from rehearsal.secrets import OpenedSecrets
 
-# A stack without CPU nodes of its own still has to run the gateway and the preheat Jobs somewhere.
-_CPU_NODES = 2
-
 
 @dataclass(frozen=True)
 class Workspace:
@@ -73,14 +70,9 @@ class Workspace:
 
     def pretended(self) -> list[dict[str, Any]]:
         """Manifests of the nodes and runtime classes that the rehearsal adds to what the stack declares."""
-        from components.nodes.simulated import cpu_nodes, pretend_nodes, pretend_runtime_classes, runtime_classes_of
+        from cli.pretend import pretended
 
-        pools = self.settings.node_pools
-        elsewhere = {name: pool for name, pool in pools.items() if pool.provider != "simulated"}
-        nodes = [node for name, pool in elsewhere.items() for node in pretend_nodes(name, pool)]
-        if all(pool.accelerator is not None for pool in pools.values()):
-            nodes += cpu_nodes(_CPU_NODES)
-        return [*nodes, *pretend_runtime_classes(runtime_classes_of(elsewhere))]
+        return pretended(self.settings)
 
 
 def open_workspace(stack: str) -> Workspace:

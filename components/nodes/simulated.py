@@ -6,11 +6,13 @@ for others to see to; conditions and addresses are kwok's business.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from components.handles import Capacity
 from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
 from components.nodes import machines
+from components.nodes.eks_spec import EksPool
 from components.nodes.spec import (
     MachineShape,
     NodePoolSpec,
@@ -38,18 +40,29 @@ _BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
 _DECIMAL = ("P", "T", "G", "M", "k")
 
 
-def pretend_nodes(name: str, spec: NodePoolSpec) -> list[dict[str, Any]]:
-    """The Node objects of pool `name` as plain manifests, whoever provides the pool, so that it can be rehearsed."""
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where pretend nodes say they are: one zone after the other. No zones, no labels about them."""
+
+    region: str
+    zones: tuple[str, ...]
+
+
+def pretend_nodes(name: str, spec: NodePoolSpec, *, count: int | None = None, place: Place | None = None) -> list[dict[str, Any]]:
+    """The Node objects of pool `name` as plain manifests, whoever provides the pool, so that it can be rehearsed.
+
+    `count` is how many there are, by default the most that the pool may have; `place` where, by default what the pool says.
+    """
     labels, selected = _machine_labels(spec), node_selector_of(name, spec)
     nominal, offered = _nominal(spec), capacity_of(spec)
     pods, accelerator = _max_pods(spec), accelerator_of(spec)
     status = {"capacity": _resources(nominal, accelerator, pods), "allocatable": _resources(offered, accelerator, pods)}
     taints = [_taint(each) for each in taints_of(spec)]
-    zones = _zones(spec)
-    names = [node_name(name, index) for index in range(max_nodes(spec))]
-    own = [{"kubernetes.io/hostname": each, **_place(zones, index)} for index, each in enumerate(names)]
+    where = _place_of(spec) if place is None else place
+    names = [node_name(name, index) for index in range(max_nodes(spec) if count is None else count)]
+    own = [{"kubernetes.io/hostname": each, **_location(where, index)} for index, each in enumerate(names)]
     # What the pool selects by comes last: pods must find these nodes, whatever else the table would have called them.
-    return [_node(each, labels | place | selected, taints, status) for each, place in zip(names, own, strict=True)]
+    return [_node(each, labels | located | selected, taints, status) for each, located in zip(names, own, strict=True)]
 
 
 def cpu_nodes(count: int) -> list[dict[str, Any]]:
@@ -111,6 +124,8 @@ def _machine_labels(spec: NodePoolSpec) -> dict[str, str]:
     labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
     if isinstance(machine, str):
         labels["node.kubernetes.io/instance-type"] = machine
+    if isinstance(spec, EksPool):
+        labels |= {**spec.labels, "eks.amazonaws.com/capacityType": spec.capacity_types[0]}
     return labels if accelerator is None else labels | _discovered(accelerator, capacity_of(spec).accelerators)
 
 
@@ -131,19 +146,29 @@ def _discovered(accelerator: Accelerator, cards: int) -> dict[str, str]:
     }
 
 
-def _zones(spec: NodePoolSpec) -> list[str]:
+def _place_of(spec: NodePoolSpec) -> Place:
     # Racks mostly carry no zone labels: inventing them for adopted nodes would promise a spread that the real ones cannot give.
-    return (spec.zones or [ONLY_ZONE]) if isinstance(spec, SimulatedPool) else []
+    return Place(region=REGION, zones=tuple(spec.zones or [ONLY_ZONE]) if isinstance(spec, SimulatedPool) else ())
 
 
-def _place(zones: list[str], index: int) -> dict[str, str]:
-    if not zones:
+def _location(where: Place, index: int) -> dict[str, str]:
+    if not where.zones:
         return {}
-    return {"topology.kubernetes.io/region": REGION, "topology.kubernetes.io/zone": zones[index % len(zones)]}
+    return {"topology.kubernetes.io/region": where.region, "topology.kubernetes.io/zone": where.zones[index % len(where.zones)]}
 
 
 def _nominal(spec: NodePoolSpec) -> Capacity:
     machine = machine_of(spec)
+    if isinstance(spec, EksPool):
+        # Several machines may serve the pool: pretend nodes are the least of them, so that what fits here fits each.
+        whole = machines.nominal(machines.machine(spec.machines[0]))
+        offered = spec.capacity
+        return replace(
+            whole,
+            memory_bytes=max(whole.memory_bytes, offered.memory_bytes + offered.hugepages_2mi_bytes),
+            hugepages_2mi_bytes=offered.hugepages_2mi_bytes,
+            ephemeral_storage_bytes=max(whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes),
+        )
     if isinstance(machine, str):
         return machines.nominal(machines.machine(machine))
     offered = capacity_of(spec)
