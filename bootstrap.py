@@ -22,7 +22,9 @@ LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".inferplan-ready"
 OLDEST = (3, 11)
 # What the tests run for real and PyPI does not carry: command -> Debian package.
-DEBIAN = {"nginx": "nginx-light", "rclone": "rclone"}
+DEBIAN = {"nginx": "nginx-light", "rclone": "rclone", "curl": "curl", "chromium": "chromium", "wrk": "wrk"}
+# tritonserver's Python backend loads the interpreter as a library: file -> Debian packages.
+DEBIAN_LIBRARIES = {"libpython3.*.so.1.0": ["libpython3-dev", "python3-venv"]}
 
 
 class SetupError(Exception):
@@ -97,13 +99,15 @@ def _install_uv() -> None:
 
 
 def _debian() -> None:
-    missing = {command: package for command, package in DEBIAN.items() if shutil.which(command, path=_search_path()) is None}
+    missing = {command: [package] for command, package in DEBIAN.items() if shutil.which(command, path=_search_path()) is None}
+    missing |= {library: packages for library, packages in DEBIAN_LIBRARIES.items() if not list(Path("/usr/lib").glob(f"*/{library}"))}
     if not missing:
         return
     names = ", ".join(missing)
+    wanted = [package for packages in missing.values() for package in packages]
     try:
         with _Step(f"{names}, from Debian"):
-            _apt_install(list(missing.values()), f"install {' '.join(missing.values())}")
+            _apt_install(wanted, f"install {' '.join(wanted)}")
     except SetupError as error:
         print(f"  going on without {names}: {error}; the tests that run them are skipped and say so", file=sys.stderr)
 

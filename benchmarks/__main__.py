@@ -19,6 +19,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("benchmarks.registration", "--layered", "benchmarks.stacks:layered", "--bare", "benchmarks.stacks:bare"),
     ("benchmarks.cluster_start",),
     ("benchmarks.gateway",),
+    ("benchmarks.gateway_refusals",),
     ("benchmarks.preheat",),
 )
 
