@@ -23,7 +23,7 @@ class Absent:
 
 
 ABSENT = Absent()
-_KEYS = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\['([^']+)'\]")
+_KEYS = re.compile(r"((?:[^.\[\]\\]|\\.)+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,8 @@ def label(each: dict[str, Any]) -> str:
 
 
 def keys_of(path: str) -> list[str | int]:
-    """`spec.containers[0].image` as keys and positions."""
-    return [int(place) if place else (name or quoted) for name, place, quoted in _KEYS.findall(path)]
+    """`spec.containers[0].image` as keys and positions; a dot inside a key is written as two characters, backslash and dot."""
+    return [int(place) if place else name.replace("\\.", ".") for name, place in _KEYS.findall(path)]
 
 
 def put(inputs: Any, keys: list[str | int], value: Any) -> None:

@@ -1,0 +1,125 @@
+"""Cases of the rules on pods, images, accelerators and models."""
+
+from __future__ import annotations
+
+from tests.policies.cases import ABSENT, PASS, REFUSED, Row
+
+CHAT, LARGE, JOB = "Deployment/chat", "Deployment/large", "Job/chat-preheat"
+POD = "spec.template.spec"
+ONE = f"{POD}.containers[0]"
+SECURITY = f"{ONE}.securityContext"
+ARGS = ["/models/chat", "--port=8000", "--shutdown-timeout=60", "--tensor-parallel-size=1"]
+HUB = ["meta-llama/Llama-3-8B", "--tensor-parallel-size=1"]
+COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
+
+
+def row(rule, path, bad, near, absent, resource=CHAT, **more):
+    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
+
+
+ROWS = (
+    row("pod-disallow-privileged", f"{SECURITY}.privileged", True, False, PASS, more=(("yes", REFUSED),)),
+    row("pod-disallow-host-namespaces", f"{POD}.hostIPC", True, False, PASS),
+    row(
+        "pod-disallow-host-path",
+        f"{POD}.volumes[1].hostPath",
+        {"path": "/dev/shm"},
+        None,
+        PASS,
+        also={f"{POD}.volumes[1].emptyDir": ABSENT},
+    ),
+    row("pod-restrict-volume-types", f"{POD}.volumes[1].nfs", {"server": "nfs.acme.example", "path": "/"}, None, PASS),
+    row("pod-disallow-host-ports", f"{ONE}.ports[0].hostPort", 8000, 0, PASS),
+    row("pod-disallow-privilege-escalation", f"{SECURITY}.allowPrivilegeEscalation", True, False, REFUSED),
+    row("pod-require-drop-all-capabilities", f"{SECURITY}.capabilities.drop", ["NET_RAW"], ["ALL", "NET_RAW"], REFUSED),
+    row("pod-disallow-added-capabilities", f"{SECURITY}.capabilities.add", ["SYS_NICE"], ["NET_BIND_SERVICE"], PASS),
+    row("pod-require-non-root", f"{POD}.securityContext.runAsNonRoot", False, True, REFUSED),
+    row("pod-require-seccomp", f"{POD}.securityContext.seccompProfile.type", "Unconfined", "Localhost", REFUSED),
+    row("pod-disallow-unmasked-proc", f"{SECURITY}.procMount", "Unmasked", "Default", PASS),
+    row(
+        "pod-disallow-unsafe-sysctls",
+        f"{POD}.securityContext.sysctls",
+        [{"name": "kernel.msgmax", "value": "1"}],
+        [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+        PASS,
+    ),
+    row("pod-restrict-security-profiles", f"{SECURITY}.appArmorProfile.type", "Unconfined", "RuntimeDefault", PASS),
+    row("pod-require-read-only-root", f"{SECURITY}.readOnlyRootFilesystem", False, True, REFUSED),
+    row("pod-require-memory-limit", f"{ONE}.resources.limits.memory", "0", "64Gi", REFUSED, more=(("plenty", REFUSED),)),
+    row("pod-require-cpu-request", f"{ONE}.resources.requests.cpu", "0", "250m", REFUSED),
+    row("pod-require-readiness-probe", f"{ONE}.readinessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
+    row("pod-require-liveness-probe", f"{ONE}.livenessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
+    row("pod-require-startup-probe", f"{ONE}.startupProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
+    row("pod-require-startup-budget", f"{ONE}.startupProbe.failureThreshold", 59, 60, REFUSED),
+    row("pod-require-drain-time", f"{POD}.terminationGracePeriodSeconds", 79, 80, REFUSED),
+    row("pod-disallow-service-links", f"{POD}.enableServiceLinks", True, False, REFUSED),
+    row("pod-disallow-token-mount", f"{POD}.automountServiceAccountToken", True, False, REFUSED),
+    row(
+        "pod-disallow-literal-secrets",
+        f"{ONE}.env[1]",
+        {"name": "VLLM_API_KEY", "value": "canary-0123456789"},
+        {"name": "KEYS_FINGERPRINT", "value": "canary-0123456789"},
+        PASS,
+        more=(({"name": "NOTE", "value": "hf_" + "x" * 34}, REFUSED),),
+    ),
+    row("pod-require-empty-dir-limit", f"{POD}.volumes[1].emptyDir.sizeLimit", "0", "1", REFUSED),
+    row("pod-require-spread", f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
+    row("job-require-end", "spec.activeDeadlineSeconds", 0, 1, REFUSED, JOB),
+    row("image-disallow-latest", f"{ONE}.image", "docker.io/vllm/vllm-openai:latest", "docker.io/vllm/vllm-openai:v0.33.0-latest", REFUSED),
+    row(
+        "image-restrict-registries",
+        f"{ONE}.image",
+        "evil.example/vllm:v1",
+        "vllm/vllm-openai:v1",
+        PASS,
+        more=(("docker.io.evil.example/vllm:v1", REFUSED),),
+    ),
+    row(
+        "image-require-digest",
+        f"{ONE}.image",
+        "docker.io/vllm/vllm-openai:v0.33.0",
+        "docker.io/vllm/vllm-openai@sha256:" + "a" * 64,
+        REFUSED,
+    ),
+    row("accelerator-require-request-equals-limit", f"{ONE}.resources.requests.nvidia\\.com/gpu", "2", 1, PASS),
+    row("accelerator-require-integer", f"{ONE}.resources.limits.nvidia\\.com/gpu", "500m", "2000m", PASS),
+    row(
+        "accelerator-require-toleration",
+        f"{POD}.tolerations",
+        [{"key": "habana.ai/gaudi", "operator": "Exists"}],
+        [{"operator": "Exists"}],
+        REFUSED,
+    ),
+    row("accelerator-require-pool", f"{POD}.nodeSelector", {}, {"pool": "other"}, REFUSED),
+    row("accelerator-disallow-in-preheat", f"{ONE}.resources.limits.nvidia\\.com/gpu", "1", "0", PASS, JOB),
+    row("gaudi-require-runtime-class", f"{POD}.runtimeClassName", "", "habana-ai", REFUSED, LARGE),
+    row("gaudi-require-huge-pages", f"{ONE}.resources.limits.hugepages-2Mi", "0", "40960Mi", REFUSED, LARGE),
+    row(
+        "accelerator-disallow-visible-devices",
+        f"{ONE}.env[0]",
+        {"name": "HABANA_VISIBLE_DEVICES", "value": "all"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+        PASS,
+        LARGE,
+    ),
+    row("accelerator-require-tensor-parallel-fit", f"{ONE}.args[2]", "--tensor-parallel-size=8", "-tp=4", REFUSED, LARGE),
+    row(
+        "accelerator-require-vendor-image", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.33.0", "ghcr.io/acme/vllm-hpu:v1", REFUSED, LARGE
+    ),
+    row("model-require-revision", f"{ONE}.args", [*HUB, "--revision=main"], [*HUB, "--revision", COMMIT], PASS, more=((HUB, REFUSED),)),
+    row("model-disallow-pickle", f"{ONE}.args", [*ARGS, "--load-format=pt"], [*ARGS, "--load-format=safetensors"], PASS),
+    row(
+        "model-disallow-trust-remote-code",
+        f"{ONE}.args",
+        [*ARGS, "--trust-remote-code"],
+        [*ARGS, "--trust-remote-code=false"],
+        PASS,
+        more=(([*ARGS, "--trust_remote_code"], REFUSED),),
+    ),
+    row("model-require-vllm-floor", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.21.9", "docker.io/vllm/vllm-openai:v0.22.0", PASS),
+    row(
+        "model-require-triton-floor", f"{ONE}.image", "nvcr.io/nvidia/tritonserver:25.12-py3", "nvcr.io/nvidia/tritonserver:26.07-py3", PASS
+    ),
+    row("ray-require-floor", f"{ONE}.image", "docker.io/rayproject/ray:2.51.2", "docker.io/rayproject/ray:2.52.0-py311", PASS),
+    row("ray-require-token", "spec.rayClusterConfig.authOptions.mode", "disabled", "token", REFUSED, "RayService/rays"),
+)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from cli.verdicts import stack_of
+from policies.engine.evaluate import State
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.rule import Level
+from policies.engine.settings import Settings
+from rehearsal.engine.values import reveal
+from tests.policies import rows_cluster, rows_pods, rows_stack
+from tests.policies.cases import PASS, REFUSED, Case, cases_of, changed
+
+TODAY = "2026-11-21"
+ROWS = (*rows_pods.ROWS, *rows_cluster.ROWS, *rows_stack.ROWS)
+CASES = [case for row in ROWS for case in cases_of(row)]
+
+
+def only(rule: str, parameters: dict[str, Any] | None = None) -> Settings:
+    levels = {name: Level.MANDATORY if name == rule else Level.DISABLED for name in all_rules()}
+    return Settings(today=TODAY, levels=levels, parameters={rule: parameters or {}})
+
+
+def verdict(case: Case):
+    return check_stack(stack_of(case.recording()), only(case.row.rule, case.row.parameters))
+
+
+def test_the_base_stack_obeys_every_rule():
+    report = check_stack(stack_of(changed("", {})), Settings(today=TODAY))
+    assert [outcome.message for outcome in (*report.refusals, *report.advice)] == []
+
+
+def test_every_rule_has_cases():
+    covered = {row.rule for row in ROWS} | {rule for rule, *_ in rows_stack.OPTIONS}
+    assert covered == set(all_rules())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_rule_says_what_its_case_expects(case):
+    states = {outcome.state for outcome in verdict(case).refusals}
+    told = PASS if not states else REFUSED if State.VIOLATION in states else State.NOT_EVALUATED.value
+    assert State.DEFECT not in states
+    assert told == case.expected
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("secret", "bad")], ids=str)
+def test_a_message_repeats_no_value_of_the_resource(case):
+    rule = all_rules()[case.row.rule]
+    own_words = f"{rule.remedy} {rule.id} {' '.join(map(str, (p.default for p in rule.parameters.values())))}"
+    for outcome in verdict(case).refusals:
+        said = f"{outcome.path} {outcome.problem}"
+        for text in texts(reveal(case.value)):
+            if len(text) >= 6 and text not in own_words:
+                assert not re.search(rf"(?<![\w-]){re.escape(text)}(?![\w-])", said), said
+
+
+def texts(value: Any):
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize(("rule", "resource", "option", "bad", "near"), rows_stack.OPTIONS)
+def test_a_rule_on_options_tells_bad_from_good(rule, resource, option, bad, near):
+    def told(value):
+        return check_stack(stack_of(changed(resource, {f"@{option}": value})), only(rule)).refusals
+
+    assert told(bad)
+    if near is not None:
+        assert not told(near)
+    assert not check_stack(stack_of(changed("", {})), only(rule)).refusals
+
+
+def test_a_secret_at_a_mandatory_place_is_judged_like_any_value():
+    by_name = {(case.row.rule, case.name): case for case in CASES}
+    for rule, name in by_name:
+        if name == "secret":
+            plain = [outcome.message for outcome in verdict(by_name[rule, "bad"]).refusals]
+            assert [outcome.message for outcome in verdict(by_name[rule, name]).refusals] == plain
