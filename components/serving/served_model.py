@@ -50,6 +50,9 @@ class ServedModel(Spec):
     device_share: ClassVar[float] = 1.0
     """The share of the cards' memory that weights may fill unless a field says otherwise."""
 
+    reads_buckets: ClassVar[bool] = False
+    """Whether the engine reads an S3 store itself; otherwise weights in one have to be preheated onto a share."""
+
     weights: WeightsSpec
     preheat: PreheatSpec | None = None
     """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""

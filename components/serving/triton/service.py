@@ -1,0 +1,104 @@
+"""A model repository behind Triton Inference Server, on NVIDIA or Gaudi. It adds arguments and files; the objects are shared."""
+
+from __future__ import annotations
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+
+from components.handles import Endpoint, ObjectStore, Protocol
+from components.serving import workload
+from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
+from components.serving.site import Site
+from components.serving.triton import graph
+from components.serving.triton.repository import repository_files
+from components.serving.triton.spec import TritonSpec
+from components.spec import bytes_of
+
+REPOSITORY = "/repository"
+MODELS = "/models"
+
+
+class TritonService(ModelService):
+    """The objects of one Triton server; lends `endpoint`."""
+
+    def __init__(self, name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec), opts=opts)
+
+
+def endpoint(name: str, spec: TritonSpec) -> Endpoint:
+    """What gateway, policies and status read about this server."""
+    return Endpoint(
+        model=name,
+        engine="triton",
+        host=name,
+        protocols=(
+            Protocol(kind="kserve-v2-http", port=spec.ports.http, path="/v2"),
+            Protocol(kind="triton-generate", port=spec.ports.http, path="/v2"),
+            Protocol(kind="kserve-v2-grpc", port=spec.ports.grpc, path=""),
+        ),
+        health_path="/v2/health/ready",
+        metrics_path="/metrics",
+        metrics_port=spec.ports.metrics,
+        served_names=spec.public,
+        consumers=tuple(spec.consumers),
+        server_key=None,
+    )
+
+
+def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
+    """What runs in the pod: tritonserver on the repository that a ConfigMap carries, with the weights beside it.
+
+    Raises TypeError where the weights are in a bucket, since python models read files.
+    """
+    if isinstance(site.weights, ObjectStore):
+        raise TypeError(f"models.{name}: triton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    weights = f"{MODELS}/{name}"
+    return workload.Server(
+        image=workload.image_of(spec, "triton", site.target),
+        args=["tritonserver", *server_args(spec)],
+        ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
+        ready_path="/v2/health/ready",
+        live_path="/v2/health/live",
+        env=_environment(site),
+        secret_env={},
+        volumes=[model_volume(site.weights)],
+        # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
+        mounts=[model_mount(weights, site.weights), *(_repository_mount(model) for model in spec.repository)],
+        files=repository_files(spec, weights=weights, target=site.target),
+    )
+
+
+def server_args(spec: TritonSpec, *, repository: str = REPOSITORY) -> list[str]:
+    """Arguments of `tritonserver`; the order is fixed, so that previews stay quiet."""
+    arguments = [
+        f"--model-repository={repository}",
+        "--model-control-mode=none",
+        "--disable-auto-complete-config",
+        f"--http-port={spec.ports.http}",
+        f"--grpc-port={spec.ports.grpc}",
+        f"--metrics-port={spec.ports.metrics}",
+        f"--exit-timeout-secs={spec.drain_seconds}",
+        f"--model-load-thread-count={spec.model_load_thread_count}",
+    ]
+    if spec.limits_rate:
+        arguments.append("--rate-limit=execution_count")
+    if spec.response_cache_size is not None:
+        arguments.append(f"--cache-config=local,size={bytes_of(spec.response_cache_size)}")
+    return arguments
+
+
+def streaming(spec: TritonSpec) -> tuple[str, ...]:
+    """The models that clients call and that may answer in pieces."""
+    return tuple(name for name in spec.public if graph.streaming(name, spec.repository))
+
+
+def _repository_mount(model: str) -> core.VolumeMountArgs:
+    return core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
+
+
+def _environment(site: Site) -> dict[str, str]:
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
+    if site.target.accelerator is not None and site.target.accelerator.vendor == "habana":
+        # HabanaAI/Gaudi-tutorials PyTorch/triton_inference_server (2025-07).
+        environment |= {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    return environment

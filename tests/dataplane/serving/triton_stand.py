@@ -1,0 +1,201 @@
+"""The test stand for Triton: repositories as the component generates them, loaded by a real tritonserver on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.handles import NodeTarget
+from components.nodes.spec import SimulatedPool, target_of
+from components.serving.triton.repository import repository_files
+from components.serving.triton.service import server_args
+from components.serving.triton.spec import TritonSpec
+from tests.dataplane.gateway.stand import free_port
+from tests.dataplane.serving.environment import Environment
+
+# On Gaudi, Triton's models are KIND_CPU as they stand, so that the server of a machine without cards loads the generated files unchanged.
+GAUDI: NodeTarget = target_of("gaudi", SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}))
+STARTED = "Started Metrics Service"
+START_SECONDS = 60
+
+
+def spec_of(repository: Mapping[str, Any], **fields: Any) -> TritonSpec:
+    """A Triton service with `repository`, on ports that are free now."""
+    ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
+    base = {"engine": "triton", "weights": {"store": "shared", "path": "llm"}, "pool": "gaudi", "ports": ports, "drainSeconds": 5}
+    return TritonSpec.model_validate({**base, "repository": repository, **fields})
+
+
+@dataclass(frozen=True)
+class Binary:
+    """The server of the nvidia-pytriton wheel, its libraries, and a backend directory with the stub of the environment's Python."""
+
+    environment: Environment
+    backends: Path
+
+    @property
+    def home(self) -> Path:
+        """The server's directory inside the wheel."""
+        return self.environment.packages / "pytriton" / "tritonserver"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the server and its stubs need: the interpreter's shared library, and its packages."""
+        # The stub finds its packages as the first python on PATH would, and its library through the loader.
+        libraries = [str(self.environment.library), str(self.environment.packages / "nvidia_pytriton.libs")]
+        path = [str(self.environment.root / "bin"), os.environ.get("PATH", "")]
+        return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(libraries), "PATH": os.pathsep.join(path)}
+
+
+def binary(environment: Environment, directory: Path) -> Binary:
+    """Lays out the backend directory that the server asks for: the wheel's backends, and one stub beside the python one."""
+    source = environment.packages / "pytriton" / "tritonserver"
+    shutil.copytree(source / "backends", directory / "backends")
+    version = environment.packages.parent.name.removeprefix("python")
+    shutil.copy2(source / "python_backend_stubs" / version / "triton_python_backend_stub", directory / "backends" / "python")
+    return Binary(environment, directory / "backends")
+
+
+def write(files: Mapping[str, str], directory: Path) -> None:
+    """Writes `files`, by path, below `directory`."""
+    for path, text in files.items():
+        place = directory / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a start ended: whether the server serves, and what it said."""
+
+    serving: bool
+    log: str
+
+
+@dataclass(frozen=True)
+class Triton:
+    """A running server."""
+
+    binary: Binary
+    spec: TritonSpec
+    process: subprocess.Popen[str]
+
+    def ask(self, method: str, path: str, body: Any = None, *, port: int | None = None) -> tuple[int, bytes]:
+        """One HTTP call: status and whole body."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.spec.ports.http, timeout=60)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def infer(self, model: str, **tensors: tuple[str, list[Any]]) -> dict[str, list[Any]]:
+        """KServe's HTTP inference of a batch, each tensor as (type, values); outputs by name."""
+        inputs = [{"name": name, "datatype": kind, "shape": [len(values), 1], "data": values} for name, (kind, values) in tensors.items()]
+        status, body = self.ask("POST", f"/v2/models/{model}/infer", {"inputs": inputs})
+        assert status == 200, body
+        return {each["name"]: each["data"] for each in json.loads(body)["outputs"]}
+
+    def stream(self, model: str, **fields: Any) -> list[dict[str, Any]]:
+        """The events of `generate_stream`, in order."""
+        status, body = self.ask("POST", f"/v2/models/{model}/generate_stream", fields)
+        assert status == 200, body
+        return [json.loads(line.removeprefix("data: ")) for line in body.decode().splitlines() if line.startswith("data: ")]
+
+    def await_file(self, path: Path) -> None:
+        """Waits until a model has written `path`; fails when the server ends first."""
+        while not path.exists():
+            assert self.process.poll() is None, "the server ended"
+            time.sleep(0.01)
+
+
+def generated(spec: TritonSpec, weights: Path, *, target: NodeTarget = GAUDI) -> dict[str, str]:
+    """The repository's files as the component makes them, with the weights where the test keeps them."""
+    return repository_files(spec, weights=str(weights), target=target)
+
+
+@contextmanager
+def running(server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path, *options: str) -> Iterator[Triton]:
+    """A server on `files`, ready; fails with its log when it does not come up, and is stopped by its process id."""
+    verdict, process = _start(server, spec, files, directory, *options)
+    try:
+        assert verdict.serving, verdict.log
+        yield Triton(server, spec, process)
+    finally:
+        _stop(process)
+
+
+def verdict_on(server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path) -> Verdict:
+    """Whether the server takes `files`."""
+    verdict, process = _start(server, spec, files, directory)
+    _stop(process)
+    return verdict
+
+
+def _start(
+    server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path, *options: str
+) -> tuple[Verdict, subprocess.Popen[str]]:
+    write(files, directory)
+    command = [
+        str(server.home / "bin" / "tritonserver"),
+        *server_args(spec, repository=str(directory)),
+        f"--backend-directory={server.backends}",
+        f"--cache-directory={server.home / 'caches'}",
+        *(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")),
+        *options,
+    ]
+    process = subprocess.Popen(
+        command, env=server.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    said = []
+    assert process.stderr is not None
+    # A server that hangs is ended, so that a test fails with its log instead of waiting for ever.
+    limit = threading.Timer(START_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+    limit.start()
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if STARTED in line:
+                _await_listening(spec.ports.http)
+                return Verdict(True, "".join(said)), process
+        process.wait(timeout=60)
+    finally:
+        limit.cancel()
+    return Verdict(False, "".join(said)), process
+
+
+def _await_listening(port: int) -> None:
+    """The server says that it started a moment before its thread listens, and announces nothing after that."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, f"nothing listens on port {port}"
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        # Reading to the end keeps the pipe from filling while the server winds down.
+        process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
