@@ -23,7 +23,7 @@ ROWS = (
     row(
         "pod-disallow-host-path",
         f"{POD}.volumes[1].hostPath",
-        {"path": "/dev/shm"},
+        {"path": "/srv/cache"},
         None,
         PASS,
         also={f"{POD}.volumes[1].emptyDir": ABSENT},

@@ -1,0 +1,103 @@
+"""The real policy pack process, spoken to in Pulumi's analyzer protocol as the engine speaks it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
+
+from rehearsal.engine.recording import Recording, Registration
+from rehearsal.engine.values import to_wire
+
+PACK = Path(__file__).resolve().parents[2] / "policies"
+MANDATORY, REMEDIATE = 1, 3
+
+
+@contextmanager
+def pack() -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+    """A running pack; its process ends with the block."""
+    environment = {**os.environ, "PULUMI_PROJECT": "inferplan", "PULUMI_STACK": "test", "PULUMI_DRY_RUN": "true"}
+    with subprocess.Popen([sys.executable, str(PACK)], stdout=subprocess.PIPE, env=environment, cwd=PACK) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().decode().strip()
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                yield analyzer_pb2_grpc.AnalyzerStub(channel)
+        finally:
+            process.terminate()
+
+
+def configure(stub: Any, properties: dict[str, Any], *, remediate: bool = False) -> None:
+    """Gives every policy the same properties, as a config file with an entry for each does."""
+    config = {}
+    for policy in stub.GetAnalyzerInfo(_empty()).policies:
+        level = REMEDIATE if remediate and policy.name.endswith("-remediate") else policy.enforcementLevel
+        config[policy.name] = analyzer_pb2.PolicyConfig(enforcementLevel=level)
+        config[policy.name].properties.update(properties)
+    stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=config))
+
+
+def analyze(stub: Any, recording: Recording) -> list[Any]:
+    """Every diagnostic on `recording`: each resource first, then the stack, as in a preview."""
+    told: list[Any] = []
+    for each in recording:
+        if each.custom:
+            request = analyzer_pb2.AnalyzeRequest(
+                type=each.type,
+                properties=to_wire(each.inputs),
+                urn=each.urn,
+                name=each.name,
+                options=_options(each),
+                provider=_provider(each),
+            )
+            told += stub.Analyze(request).diagnostics
+    return told + analyze_stack(stub, recording)
+
+
+def analyze_stack(stub: Any, recording: Recording) -> list[Any]:
+    """The diagnostics on the stack alone."""
+    resources = [
+        analyzer_pb2.AnalyzerResource(
+            type=each.type,
+            properties=to_wire(each.inputs),
+            urn=each.urn,
+            name=each.name,
+            options=_options(each),
+            provider=_provider(each),
+            parent=each.parent,
+            dependencies=each.dependencies,
+        )
+        for each in recording
+    ]
+    return list(stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics)
+
+
+def remediated(stub: Any, each: Registration) -> list[Any]:
+    """The changes that the pack makes to one resource."""
+    request = analyzer_pb2.AnalyzeRequest(
+        type=each.type, properties=to_wire(each.inputs), urn=each.urn, name=each.name, options=_options(each)
+    )
+    return list(stub.Remediate(request).remediations)
+
+
+def _options(each: Registration) -> Any:
+    return analyzer_pb2.AnalyzerResourceOptions(protect=each.options.protect, parent=each.parent)
+
+
+def _provider(each: Registration) -> Any:
+    if not each.provider:
+        return None
+    return analyzer_pb2.AnalyzerProviderResource(type="pulumi:providers:kubernetes", urn=each.provider, name="cluster")
+
+
+def _empty() -> Any:
+    from google.protobuf import empty_pb2
+
+    return empty_pb2.Empty()

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from cli.verdicts import stack_of
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.settings import Settings, today
+from rehearsal.engine.values import UNKNOWN, Secret, from_wire
+from tests.policies import rows_stack
+from tests.policies.analyzer import MANDATORY, _empty, analyze, analyze_stack, configure, pack, remediated
+from tests.policies.cases import ABSENT, changed
+from tests.policies.test_rules import CASES
+
+KEY = "canary-hunter2"
+
+
+@pytest.fixture(scope="module")
+def stub():
+    with pack() as running:
+        configure(running, {})
+        yield running
+
+
+def spoken(diagnostics) -> set[tuple[bool, str, str]]:
+    """Level, resource and message of each diagnostic, without the description that the SDK puts before every message."""
+    return {(each.enforcementLevel == MANDATORY, each.urn, each.message.partition("\n")[2]) for each in diagnostics}
+
+
+def direct(recording) -> set[tuple[bool, str, str]]:
+    report = check_stack(stack_of(recording), Settings(today=today()))
+    return {
+        (refused, outcome.urn if _names_resource(outcome) else "", _prefix(outcome) + outcome.message)
+        for refused, outcomes in ((True, report.refusals), (False, report.advice))
+        for outcome in outcomes
+    }
+
+
+def _names_resource(outcome) -> bool:
+    """Resources' own diagnostics come back without a URN: the engine knows which resource it asked about."""
+    return outcome.state == "not evaluated" or not hasattr(outcome.rule, "subject")
+
+
+def _prefix(outcome) -> str:
+    return "not evaluated: " if outcome.state == "not evaluated" else ""
+
+
+def test_few_policies_are_registered(stub):
+    info = stub.GetAnalyzerInfo(_empty())
+    assert len(info.policies) <= 6
+    assert len(all_rules()) >= 50
+    assert info.supportsConfig
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("bad", "secret", "unknown")], ids=str)
+def test_the_pack_says_over_grpc_what_a_direct_check_says(stub, case):
+    configure(stub, {"parameters": {case.row.rule: case.row.parameters}} if case.row.parameters else {})
+    settings = Settings(today=today(), parameters={case.row.rule: case.row.parameters})
+    recording = case.recording()
+    report = check_stack(stack_of(recording), settings)
+    told = {(refused, message) for refused, _urn, message in spoken(analyze(stub, recording))}
+    expected = {(True, _prefix(each) + each.message) for each in report.refusals} | {(False, each.message) for each in report.advice}
+    assert told == expected
+
+
+def test_the_base_stack_passes_over_grpc(stub):
+    configure(stub, {})
+    assert analyze(stub, changed("", {})) == []
+
+
+def test_findings_name_their_resources(stub):
+    configure(stub, {})
+    recording = changed("Deployment/chat", {"spec.replicas": 9, "spec.template.spec.enableServiceLinks": UNKNOWN})
+    assert spoken(analyze(stub, recording)) == direct(recording)
+
+
+def test_an_unknown_becomes_a_refusal_and_never_advice(stub):
+    configure(stub, {})
+    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": UNKNOWN})
+    diagnostics = analyze(stub, recording)
+    assert {each.policyName for each in diagnostics} == {"inferplan-not-evaluated"}
+    assert {each.enforcementLevel for each in diagnostics} == {MANDATORY}
+
+
+def test_a_stack_may_allow_what_is_not_evaluated(stub):
+    configure(stub, {"allowNotEvaluated": ["pod-disallow-service-links"]})
+    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": UNKNOWN})
+    assert analyze(stub, recording) == []
+    configure(stub, {})
+
+
+def test_no_secret_is_in_any_message_of_the_pack(stub):
+    configure(stub, {})
+    recording = changed("Deployment/chat", {"spec.template.spec.containers[0].env[1]": {"name": "VLLM_API_KEY", "value": Secret(KEY)}})
+    said = analyze(stub, recording)
+    assert said
+    assert not any(KEY in str(each) for each in said)
+
+
+def test_an_exemption_in_the_configuration_holds(stub):
+    exemption = {"rule": "pod-disallow-service-links", "resource": "Deployment/chat", "reason": "r", "owner": "o", "expires": "2999-01-01"}
+    configure(stub, {"exemptions": [exemption]})
+    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True})
+    assert analyze(stub, recording) == []
+    configure(stub, {"exemptions": [{**exemption, "expires": "2020-01-01"}]})
+    said = [each.message for each in analyze(stub, recording)]
+    assert any("ended on 2020-01-01" in each for each in said)
+    assert any("[pod-disallow-service-links]" in each for each in said)
+    configure(stub, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "rule"),
+    [
+        ("spec.template.spec.enableServiceLinks", True, "pod-disallow-service-links"),
+        ("spec.template.spec.automountServiceAccountToken", ABSENT, "pod-disallow-token-mount"),
+        ("metadata.labels", ABSENT, "object-require-managed-by"),
+    ],
+)
+def test_a_remediation_changes_its_field_and_keeps_secrets_secret(stub, path, value, rule):
+    entry = {"name": "NOTE", "value": Secret(KEY)}
+    recording = changed("Deployment/chat", {path: value, "spec.template.spec.containers[0].env[1]": entry, "spec.paused": UNKNOWN})
+    broken = recording.one("kubernetes:apps/v1:Deployment", "chat")
+    configure(stub, {}, remediate=True)
+    (change,) = remediated(stub, broken)
+    configure(stub, {})
+    fixed = from_wire(change.properties)
+    assert fixed["spec"]["paused"] is UNKNOWN
+    assert fixed["spec"]["template"]["spec"]["containers"][0]["env"][1] == entry
+    expected = changed("Deployment/chat", {"spec.template.spec.containers[0].env[1]": entry, "spec.paused": UNKNOWN})
+    assert fixed == expected.one("kubernetes:apps/v1:Deployment", "chat").inputs, rule
+
+
+def test_what_needs_no_remedy_is_left_alone(stub):
+    configure(stub, {}, remediate=True)
+    assert remediated(stub, changed("", {}).one("kubernetes:apps/v1:Deployment", "chat")) == []
+    configure(stub, {})
+
+
+def test_remediation_is_off_until_asked_for(stub):
+    broken = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True})
+    assert remediated(stub, broken.one("kubernetes:apps/v1:Deployment", "chat")) == []
+
+
+def test_options_of_resources_arrive(stub):
+    for rule, resource, option, bad, _near in rows_stack.OPTIONS:
+        said = analyze_stack(stub, changed(resource, {f"@{option}": bad}))
+        assert any(f"[{rule}]" in each.message for each in said), (rule, resource)
