@@ -66,7 +66,7 @@ class ExecutedModel(RepositoryModel):
     """Processes of this model in a replica; by default one for each card, or one where it uses none."""
     dynamic_batching: DynamicBatching | None = None
     response_cache: bool = False
-    """Answers a repeated request from memory; the service needs responseCacheSize."""
+    """Answers a repeated request from memory; the service needs responseCacheSize. Triton 2.51 keeps failures too, as empty answers."""
     rate_limiter: RateLimiter | None = None
     warmup: list[Warmup] = []
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}

@@ -31,8 +31,6 @@ def _inputs(given):
 
 
 def _texts(result):
-    if not result.get_response().outputs:
-        return []
     name = result.get_response().outputs[0].name
     return [each.decode() if isinstance(each, bytes) else each.item() for each in result.as_numpy(name).reshape(-1)]
 

@@ -51,7 +51,8 @@ def weights(tmp_path_factory):
 def triton(tritonserver, weights, tmp_path_factory):
     upper = {key: value for key, value in SOUND["upper"].items() if key != "code"}
     repository = {
-        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}, "responseCache": True},
+        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}},
+        "cached": {**GENERATION, "generator": GENERATOR, "responseCache": True},
         "pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True, "dynamicBatching": {}, "versionPolicy": {"latest": 1}},
         **SOUND,
         "upper": {
@@ -75,7 +76,7 @@ def grpc(triton, *calls):
 
 def test_every_public_model_is_ready_and_so_is_the_server(triton):
     assert triton.ask("GET", "/v2/health/ready")[0] == 200
-    assert triton.spec.public == ("whole", "pieces", "both")
+    assert triton.spec.public == ("whole", "cached", "pieces", "both")
     for model in triton.spec.repository:
         assert triton.ask("GET", f"/v2/models/{model}/ready")[0] == 200
 
@@ -133,8 +134,8 @@ def test_grpc_infers_and_streams(triton):
 
 def test_a_repeated_request_is_answered_from_the_cache(triton):
     for _ in range(2):
-        assert triton.infer("whole", text_input=("BYTES", ["cache me"])) == {"text_output": ["me cache"]}
-    _, body = triton.ask("GET", "/v2/models/whole/stats")
+        assert triton.infer("cached", text_input=("BYTES", ["cache me"])) == {"text_output": ["me cache"]}
+    _, body = triton.ask("GET", "/v2/models/cached/stats")
     assert json.loads(body)["model_stats"][0]["inference_stats"]["cache_hit"]["count"] >= 1
 
 
