@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.faults import StackFaults
+from infra.settings import validate
+from infra.stack_file import read_stack
+
+MODEL: dict[str, Any] = {
+    "engine": "vllm",
+    "weights": {"store": "weights", "path": "llama", "revision": "v1", "size": "16Gi"},
+    "preheat": {"into": "shared"},
+    "pool": "l40s",
+    "consumers": ["chat"],
+}
+CONFIG: dict[str, Any] = {
+    "cluster": {"provider": "simulated"},
+    "nodePools": {
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2},
+        "gaudi1": {"provider": "simulated", "accelerator": "gaudi-1", "nodes": 1},
+        "gaudi2": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1},
+        "system": {"provider": "simulated", "nodes": 1},
+    },
+    "storage": {
+        "weights": {"kind": "s3", "bucket": "acme-weights"},
+        "shared": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "100Gi"},
+    },
+    "gateway": {"host": "llm.acme.example", "tls": {"secretName": "tls"}},
+    "consumers": {"chat": {"keys": [1]}},
+    "apiKeySeed": {"secure": "v1:bm9uY2U=:Y2lwaGVy"},
+}
+
+
+@pytest.fixture
+def lines(tmp_path: Path):
+    """The fault lines of a stack with one model whose fields, or whose stack's sections, differ from sound ones."""
+
+    def judge(model: dict[str, Any] | None = None, *, models: dict[str, Any] | None = None, **sections: Any) -> tuple[str, ...]:
+        config = {**CONFIG, "models": models or {"chat-model": {**MODEL, **(model or {})}}, **sections}
+        path = tmp_path / "Pulumi.test.yaml"
+        path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
+        try:
+            validate(read_stack(path, shown_path="s.yaml"))
+        except StackFaults as faults:
+            return faults.lines
+        return ()
+
+    return judge
+
+
+def only(found: tuple[str, ...]) -> str:
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_the_stack_that_the_others_vary_is_sound(lines):
+    assert lines() == ()
+
+
+def test_a_pool_that_is_not_there_is_told_with_the_nearest_and_the_known_ones(lines):
+    line = only(lines({"pool": "l40"}))
+    assert "models.chat-model.pool: 'l40' is no pool of this stack; did you mean 'l40s'" in line
+    assert "gaudi1, gaudi2, l40s, system" in line
+
+
+def test_a_pool_of_plain_cpu_nodes_cannot_serve(lines):
+    assert "has no accelerator" in only(lines({"pool": "system"}))
+
+
+def test_vllm_on_first_generation_gaudi_is_refused_and_says_why(lines):
+    line = only(lines({"pool": "gaudi1"}))
+    assert "models.chat-model.engine: vllm does not run on gaudi-1" in line
+    assert "1.21" in line
+
+
+@pytest.mark.parametrize(("cards", "words"), [(8, "a node of pool 'l40s' has 4"), (3, "idle for ever")])
+def test_a_replicas_cards_fit_a_node_and_divide_it(lines, cards, words):
+    assert words in only(lines({"tensorParallelSize": cards}))
+
+
+def test_weights_that_no_device_memory_holds_are_refused_and_the_next_size_passes(lines):
+    assert "do not fit 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**MODEL["weights"], "size": "42Gi"}}))
+    assert lines({"weights": {**MODEL["weights"], "size": "40Gi"}}) == ()
+
+
+def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
+    big = {**MODEL, "tensorParallelSize": 4, "weights": {**MODEL["weights"], "size": "60Gi"}}
+    line = only(lines(models={"first": big, "second": {**big, "weights": {**big["weights"], "path": "other"}}}))
+    assert "models.second.weights.size" in line
+    assert "need 120Gi, and its capacity is 100Gi" in line
+
+
+def test_a_store_that_is_not_there_is_told(lines):
+    assert "'weihgts' is no store of this stack; did you mean 'weights'" in only(
+        lines({"weights": {**MODEL["weights"], "store": "weihgts"}})
+    )
+
+
+def test_preheating_into_a_bucket_is_refused_with_the_shares_named(lines):
+    assert "which no pod can mount; name one of shared" in only(lines({"preheat": {"into": "weights"}}))
+
+
+def test_gaudi_cannot_stream_from_a_bucket(lines):
+    model = {key: value for key, value in MODEL.items() if key != "preheat"} | {"pool": "gaudi2"}
+    assert "carry no streaming loader" in only(lines(models={"chat-model": model}))
+
+
+def test_a_consumer_that_is_not_there_is_told_by_its_index(lines):
+    assert "models.chat-model.consumers[1]: 'bot' is no consumer" in only(lines({"consumers": ["chat", "bot"]}))
+
+
+def test_consumers_without_a_gateway_are_refused(lines):
+    assert "nothing checks them" in only(lines(gateway={}))
+
+
+def test_more_replicas_than_the_pool_holds_are_refused(lines):
+    assert lines({"replicas": 8}) == ()
+    assert "ask for 9 accelerators and it has 8" in only(lines({"replicas": 9}))
+
+
+def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
+    assert lines({"replicas": 7, "rollout": "surge"}) == ()
+    assert "would wait for ever" in only(lines({"replicas": 8, "rollout": "surge"}))
+
+
+def test_more_memory_than_a_node_has_is_refused(lines):
+    assert "of memory and a node of pool 'l40s' offers" in only(lines({"resources": {"memory": "2Ti"}}))
+
+
+def test_shared_memory_beyond_the_memory_is_refused(lines):
+    assert "count against the memory" in only(lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}}))
+
+
+@pytest.mark.parametrize("name", ["gateway", "default", "allow-dns"])
+def test_a_model_cannot_take_the_name_of_something_else_in_the_namespace(lines, name):
+    assert "is taken by" in only(lines(models={name: MODEL}))
+
+
+def test_a_model_whose_pods_names_would_be_cut_is_refused(lines):
+    assert lines(models={"m" * 46: MODEL}) == ()
+    assert "47 characters" in only(lines(models={"m" * 47: MODEL}))
+
+
+def test_two_secrets_of_one_name_are_refused(lines):
+    found = lines(
+        models={"consumer": {**MODEL, "consumers": ["server-key"]}},
+        consumers={"server-key": {"keys": [1]}},
+    )
+    assert "its Secret would be called 'consumer-server-key'" in only(found)
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "default"])
+def test_kubernetes_own_namespaces_are_refused(lines, namespace):
+    assert "belongs to Kubernetes" in only(lines(namespace=namespace))
+
+
+def test_all_faults_are_told_at_once(lines):
+    models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
+    assert len(lines(models=models)) == 40
