@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import lookup
@@ -64,13 +65,12 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
     target = settings.storage.get(store)
     if not isinstance(target, NfsStoreSpec):
         return
-    capacity = bytes_of(target.capacity)
-    used = 0
-    for name, size in models:
-        used += size
-        if used > capacity:
-            yield Fault(
-                ("models", name, "weights", "size"),
-                f"with this model's {settings.models[name].weights.size} the models preheated into {store!r} need "
-                f"{used / 2**30:.0f}Gi, and its capacity is {target.capacity}; raise storage.{store}.capacity or preheat fewer",
-            )
+    used = [0, *accumulate(size for _, size in models)]
+    first = next((index for index, total in enumerate(used) if total > bytes_of(target.capacity)), None)
+    if first is not None:
+        name = models[first - 1][0]
+        yield Fault(
+            ("models", name, "weights", "size"),
+            f"from this model's {settings.models[name].weights.size} on, share {store!r} is too small: its models need "
+            f"{used[-1] / 2**30:.0f}Gi and its capacity is {target.capacity}; raise storage.{store}.capacity or preheat fewer",
+        )

@@ -91,7 +91,7 @@ def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
     big = {**MODEL, "tensorParallelSize": 4, "weights": {**MODEL["weights"], "size": "60Gi"}}
     line = only(lines(models={"first": big, "second": {**big, "weights": {**big["weights"], "path": "other"}}}))
     assert "models.second.weights.size" in line
-    assert "need 120Gi, and its capacity is 100Gi" in line
+    assert "need 120Gi and its capacity is 100Gi" in line
 
 
 def test_a_store_that_is_not_there_is_told(lines):
@@ -160,4 +160,6 @@ def test_kubernetes_own_namespaces_are_refused(lines, namespace):
 
 def test_all_faults_are_told_at_once(lines):
     models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
-    assert len(lines(models=models)) == 40
+    found = lines(models=models)
+    assert len(found) == 41
+    assert sum("is too small" in line for line in found) == 1
