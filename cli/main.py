@@ -22,6 +22,8 @@ BAD_INPUT = 2
 COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
     "report": ("cli.report", "Say what a change does, what is dangerous about it and what it costs."),
+    "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
+    "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and tell what happens."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from review.findings import Findings
     from review.preview import Preview
     from review.report import Report
 
 
 def command(
-    events: Annotated[list[Path], typer.Argument(help="Files of engine events, or digests of pulumi preview --json; one a stack.")],
+    events: Annotated[
+        list[Path],
+        typer.Argument(help="Files of engine events or digests of pulumi preview --json, one a stack; and findings of rehearse-change."),
+    ],
     markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown, for a comment.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the whole report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
@@ -35,7 +39,8 @@ def command(
 
     if run_url and not run_url.startswith(("https://", "http://")):
         raise CommandError(f"--run-url {run_url!r} is no address; give one that starts with https://")
-    report = _report([_preview(path) for path in events], commit=commit, base=base, run_url=run_url)
+    read = [_read(path) for path in events]
+    report = _report(read, commit=commit, base=base, run_url=run_url)
     try:
         text = comment.render(report, budget=budget)
     except ValueError as error:
@@ -48,25 +53,31 @@ def command(
     raise typer.Exit(3 if report.rank <= BLOCKED else 0)
 
 
-def _preview(path: Path) -> Preview:
+def _read(path: Path) -> Preview | Findings:
     from cli.errors import CommandError
     from review.errors import EventsError
+    from review.findings import load
     from review.reader import read_file
 
     try:
-        return read_file(path)
+        # Findings are small and begin with their format; a large file is not read twice.
+        small = path.read_bytes() if path.is_file() and path.stat().st_size < 2**20 else b""
+        return load(small, source=path.name) or read_file(path)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}; give a file of engine events, such as --events writes") from error
     except EventsError as error:
         raise CommandError(str(error)) from error
 
 
-def _report(previews: list[Preview], *, commit: str, base: str, run_url: str) -> Report:
+def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: str) -> Report:
     from importlib.metadata import version
 
     from cli.pools import read_offer
+    from review.findings import Findings
     from review.report import Provenance, make_report
 
+    previews = [each for each in read if not isinstance(each, Findings)]
+    rehearsals = [each for each in read if isinstance(each, Findings)]
     reproduce = [_how_to_repeat(each) for each in previews if each.stack]
     files = " ".join(dict.fromkeys(f"{each.stack}.ndjson" for each in previews if each.stack))
     reproduce += [f"inferplan report {files}"] if files else []
@@ -77,7 +88,7 @@ def _report(previews: list[Preview], *, commit: str, base: str, run_url: str) ->
         versions=(f"inferplan {version('inferplan')}",),
         reproduce=tuple(dict.fromkeys(reproduce)),
     )
-    return make_report(previews, provenance=provenance, read_offer=read_offer)
+    return make_report(previews, provenance=provenance, read_offer=read_offer, rehearsals=rehearsals)
 
 
 def _how_to_repeat(preview: Preview) -> str:

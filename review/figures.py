@@ -47,12 +47,10 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
         note = "budget, capacity and cost need every resource of the stack; this preview does not list them all"
         return Figures(tables=(), over_budget=f"not judged: {note}" if budget is not None else unread)
     before, after = (pools(declared(preview, side), read_offer) for side in ("before", "after"))
-    costs = [monthly_cost(declared(preview, side)) for side in ("before", "after")]
+    was, will = (monthly_cost(declared(preview, side)) for side in ("before", "after"))
     forecasts = rollouts(preview, after)
-    tables = [*_capacity(before, after), *_cost(*costs, budget, _region(preview)), *_rollout(forecasts)]
-    return Figures(
-        tables=tuple(tables), over_budget=over_budget(costs[1], budget) or unread, stuck=sum(bool(each.stuck) for each in forecasts)
-    )
+    tables = [*_capacity(before, after), *_cost(was, will, budget, _region(preview)), *_rollout(forecasts)]
+    return Figures(tables=tuple(tables), over_budget=over_budget(will, budget) or unread, stuck=sum(bool(each.stuck) for each in forecasts))
 
 
 def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity]) -> Iterator[Table]:

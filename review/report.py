@@ -10,6 +10,7 @@ from review.changes import PropertyChange, output_changes, property_changes
 from review.danger import Danger, dangers_of
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
+from review.findings import Findings, table
 from review.graph import Graph, graph_of
 from review.policies import PolicyResult, label_of, policy_results
 from review.preview import Preview, Step
@@ -100,9 +101,20 @@ class Report:
     provenance: Provenance
 
 
-def make_report(previews: Sequence[Preview], *, provenance: Provenance | None = None, read_offer: OfferReader | None = None) -> Report:
-    """The report on `previews`; `read_offer` reads what components say of their pools, see `capacity`."""
-    stacks = sorted((stack_report(each, read_offer) for each in previews), key=lambda each: (each.rank, each.title, each.source))
+def make_report(
+    previews: Sequence[Preview],
+    *,
+    provenance: Provenance | None = None,
+    read_offer: OfferReader | None = None,
+    rehearsals: Sequence[Findings] = (),
+) -> Report:
+    """The report on `previews`, with what was found when their change was rehearsed.
+
+    `read_offer` reads what components say of their pools, see `capacity`.
+    """
+    stacks = sorted(
+        (stack_report(each, read_offer, rehearsals) for each in previews), key=lambda each: (each.rank, each.title, each.source)
+    )
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "no preview was given"
     if worst and len(stacks) > 1 and worst.rank < CALM:
@@ -110,7 +122,7 @@ def make_report(previews: Sequence[Preview], *, provenance: Provenance | None = 
     return Report(verdict=line, rank=worst.rank if worst else 0, stacks=tuple(stacks), provenance=provenance or Provenance())
 
 
-def stack_report(preview: Preview, read_offer: OfferReader | None = None) -> StackReport:
+def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehearsals: Sequence[Findings] = ()) -> StackReport:
     """What there is to say about one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
@@ -119,7 +131,8 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None) -> Sta
     resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
     policies = policy_results(preview)
     figures = figures_of(preview, read_offer)
-    judged, rank = verdict(preview, dangers, policies, figures)
+    rehearsed = [each for each in rehearsals if each.stack == preview.stack]
+    judged, rank = verdict(preview, dangers, policies, figures, rehearsed)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
@@ -138,7 +151,7 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None) -> Sta
         resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
-        tables=figures.tables,
+        tables=(*figures.tables, *map(table, rehearsed)),
         over_budget=figures.over_budget,
     )
 

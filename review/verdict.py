@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from review.changes import output_changes
 from review.danger import Danger
 from review.figures import Figures
+from review.findings import Findings
 from review.policies import PolicyResult
 from review.preview import Preview
 
@@ -17,9 +18,11 @@ ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
 """One for each rank."""
 
 
-def verdict(preview: Preview, dangers: Sequence[Danger], policies: Iterable[PolicyResult], figures: Figures) -> tuple[str, int]:
+def verdict(
+    preview: Preview, dangers: Sequence[Danger], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
+) -> tuple[str, int]:
     """What to think of `preview`, and its rank."""
-    return _hindered(preview, policies, figures) or _weighed(preview, dangers, figures)
+    return _hindered(preview, policies, figures) or _weighed(preview, dangers, figures, rehearsals)
 
 
 def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figures) -> tuple[str, int] | None:
@@ -35,9 +38,10 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
     return None
 
 
-def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures) -> tuple[str, int]:
+def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
     grave = sum(each.weight == 0 for each in dangers)
-    words = [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
+    words = ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
+    words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     words += [plural(len(dangers), "danger")] if dangers else []
     words += [f"{grave} grave"] if grave else []
     if words:

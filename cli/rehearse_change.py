@@ -1,0 +1,167 @@
+"""`inferplan rehearse-change BASE HEAD --stack S`: applies HEAD over BASE on a simulated cluster and tells what happens.
+
+Both revisions run with their own code, from checkouts of their own; the working tree and other clusters stay untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from review.findings import Findings
+
+_RUNNER = Path(__file__).with_name("rehearsal_run.py")
+
+
+def command(
+    base: Annotated[str, typer.Argument(help="The revision that runs now: a commit, branch or tag.")],
+    head: Annotated[str, typer.Argument(help="The revision to change to.")],
+    stack: Annotated[str, typer.Option(help="Name of the stack, in both revisions.")],
+    save: Annotated[Path | None, typer.Option(help="Keep the findings in a file that inferplan report takes along with events.")] = None,
+    timeout: Annotated[int, typer.Option(help="Seconds that each revision may take to get ready.", min=10)] = 300,
+) -> None:
+    """Bring BASE up on a simulated cluster, apply HEAD, and tell what really happens; exit code 3 unless all gets ready."""
+    from cli.files import write
+    from cli.project import project_root
+    from cli.screen import progress, results
+    from review.findings import save as to_json
+
+    root = project_root()
+    commits = [_commit(root, each) for each in (base, head)]
+    target = None if save is None else save.absolute()
+    with _place(stack) as place:
+        for name, commit in zip(("base", "head"), commits, strict=True):
+            _checkout(root, commit, place / name)
+        try:
+            findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False))
+        finally:
+            _clean_up(root, stack, place)
+    if target is not None:
+        write(target, to_json(findings))
+    _show(findings, results())
+    raise typer.Exit(0 if findings.good else 3)
+
+
+def _rehearse(stack: str, commits: list[str], place: Path, timeout: int, *, say: Any) -> Findings:
+    from review.findings import findings_of
+
+    short = [each[:12] for each in commits]
+    told = {"stack": stack, "base": short[0], "head": short[1]}
+    say(f"bringing up {short[0]}")
+    code, records = _run(place / "base", stack, place, timeout)
+    if code != 0:
+        return findings_of(records, outcome="base failed", **told)
+    say(f"applying {short[1]} over it")
+    code, records = _run(place / "head", stack, place, timeout)
+    return findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **told)
+
+
+def _run(checkout: Path, stack: str, place: Path, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
+    """The exit code of a run, None when its time was up, and its diary."""
+    diary = place / f"{checkout.name}.ndjson"
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "INFERPLAN_STATE_DIR": str(place / "state")}
+    command_line = [sys.executable, str(_RUNNER), stack, str(diary)]
+    with (place / f"{checkout.name}.log").open("wb") as log:
+        process = subprocess.Popen(command_line, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            code: int | None = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _stop(process)
+    records = _records(diary)
+    if code and not any(each["kind"] in ("refused", "failed") for each in records):
+        said = (place / f"{checkout.name}.log").read_text(errors="replace").strip().splitlines()
+        records.append({"at": 0.0, "kind": "refused", "message": " / ".join(said[-4:]) or f"it ended with code {code}"})
+    return code, records
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    # An interrupt lets the run put its work down in order; a run that does not listen is ended.
+    for ending in (signal.SIGINT, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(ending)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+
+
+def _records(diary: Path) -> list[dict[str, Any]]:
+    if not diary.exists():
+        return []
+    records = []
+    for line in diary.read_text(encoding="utf-8", errors="replace").splitlines():
+        # The last line of a run that was killed may be cut.
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
+@contextlib.contextmanager
+def _place(stack: str) -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix=f"inferplan-{stack}-"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _clean_up(root: Path, stack: str, place: Path) -> None:
+    from cli.project import stack_file
+
+    name = stack_file(place / "base", stack).name.removeprefix("Pulumi.").removesuffix(".yaml") if (place / "base").exists() else stack
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(place / "state")}
+    code = "import sys; from rehearsal.cluster import delete; delete(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, name], env=environment, capture_output=True, check=False, timeout=120)
+    for each in ("base", "head"):
+        _git(root, "worktree", "remove", "--force", str(place / each))
+
+
+def _commit(root: Path, revision: str) -> str:
+    from cli.errors import CommandError
+
+    found = None if revision.startswith("-") else _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if found is None or found.returncode:
+        raise CommandError(f"{revision!r} is no revision of {root}; give a commit, branch or tag that `git log` knows")
+    return found.stdout.decode().strip()
+
+
+def _checkout(root: Path, commit: str, place: Path) -> None:
+    from cli.errors import CommandError
+
+    made = _git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
+    if made.returncode:
+        said = made.stderr.decode(errors="replace").strip()
+        raise CommandError(f"{commit[:12]} cannot be checked out: {said}", exit_code=1)
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    line = ["git", "-C", str(root), *arguments]
+    return subprocess.run(line, capture_output=True, check=False)
+
+
+def _show(findings: Findings, console: Any) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from review.findings import table
+
+    told = table(findings)
+    drawn = Table(*told.columns, title=f"{told.title} of {findings.stack}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for row in told.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print(drawn)
+    for note in told.notes:
+        console.print(Text(note, style="dim"))

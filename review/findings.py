@@ -1,0 +1,158 @@
+"""What a rehearsed upgrade showed, as data: read from the diary of a run, stored as JSON, told as a table of a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from review.errors import EventsError
+from review.figures import Table
+from review.text import clean, one_line, shortened
+
+FORMAT = "inferplan-rehearsal/1"
+_MOST = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFinding:
+    """One Deployment during the upgrade: replicas wanted at its start, the fewest ready, and minutes of loading if one follows the other."""
+
+    name: str
+    wanted: int
+    lowest_ready: int
+    minutes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What happened when HEAD was applied over BASE. `outcome` is ready, refused, stuck or base failed."""
+
+    stack: str
+    base: str
+    head: str
+    outcome: str
+    seconds: float
+    order: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    models: tuple[ModelFinding, ...] = ()
+    pruned: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        """Whether everything got ready."""
+        return self.outcome == "ready"
+
+
+def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, head: str, outcome: str) -> Findings:
+    """The findings in the diary of applying `head`."""
+    records = list(records)
+    changed = [each for each in records if each["kind"] == "applied" and each.get("change") != "unchanged"]
+    refusals = [f"{each['target']}: {each['message']}" for each in records if each["kind"] == "failed"]
+    if not refusals:
+        refusals = [each["message"] for each in records if each["kind"] == "refused"]
+    pending = {f"pod {each['pod']}: {each['reason']}": None for each in records if each["kind"] == "pending"}
+    ready = {each["target"] for each in records if each["kind"] == "ready"}
+    waits = {each["target"]: each["reason"] for each in records if each["kind"] == "waiting"}
+    return Findings(
+        stack=clean(stack),
+        base=clean(base),
+        head=clean(head),
+        outcome=outcome,
+        seconds=max((each["at"] for each in records), default=0.0),
+        order=tuple(_text(f"{each['target']} {each['change']}") for each in changed),
+        refusals=tuple(map(_text, refusals)),
+        replaced=tuple(_text(f"{each['target']}: {each.get('note') or 'replaced'}") for each in changed if each["change"] == "replaced"),
+        pending=tuple(map(_text, pending)),
+        waiting=tuple(_text(f"{target}: {reason}") for target, reason in waits.items() if target not in ready),
+        models=tuple(_models(records, {each["target"].rpartition("/")[2] for each in changed if each["target"].startswith("Deployment")})),
+        pruned=tuple(_text(each["target"]) for each in records if each["kind"] == "pruned"),
+    )
+
+
+def _models(records: list[Mapping[str, Any]], touched: set[str]) -> Iterable[ModelFinding]:
+    load = {each["name"]: each["seconds"] for each in records if each["kind"] == "model"}
+    seen: dict[str, list[Mapping[str, Any]]] = {}
+    for each in records:
+        if each["kind"] == "replicas":
+            seen.setdefault(each["name"], []).append(each)
+    for name, states in sorted(seen.items()):
+        # A Deployment that is new has nobody to disappoint until it is ready for the first time.
+        if name not in touched or states[0]["ready"] == 0:
+            continue
+        seconds = load.get(name)
+        minutes = None if seconds is None else -(-seconds * states[-1]["wanted"] // 60)
+        lowest = min(each["ready"] for each in states)
+        yield ModelFinding(name=clean(name), wanted=states[0]["wanted"], lowest_ready=lowest, minutes=minutes)
+
+
+def save(findings: Findings) -> bytes:
+    """`findings` as JSON."""
+    return (json.dumps({"format": FORMAT, **asdict(findings)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def load(content: bytes, *, source: str) -> Findings | None:
+    """The findings in `content`, None when it is something else. Raises EventsError for findings that are damaged."""
+    if FORMAT.encode() not in content[:65536] and FORMAT.encode() not in content[-65536:]:
+        return None
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+        return None
+    try:
+        return TypeAdapter(Findings).validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise EventsError(
+            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}); make them again with inferplan rehearse-change"
+        ) from error
+
+
+def table(findings: Findings) -> Table:
+    """The findings as a table of a report."""
+    rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
+    rows += [("refused", each) for each in _some(findings.refusals)]
+    rows += [("pending", each) for each in _some(findings.pending)]
+    rows += [("never ready", each) for each in _some(findings.waiting)]
+    rows += [("replaced", each) for each in _some(findings.replaced)]
+    for each in findings.models:
+        minutes = "" if each.minutes is None else f"; about {each.minutes} minutes of loading weights, one replica after the other"
+        rows.append((f"replicas of {each.name}", f"{each.lowest_ready} of {each.wanted} ready at the lowest{minutes}"))
+    rows += [("pruned", each) for each in _some(findings.pruned)]
+    rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
+    note = (
+        f"{findings.head} applied over {findings.base} on a real control plane with pretend nodes of the stack's own number and size, "
+        f"in {findings.seconds:.0f} s; servers start at once there, so minutes are computed from the size of the weights."
+    )
+    return Table(
+        title="Rehearsed upgrade",
+        columns=("finding", "what happened"),
+        rows=tuple((_text(kind), _text(what)) for kind, what in rows),
+        notes=(clean(note),),
+    )
+
+
+_OUTCOMES = {
+    "ready": "🟢 everything got ready",
+    "refused": "⛔ the cluster or the program refused it",
+    "stuck": "⛔ it did not get ready in the time given",
+    "base failed": "⛔ the base revision itself did not come up, so nothing was rehearsed",
+}
+
+
+def _some(texts: tuple[str, ...]) -> list[str]:
+    more = [f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return [*texts[:_MOST], *more]
+
+
+def _text(text: str) -> str:
+    return shortened(one_line(clean(text)), 1000)
