@@ -24,12 +24,32 @@ def command(
 
     picked = chosen(engine)
     workspace = open_workspace(stack)
+    _obey_policies(workspace)
     if picked is Engine.PULUMI:
         from cli.pulumi_cli import up
 
         up(workspace)
     else:
         _rehearse(workspace)
+
+
+def _obey_policies(workspace: Workspace) -> None:
+    """Refuses the stack before anything is started or applied, with every finding and what to do."""
+    from cli.errors import CommandError
+    from cli.findings import render
+    from cli.screen import progress
+    from cli.verdicts import judge
+    from rehearsal.engine.record import record
+
+    report = judge(record(workspace.program, **workspace.engine_input(workspace.open_secrets())), workspace.root)
+    if report.refused:
+        progress().file.write(render([report], "table"))
+        refused = len(report.refusals) + len(report.expired)
+        raise CommandError(
+            f"{workspace.stack} is refused by {refused} findings of the policy pack and nothing was applied; "
+            f"follow what they say, or write an exemption into policies/stacks/{workspace.stack}.json",
+            exit_code=1,
+        )
 
 
 def _rehearse(workspace: Workspace) -> None:

@@ -69,7 +69,7 @@ class _Pack:
             if outcome.state is State.NOT_EVALUATED and level is Level.MANDATORY:
                 unjudged.append(outcome)
             else:
-                report(outcome.message)
+                report(outcome.message, None)
         if level is Level.MANDATORY:
             self._unjudged[resource.urn] = unjudged
 
@@ -87,7 +87,7 @@ class _Pack:
         if level is Level.MANDATORY:
             self._unjudged[""] = [outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED]
             for exemption in settings.expired:
-                report(expiry_message(exemption))
+                report(expiry_message(exemption), None)
 
     def unjudged(self, args: StackValidationArgs, report: ReportViolation) -> None:
         """Refuses what mandatory rules could not judge, unless the stack allows it."""
@@ -141,7 +141,7 @@ def dispatchers() -> list[Policy]:
         ResourceValidationPolicy(
             name=f"{NAME}-remediate",
             description="Safe changes that rules ask for; made only where this policy's level is remediate.",
-            remediate=pack.remediate,
+            remediate=pack.remediate,  # pyrefly: ignore[bad-argument-type] - the SDK's annotation forgets plain maps, its code takes them
             enforcement_level=EnforcementLevel.DISABLED,
             config_schema=schema,
         ),

@@ -17,7 +17,7 @@ from rehearsal.engine.recording import Recording, Registration
 from rehearsal.engine.values import to_wire
 
 PACK = Path(__file__).resolve().parents[2] / "policies"
-MANDATORY, REMEDIATE = 1, 3
+MANDATORY, REMEDIATE = analyzer_pb2.MANDATORY, analyzer_pb2.REMEDIATE
 
 
 @contextmanager

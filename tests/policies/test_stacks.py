@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.project import stack_files
+from cli.verdicts import judge, stack_of
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.settings import Settings, read_settings
+from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
+
+ROOT = Path(__file__).resolve().parents[2]
+STACKS = sorted(stack_files(ROOT))
+INFERPLAN = str(Path(sys.executable).parent / "inferplan")
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_committed_stack_passes_with_no_advice_and_no_needless_exemption(stack):
+    report = judge(recording_of(stack), ROOT)
+    assert [outcome.message for outcome in (*report.refusals, *report.advice)] == []
+    assert report.expired == ()
+    assert report.unused == ()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nothing_of_a_committed_stack_is_unknown_but_what_is_exempt(stack):
+    settings = read_settings(ROOT / "policies" / "stacks" / f"{stack}.json", all_rules(), "2026-11-21")
+    assert settings.allow_not_evaluated == frozenset()
+    bare = check_stack(stack_of(recording_of(stack)), Settings(today="2026-11-21"))
+    unjudged = {(each.rule.id, each.resource) for each in bare.refusals if each.state == "not evaluated"}
+    assert unjudged <= {(each.rule, each.resource) for each in settings.exemptions}
+
+
+def run(*arguments, cwd=ROOT):
+    return subprocess.run([INFERPLAN, *arguments], cwd=cwd, env={**os.environ, **PASSPHRASE}, capture_output=True, text=True, check=False)
+
+
+def test_up_refuses_a_stack_that_breaks_a_rule_before_anything_is_started(tmp_path):
+    project = copied(tmp_path)
+    (project / "policies" / "stacks" / "local.json").write_text("{}")
+    done = subprocess.run(
+        [INFERPLAN, "up", "local", "--engine", "rehearsal"],
+        cwd=project,
+        env={**os.environ, **PASSPHRASE, "INFERPLAN_STATE_DIR": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "network-require-tls" in done.stderr
+    assert "nothing was applied" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def copied(tmp_path):
+    """The project's data files in another folder, the program by reference."""
+    project = tmp_path / "project"
+    (project / "policies" / "stacks").mkdir(parents=True)
+    for name in ("Pulumi.yaml", "stacks", "infra"):
+        (project / name).symlink_to(ROOT / name)
+    return project
+
+
+def test_check_passes_on_all_stacks_and_lists_exemptions_with_owner_and_end():
+    done = run("check", "local", "onprem")
+    assert done.returncode == 0, done.stdout
+    assert "local passes" in done.stdout
+    assert "2027-05-31" in done.stdout
+    assert "platform" in done.stdout
+
+
+def test_check_fails_with_the_remedy_when_an_exemption_is_gone(tmp_path):
+    project = copied(tmp_path)
+    done = run("check", "local", cwd=project)
+    assert done.returncode == 1
+    assert "local refused" in done.stdout
+    assert "pod-require-read-only-root" in done.stdout
+
+
+def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
+    project = copied(tmp_path)
+    (project / "policies" / "stacks" / "local.json").write_text(json.dumps({"levels": {"pod-disallow-priviledged": "off"}}))
+    done = run("check", "local", cwd=project)
+    assert done.returncode == 2
+    assert "did you mean pod-disallow-privileged?" in done.stderr
+    assert "give one of disabled, advisory, mandatory" in done.stderr
+
+
+def test_explain_tells_a_rule_and_the_nearest_one_to_a_misspelling():
+    assert "set enableServiceLinks: false" in run("check", "--explain", "pod-disallow-service-links").stdout
+    done = run("check", "--explain", "pod-disallow-service-link")
+    assert done.returncode == 2
+    assert "nearest: pod-disallow-service-links" in done.stderr
