@@ -92,7 +92,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ObjectS
         env=[*_environment(request), *(_s3_environment(source) if isinstance(source, ObjectStore) else [])],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
-        # The program writes why it failed there, which is what `kubectl describe pod` shows.
+        # The last line of the log says why it failed, and `kubectl describe pod` then shows it.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=mounts,
     )

@@ -25,6 +25,7 @@ class Journal:
     def __init__(self, path: Path, size: int, segment: int) -> None:
         self._path = path
         self._grown = threading.Condition()
+        self._closed = False
         self.size = size
         self.segment = segment
         self.count = max(1, -(-size // segment))
@@ -63,12 +64,17 @@ class Journal:
             while (there := self._prefix()) <= position:
                 if halted():
                     raise Stopped
+                if self._closed:
+                    raise RuntimeError(f"{self._path.name}: the transfer ended at byte {there} of {self.size}")
                 self._grown.wait(_LOOK_SECONDS)
         return there
 
     def close(self) -> None:
         """Close the journal, and remove it when the file is complete."""
         os.close(self._fd)
+        with self._grown:
+            self._closed = True
+            self._grown.notify_all()
         if self.complete:
             self._path.unlink(missing_ok=True)
 
