@@ -1,0 +1,244 @@
+"""Adopted and created clusters, the provider built from them, and the order of a teardown."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.cluster.aws_api import aws_api
+from components.cluster.eks_network import blocks
+from components.cluster.eks_spec import EksCluster
+from rehearsal.engine import stand_ins
+from rehearsal.engine.errors import ProgramFailed
+from rehearsal.engine.recording import Recording
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model, upstream
+
+POOLS = {"l40s": L40S, "system": SYSTEM}
+STORAGE = {"weights": {**BUCKET, "create": {}}, "shared": {"kind": "efs"}}
+GATEWAY = {"host": "llm.example", "tls": {"secretName": "tls"}, "ingressClassName": "alb"}
+
+
+@pytest.fixture(scope="module")
+def created() -> Recording:
+    models = {"llama": model(preheat={"into": "shared"}), "streamed": model()}
+    return declared(cluster=CREATED, nodePools=POOLS, storage=STORAGE, models=models, gateway=GATEWAY)
+
+
+def cluster_fault(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        EksCluster.model_validate({**CREATED, **fields})
+    return str(caught.value)
+
+
+def addons(recording: Recording) -> dict[str, Any]:
+    return {each.inputs["addonName"]: each for each in recording.of_type("aws:eks/addon:Addon")}
+
+
+def test_a_created_cluster_encrypts_secrets_logs_everything_and_is_private(created):
+    made = created.one("aws:eks/cluster:Cluster").inputs
+    assert made["encryptionConfig"]["resources"] == ["secrets"]
+    assert made["encryptionConfig"]["provider"]["keyArn"].startswith("arn:aws:kms:")
+    assert sorted(made["enabledClusterLogTypes"]) == sorted(aws_api().log_types)
+    assert made["vpcConfig"]["endpointPrivateAccess"] is True
+    assert made["vpcConfig"]["endpointPublicAccess"] is False
+    assert made["accessConfig"]["authenticationMode"] == "API"
+    assert len(made["vpcConfig"]["subnetIds"]) == 2
+
+
+def test_the_api_server_is_public_only_for_named_networks():
+    open_to = {**CREATED["create"], "publicAccessCidrs": ["198.51.100.0/24"]}
+    made = declared(cluster={**CREATED, "create": open_to}, nodePools=POOLS).one("aws:eks/cluster:Cluster").inputs["vpcConfig"]
+    assert (made["endpointPublicAccess"], made["publicAccessCidrs"]) == (True, ["198.51.100.0/24"])
+    assert "large part of the internet" in cluster_fault(create={**CREATED["create"], "publicAccessCidrs": ["0.0.0.0/0"]})
+
+
+def test_network_policies_are_enforced_and_the_value_is_a_string(created):
+    assert json.loads(addons(created)["vpc-cni"].inputs["configurationValues"]) == {"enableNetworkPolicy": "true"}
+
+
+def test_the_efs_driver_comes_only_with_an_efs_store(created):
+    assert sorted(addons(created)) == ["aws-efs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
+    without = declared(cluster=CREATED, nodePools=POOLS)
+    assert "aws-efs-csi-driver" not in addons(without)
+
+
+def test_nodes_wait_for_network_and_routes_and_pods_of_addons_wait_for_nodes(created):
+    [group] = [each for each in created.of_type("aws:eks/nodeGroup:NodeGroup") if each.name == "system-on-demand"]
+    before = upstream(created, group.urn)
+    assert {addons(created)[name].urn for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")} <= before
+    private = [each for each in created.of_type("aws:ec2/routeTableAssociation:RouteTableAssociation") if "public" not in each.name]
+    assert {each.urn for each in private} <= before
+    assert group.urn in upstream(created, addons(created)["coredns"].urn)
+
+
+def test_administrators_get_an_entry_and_the_policy_that_goes_with_it(created):
+    entry = created.one("aws:eks/accessEntry:AccessEntry").inputs
+    granted = created.one("aws:eks/accessPolicyAssociation:AccessPolicyAssociation").inputs
+    assert entry["principalArn"] == granted["principalArn"] == "arn:aws:iam::111122223333:role/people"
+
+
+@pytest.mark.parametrize("cluster", [CREATED, ADOPTED])
+def test_the_kubeconfig_holds_no_token_and_asks_for_one(cluster):
+    provider = declared(cluster=cluster, nodePools=POOLS).one("pulumi:providers:kubernetes").inputs
+    config = json.loads(provider["kubeconfig"])
+    [user] = config["users"]
+    assert list(user["user"]) == ["exec"]
+    assert user["user"]["exec"]["args"][:4] == ["eks", "get-token", "--cluster-name", cluster["name"]]
+    assert config["clusters"][0]["cluster"]["server"].startswith("https://")
+    assert "token" not in user["user"]
+    assert "insecure-skip-tls-verify" not in json.dumps(config)
+
+
+def test_an_adopted_cluster_is_looked_up_and_nothing_of_it_is_changed():
+    recording = declared()
+    kinds = {each.type for each in recording if each.type.startswith("aws:eks/")}
+    assert kinds == {"aws:eks/nodeGroup:NodeGroup"}
+    group = recording.one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert group["subnetIds"] == ["subnet-00000000000000001", "subnet-00000000000000002"]
+    attached = [each.inputs["policyArn"] for each in recording.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")]
+    assert any("CNI" in each for each in attached)
+    own = declared(cluster={**ADOPTED, "cniUsesNodeRole": False})
+    assert not any("CNI" in each.inputs["policyArn"] for each in own.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment"))
+
+
+def test_a_cluster_that_does_not_exist_is_reported_with_the_key_that_names_it():
+    class Missing(_Known):
+        def invoke(self, token: str, arguments: Any) -> Any:
+            if "getCluster" in token:
+                raise LookupError("reading EKS Cluster (shared): couldn't find resource")
+            return super().invoke(token, arguments)
+
+    with pytest.raises(ProgramFailed) as caught:
+        declared(Missing())
+    assert "cluster.name: 'shared' was not found in us-east-1" in str(caught.value)
+    assert "cluster.create" in str(caught.value)
+
+
+def test_credentials_of_another_account_are_refused_by_the_provider():
+    provider = declared(cluster={**ADOPTED, "account": "111122223333"}).one("pulumi:providers:aws").inputs
+    assert json.loads(provider["allowedAccountIds"]) == ["111122223333"]
+
+
+@pytest.mark.parametrize("zones", [2, 3, 6])
+@pytest.mark.parametrize("cidr", ["10.64.0.0/16", "172.16.32.0/19", "192.168.16.0/20"])
+def test_subnets_are_inside_the_network_and_never_overlap(cidr, zones):
+    private, public = blocks(cidr, zones)
+    networks = [ipaddress.ip_network(each) for each in (*private, *public)]
+    assert len(networks) == 2 * zones
+    assert all(each.subnet_of(ipaddress.ip_network(cidr)) for each in networks)
+    assert not any(one.overlaps(other) for index, one in enumerate(networks) for other in networks[index + 1 :])
+    # EKS wants room for its own interfaces, and AWS no subnet smaller than /28.
+    assert all(each.prefixlen <= 28 for each in networks)
+
+
+def test_a_nat_gateway_in_each_zone_or_a_single_one():
+    for nat, count in (("perZone", 2), ("single", 1)):
+        made = declared(cluster={**CREATED, "create": {**CREATED["create"], "nat": nat}}, nodePools=POOLS)
+        assert len(made.of_type("aws:ec2/natGateway:NatGateway")) == count
+
+
+def test_given_subnets_take_the_place_of_a_network():
+    cluster = {
+        **CREATED,
+        "create": {"kubernetesVersion": "1.34"},
+        "subnets": {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"},
+    }
+    recording = declared(cluster=cluster, nodePools=POOLS)
+    assert recording.of_type("aws:ec2/vpc:Vpc") == []
+    assert recording.one("aws:eks/cluster:Cluster").inputs["vpcConfig"]["subnetIds"] == ["subnet-0000000a", "subnet-0000000b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"region": "us-east-9"}, "did you mean 'us-east-2'"),
+        ({"name": "a b"}, "name"),
+        ({"create": {"kubernetesVersion": "1.21", "zones": ["us-east-1a", "us-east-1b"]}}, "use 1.32 to 1.36"),
+        ({"create": {"kubernetesVersion": "1.34"}}, "needs either create.zones"),
+        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a"]}}, "at least 2"),
+        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "eu-west-1a"]}}, "zone eu-west-1a is not in region us-east-1"),
+        ({"create": {**CREATED["create"], "cidr": "10.0.0.0/24"}}, "pods need /20 at least"),
+        ({"create": {**CREATED["create"], "cidr": "8.8.0.0/16"}}, "is no private network"),
+        ({"account": "999999999999"}, "which is not of account 999999999999"),
+        ({"subnets": {"us-east-1a": "subnet-0000000a"}}, "write one of them"),
+    ],
+)
+def test_a_fault_of_a_cluster_says_what_is_allowed(fields, said):
+    assert said in cluster_fault(**fields)
+
+
+def test_a_teardown_takes_models_and_gateway_before_nodes_and_nodes_before_the_network(created):
+    groups = {each.urn for each in created.of_type("aws:eks/nodeGroup:NodeGroup")}
+    network = {
+        each.urn for kind in ("aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet") for each in created.of_type(kind) if "public" not in each.name
+    }
+    cluster = created.one("aws:eks/cluster:Cluster").urn
+    inside = [each for each in created if each.type.startswith("kubernetes:")]
+    assert len(inside) > 20
+    for each in inside:
+        assert groups <= upstream(created, each.urn), each.urn
+    for group in groups:
+        assert network | {cluster} <= upstream(created, group)
+
+
+def test_nothing_that_a_controller_cleans_up_outlives_the_nodes_that_the_controller_runs_on(created):
+    groups = {each.urn for each in created.of_type("aws:eks/nodeGroup:NodeGroup")}
+    for kind in (
+        "kubernetes:networking.k8s.io/v1:Ingress",
+        "kubernetes:core/v1:PersistentVolumeClaim",
+        "kubernetes:core/v1:PersistentVolume",
+    ):
+        found = created.of_type(kind)
+        assert found
+        assert all(groups <= upstream(created, each.urn) for each in found)
+    services = created.of_type("kubernetes:core/v1:Service")
+    assert all(each.inputs["spec"].get("type") == "ClusterIP" for each in services), "a load balancer of a Service would be left behind"
+
+
+def test_claims_go_before_mount_targets_so_that_no_unmount_waits_for_a_server_that_is_gone(created):
+    targets = {each.urn for each in created.of_type("aws:efs/mountTarget:MountTarget")}
+    claim = created.one("kubernetes:core/v1:PersistentVolumeClaim")
+    assert len(targets) == 2
+    assert targets <= upstream(created, claim.urn)
+    job = created.one("kubernetes:batch/v1:Job")
+    assert claim.urn in upstream(created, job.urn)
+
+
+@pytest.mark.parametrize("retain", [True, False])
+def test_buckets_keys_and_file_systems_outlive_the_stack_unless_told_otherwise(retain):
+    storage = {"weights": {**BUCKET, "create": {"retain": retain}}, "shared": {"kind": "efs", "retain": retain}}
+    recording = declared(cluster=CREATED, nodePools=POOLS, storage=storage)
+    kept = [
+        recording.one("aws:s3/bucket:Bucket"),
+        recording.one("aws:kms/key:Key", "weights"),
+        recording.one("aws:efs/fileSystem:FileSystem"),
+    ]
+    assert [(each.options.protect, each.options.retain_on_delete) for each in kept] == [(retain, retain)] * 3
+    others = [each for each in recording if each not in kept and (each.options.protect or each.options.retain_on_delete)]
+    assert others == []
+
+
+def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():
+    def depth(count: int) -> int:
+        storage = {"weights": BUCKET, "shared": {"kind": "efs"}}
+        models = {f"m{n}": model(preheat={"into": "shared"}) for n in range(count)}
+        recording = declared(cluster=CREATED, nodePools=POOLS, storage=storage, models=models)
+        by_urn = {each.urn: each for each in recording}
+        longest: dict[str, int] = {}
+        for each in recording:
+            before = [longest[other] for other in (*each.dependencies, each.provider) if other in by_urn and other in longest]
+            longest[each.urn] = 1 + max(before, default=0)
+        return max(longest.values())
+
+    assert depth(12) == depth(1) <= 14
+
+
+def test_stand_ins_never_look_like_something_that_exists():
+    found = stand_ins.answer("aws:eks/getCluster:getCluster", {"name": "shared"})
+    assert found is not None
+    assert found["endpoint"].endswith(".invalid")
+    assert ":000000000000:" in found["arn"]

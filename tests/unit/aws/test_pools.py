@@ -1,0 +1,223 @@
+"""What an EC2 pool becomes: node groups, launch template, user data."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from components.nodes import eks_user_data as data
+from components.nodes.eks_launch_template import root_volume_bytes
+from components.nodes.spec import NodePoolSpec
+from rehearsal.engine.recording import Recording
+from tests.unit.aws.rig import CREATED, L40S, SYSTEM, declared
+
+GROUP = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
+BLOCK = {
+    "provider": "eks",
+    "accelerator": "nvidia-h100",
+    "instanceTypes": ["p5.48xlarge"],
+    "capacityTypes": ["CAPACITY_BLOCK"],
+    "capacityReservation": {"id": "cr-0123456789abcdef0", "zone": "us-east-1b"},
+    "size": {"max": 2},
+}
+DL1 = {"provider": "eks", "accelerator": "gaudi-1", "amiId": "ami-0123456789abcdef0", "size": {"max": 1}}
+
+
+def pool(**fields: Any) -> Recording:
+    return declared(cluster=CREATED, nodePools={"system": SYSTEM, "p": {**L40S, **fields}})
+
+
+def whole(spec: dict[str, Any]) -> Recording:
+    return declared(cluster=CREATED, nodePools={"system": SYSTEM, "p": spec})
+
+
+def template(recording: Recording) -> dict[str, Any]:
+    return recording.one(TEMPLATE, "p").inputs
+
+
+def user_data(recording: Recording) -> str:
+    return base64.b64decode(template(recording)["userData"]).decode()
+
+
+def fault(**fields: Any) -> str:
+    given = {key: value for key, value in {**L40S, **fields}.items() if value is not None}
+    with pytest.raises(ValidationError) as caught:
+        POOL.validate_python(given)
+    return str(caught.value)
+
+
+def test_a_pool_of_two_capacity_types_is_two_groups_of_one_template_and_the_last_keeps_the_least():
+    recording = pool(capacityTypes=["SPOT", "ON_DEMAND"], size={"min": 1, "max": 5})
+    spot, steady = recording.one(GROUP, "p-spot").inputs, recording.one(GROUP, "p-on-demand").inputs
+    assert spot["scalingConfig"] == {"minSize": 0, "maxSize": 5, "desiredSize": 0}
+    assert steady["scalingConfig"] == {"minSize": 1, "maxSize": 5, "desiredSize": 1}
+    assert spot["launchTemplate"] == steady["launchTemplate"]
+    assert spot["instanceTypes"] == ["g6e.4xlarge", "g6e.8xlarge"]
+
+
+def test_the_autoscaler_s_count_is_left_alone():
+    assert pool().one(GROUP, "p-on-demand").options.ignore_changes == ("scalingConfig.desiredSize",)
+
+
+def test_taints_are_spelled_for_eks_and_labels_are_those_that_pods_select_by():
+    group = pool(labels={"team": "chat"}).one(GROUP, "p-on-demand").inputs
+    assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert group["labels"] == {"inferplan.dev/pool": "p", "team": "chat"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("NoSchedule", "NO_SCHEDULE"), ("NoExecute", "NO_EXECUTE"), ("PreferNoSchedule", "PREFER_NO_SCHEDULE")]
+)
+def test_every_taint_effect_has_its_spelling_at_aws(ours, theirs):
+    group = pool(taints=[{"key": "a", "effect": ours}]).one(GROUP, "p-on-demand").inputs
+    assert group["taints"][0]["effect"] == theirs
+
+
+def test_a_template_asks_for_imdsv2_with_one_hop_and_encrypted_disks_in_the_cluster_s_group():
+    made = template(pool())
+    assert made["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+    assert [disk["ebs"]["encrypted"] for disk in made["blockDeviceMappings"]] == ["true"]
+    assert made["vpcSecurityGroupIds"] == ["sg-00000000000000001"]
+    assert "keyName" not in made
+    assert "userData" not in made
+
+
+def test_a_capacity_block_puts_type_market_and_reservation_into_the_template_and_stays_in_its_zone():
+    recording = whole(BLOCK)
+    made, group = template(recording), recording.one(GROUP, "p-capacity-block").inputs
+    assert made["instanceType"] == "p5.48xlarge"
+    assert made["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert made["capacityReservationSpecification"]["capacityReservationTarget"]["capacityReservationId"] == "cr-0123456789abcdef0"
+    assert "instanceTypes" not in group
+    assert group["capacityType"] == "CAPACITY_BLOCK"
+    assert group["scalingConfig"]["desiredSize"] == 0
+    assert group["updateConfig"]["updateStrategy"] == "MINIMAL"
+    zones = {
+        each.inputs["availabilityZone"]
+        for each in recording.of_type("aws:ec2/subnet:Subnet")
+        if each.name.startswith("prod-network-private")
+    }
+    assert zones == {"us-east-1a", "us-east-1b"}
+    assert len(group["subnetIds"]) == 1
+
+
+def test_efa_takes_every_card_a_group_of_its_own_and_no_groups_beside_the_interfaces():
+    made = template(whole({**BLOCK, "efa": True, "placementGroup": True}))
+    assert len(made["networkInterfaces"]) == 32
+    assert [each["deviceIndex"] for each in made["networkInterfaces"]] == [0, *[1] * 31]
+    assert {each["interfaceType"] for each in made["networkInterfaces"]} == {"efa"}
+    assert "vpcSecurityGroupIds" not in made
+    assert made["placement"]["groupName"]
+
+
+def test_efa_traffic_stays_within_the_pool():
+    group = whole({**BLOCK, "efa": True}).one("aws:ec2/securityGroup:SecurityGroup").inputs
+    for rules in (group["ingress"], group["egress"]):
+        assert [(rule["self"], rule.get("cidrBlocks")) for rule in rules] == [(True, None)]
+
+
+def test_a_local_cache_joins_the_disks_in_the_words_of_each_image():
+    assert '"strategy": "RAID0"' in user_data(pool(localCache=True))
+    assert '"ephemeral-storage", "init"' in user_data(pool(localCache=True, amiType="BOTTLEROCKET_x86_64_NVIDIA"))
+
+
+def test_bottlerocket_keeps_its_system_apart_from_the_images():
+    disks = template(pool(amiType="BOTTLEROCKET_x86_64_NVIDIA"))["blockDeviceMappings"]
+    assert [disk["deviceName"] for disk in disks] == ["/dev/xvda", "/dev/xvdb"]
+
+
+def test_a_first_generation_gaudi_node_sets_huge_pages_aside_and_joins_by_itself():
+    recording = whole(DL1)
+    text = user_data(recording)
+    assert recording.one(GROUP, "p-on-demand").inputs["amiType"] == "CUSTOM"
+    assert template(recording)["imageId"] == "ami-0123456789abcdef0"
+    assert "vm.nr_hugepages=21000" in text
+    assert '"name": "prod"' in text
+    assert "--register-with-taints=habana.ai/gaudi=present:NoSchedule" in text
+    assert "--node-labels=inferplan.dev/pool=p" in text
+    assert [each.name for each in recording.of_type("kubernetes:node.k8s.io/v1:RuntimeClass")] == ["runtime-classes-habana"]
+
+
+def test_user_data_is_what_was_reviewed(snapshot):
+    member = data.Membership(
+        cluster="c", endpoint="https://e", certificate_authority="Q0E=", service_cidr="172.20.0.0/16", labels={"a": "b"}, taints=()
+    )
+    assert data.al2023(local_cache=True, hugepages_bytes=2 * 2**30, membership=member) == snapshot(name="al2023")
+    assert data.bottlerocket(local_cache=True, hugepages_bytes=2 * 2**30) == snapshot(name="bottlerocket")
+    assert data.al2023(local_cache=False, hugepages_bytes=0) is None
+    assert data.bottlerocket(local_cache=False, hugepages_bytes=0) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "images", "gib"),
+    [({}, 1, 124), ({}, 3, 244), ({"localCache": True}, 3, 40), ({"rootVolume": {"size": "500Gi"}}, 3, 500)],
+)
+def test_the_root_volume_holds_two_versions_of_every_image_unless_a_cache_or_a_size_says_otherwise(fields, images, gib):
+    assert root_volume_bytes(POOL.validate_python({**L40S, **fields}), images) == gib * 2**30
+
+
+def test_a_pool_registers_six_resources_at_most():
+    recording = whole({**BLOCK, "efa": True, "placementGroup": True})
+    [component] = [each for each in recording.of_type("inferplan:nodes:EksNodePool") if each.name == "p"]
+    assert len(recording.children(component)) + 1 <= 6
+    both = pool(capacityTypes=["SPOT", "ON_DEMAND"])
+    [component] = [each for each in both.of_type("inferplan:nodes:EksNodePool") if each.name == "p"]
+    assert len(both.children(component)) + 1 == 4
+
+
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_every_further_pool_costs_the_same_three_resources(count):
+    recording = declared(nodePools={f"p{n}": L40S for n in range(count)})
+    fixed = declared(nodePools={"p0": L40S})
+    assert len(recording) == len(fixed) + 3 * (count - 1)
+
+
+def test_device_plugins_run_on_the_nodes_of_their_kind_only_and_not_where_the_image_brings_one():
+    pools = {"system": SYSTEM, "l40s": L40S, "dl1": DL1, "rocket": {**L40S, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}}
+    recording = declared(cluster=CREATED, nodePools=pools)
+    made = {each.name: each.inputs["spec"]["template"]["spec"] for each in recording.of_type("kubernetes:apps/v1:DaemonSet")}
+    assert sorted(made) == ["habana-device-plugin", "nvidia-device-plugin"]
+    for name, pool_name, key in (("nvidia-device-plugin", "l40s", "nvidia.com/gpu"), ("habana-device-plugin", "dl1", "habana.ai/gaudi")):
+        [term] = made[name]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [{"key": "inferplan.dev/pool", "operator": "In", "values": [pool_name]}]
+        assert [each["key"] for each in made[name]["tolerations"]] == [key]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"amiType": "AL2_x86_64_GPU"}, "ended on 2025-11-26"),
+        ({"amiType": "AL2023_x86_64_NVIDA"}, "did you mean 'AL2023_x86_64_NVIDIA'"),
+        ({"amiType": "AL2023_ARM_64_NVIDIA"}, "no pool here has"),
+        ({"amiType": "AL2023_x86_64_STANDARD"}, "has no driver for nvidia-l40s"),
+        ({"amiType": "CUSTOM"}, "amiId is needed"),
+        ({"amiId": "ami-0123456789abcdef0"}, "amiId belongs to amiType: CUSTOM"),
+        ({"instanceTypes": ["g6e.4xlarge", "g6e.12xlarge"]}, "g6e.4xlarge 1, g6e.12xlarge 4"),
+        ({"instanceTypes": ["g6.4xlarge"]}, "carries nvidia-l4, the pool nvidia-l40s"),
+        ({"instanceTypes": ["g6e.3xlarge"]}, "did you mean"),
+        ({"instanceTypes": ["hls-gaudi2"], "accelerator": "gaudi-2"}, "is no EC2 machine"),
+        ({"capacityTypes": ["SPOT"], "instanceTypes": ["g6e.4xlarge"]}, "acceptScarcity: true"),
+        ({"capacityTypes": ["spot"]}, "'ON_DEMAND', 'SPOT' or 'CAPACITY_BLOCK'"),
+        ({"capacityTypes": ["CAPACITY_BLOCK"]}, "capacityReservation (id and zone)"),
+        ({"capacityTypes": ["CAPACITY_BLOCK", "SPOT"]}, "do not go together"),
+        ({"capacityReservation": BLOCK["capacityReservation"]}, "go together; write both or neither"),
+        ({"size": {"min": 3, "max": 2}}, "min is 3 and max 2"),
+        ({"efa": True}, "g6e.4xlarge has none"),
+        ({"placementGroup": True}, "write zones: [<one zone>]"),
+        ({"zones": ["us-east-1a", "us-east-1a"]}, "zones names a zone more than once"),
+        ({"labels": {"eks.amazonaws.com/nodegroup": "x"}}, "sets itself; remove it"),
+        ({"labels": {"inferplan.dev/pool": "x"}}, "sets itself; remove it"),
+        ({"rootVolume": {"size": "5Gi"}}, "write 20Gi to 16Ti"),
+        ({"rootVolume": {"type": "gp33"}}, "did you mean 'gp3'"),
+        ({"rootVolume": {"type": "st1"}}, "cannot boot a node well"),
+        ({"taints": [{"key": "a", "effect": "NO_SCHEDULE"}]}, "'NoSchedule', 'PreferNoSchedule' or 'NoExecute'"),
+        ({"accelerator": None, "instanceTypes": ["m7i.xlarge"], "localCache": True}, "m7i.xlarge has none"),
+    ],
+)
+def test_a_fault_of_a_pool_says_what_is_allowed(fields, said):
+    assert said in fault(**fields)
