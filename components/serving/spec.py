@@ -6,10 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.served_model import RESERVED_ENV, EnvName, ModelResources, ServedModel
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.spec import VllmSpec
 
-ModelSpec = Annotated[VllmSpec | TritonSpec, Field(discriminator="engine")]
+ModelSpec = Annotated[VllmSpec | TritonSpec | RayServeSpec, Field(discriminator="engine")]
 
-__all__ = ["RESERVED_ENV", "EnvName", "ModelResources", "ModelSpec", "ServedModel", "TritonSpec", "VllmSpec"]
+__all__ = ["RESERVED_ENV", "EnvName", "ModelResources", "ModelSpec", "RayServeSpec", "ServedModel", "TritonSpec", "VllmSpec"]

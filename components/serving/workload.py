@@ -132,7 +132,7 @@ def pod(
             security_context=pod_security(),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
-            volumes=[*_scratch(spec), *volumes],
+            volumes=[*scratch(spec), *volumes],
         ),
     )
 
@@ -142,13 +142,13 @@ def tolerations(target: NodeTarget) -> list[core.TolerationArgs]:
     return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints]
 
 
-def pod_security() -> core.PodSecurityContextArgs:
-    """The pod part of the restricted profile. Files on mounted shares keep their owner, so a large share is not chowned at every start."""
+def pod_security(*, user: int = _USER) -> core.PodSecurityContextArgs:
+    """The pod part of the restricted profile, as `user`. Files on mounted shares keep their owner, so a large share is not chowned at every start."""
     return core.PodSecurityContextArgs(
         run_as_non_root=True,
-        run_as_user=_USER,
-        run_as_group=_USER,
-        fs_group=_USER,
+        run_as_user=user,
+        run_as_group=user,
+        fs_group=user,
         fs_group_change_policy="OnRootMismatch",
         seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
     )
@@ -173,7 +173,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
         image=server.image,
         command=list(server.command) or None,
         args=list(server.args),
-        env=_environment(spec, server),
+        env=environment(spec, server.env, server.secret_env),
         ports=[core.ContainerPortArgs(name=name, container_port=port) for name, port in server.ports.items()],
         resources=resources_of(spec, spec.cards, target),
         startup_probe=core.ProbeArgs(
@@ -186,33 +186,42 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
         ),
         security_context=container_security(read_only_root=read_only_root),
         volume_mounts=[
-            core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
-            core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
-            core.VolumeMountArgs(name="cache", mount_path=CACHE),
+            *scratch_mounts(),
             *server.mounts,
         ],
     )
 
 
-def _environment(spec: ServedModel, server: Server) -> list[core.EnvVarArgs]:
+def environment(spec: ServedModel, given: Mapping[str, str], secrets: Mapping[str, SecretRef]) -> list[core.EnvVarArgs]:
+    """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **server.env, **spec.env}
+    clear = {**base, **given, **spec.env}
     references = [
         core.EnvVarArgs(
             name=name,
             value_from=core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=reference.name, key=reference.key)),
         )
-        for name, reference in sorted(server.secret_env.items())
+        for name, reference in sorted(secrets.items())
     ]
     return [*(core.EnvVarArgs(name=name, value=value) for name, value in sorted(clear.items())), *references]
 
 
-def _scratch(spec: ServedModel) -> list[core.VolumeArgs]:
+def scratch(spec: ServedModel) -> list[core.VolumeArgs]:
+    """Volumes of the pod's own: shared memory, temporary files, caches."""
     return [
         core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=spec.shared_memory)),
         core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
         core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="20Gi")),
+    ]
+
+
+def scratch_mounts() -> list[core.VolumeMountArgs]:
+    """Where the volumes of `scratch` are mounted."""
+    return [
+        core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
+        core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
+        core.VolumeMountArgs(name="cache", mount_path=CACHE),
     ]
 
 

@@ -1,0 +1,76 @@
+"""The pods of a Ray cluster: a head without cards, workers with them. KubeRay adds Ray's command and its probes."""
+
+from __future__ import annotations
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import ModelMount
+from components.naming import selector
+from components.serving import workload
+from components.serving.model_service import model_mount, model_volume
+from components.serving.ray_serve.spec import RayServeSpec
+from components.serving.site import Site
+
+# The user `ray` of Ray's images, whose Python and home only it may read.
+RAY_USER = 1000
+
+
+def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.Input[str]) -> core.PodTemplateSpecArgs:
+    """The template of the head."""
+    memory = spec.head.memory
+    resources = core.ResourceRequirementsArgs(requests={"cpu": spec.head.cpu, "memory": memory}, limits={"memory": memory})
+    container = core.ContainerArgs(
+        name="ray-head",
+        image=workload.image_of(spec, "ray-serve", site.target),
+        env=workload.environment(spec, {}, {}),
+        ports=[
+            core.ContainerPortArgs(name=port, container_port=number)
+            for port, number in {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080}.items()
+        ],
+        resources=resources,
+        security_context=workload.container_security(read_only_root=False),
+        volume_mounts=workload.scratch_mounts(),
+    )
+    return _template(name, spec, site, container, [], service_account)
+
+
+def worker_pod(
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
+) -> core.PodTemplateSpecArgs:
+    """The template of the workers, with their cards and the model's files."""
+    container = core.ContainerArgs(
+        name="ray-worker",
+        image=workload.image_of(spec, "ray-serve", site.target),
+        env=workload.environment(spec, {"HF_HUB_OFFLINE": "1"}, {}),
+        ports=[core.ContainerPortArgs(name="serve", container_port=8000), core.ContainerPortArgs(name="metrics", container_port=8080)],
+        resources=workload.resources_of(spec, spec.cards, site.target),
+        lifecycle=core.LifecycleArgs(
+            pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=workload.PRE_STOP_SECONDS)),
+        ),
+        security_context=workload.container_security(read_only_root=False),
+        volume_mounts=[*workload.scratch_mounts(), model_mount(f"/models/{name}", weights)],
+    )
+    return _template(name, spec, site, container, [model_volume(weights)], service_account)
+
+
+def _template(
+    name: str, spec: RayServeSpec, site: Site, container: core.ContainerArgs, volumes: list[core.VolumeArgs], account: pulumi.Input[str]
+) -> core.PodTemplateSpecArgs:
+    target = site.target
+    return core.PodTemplateSpecArgs(
+        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **selector(workload.COMPONENT, name)}),
+        spec=core.PodSpecArgs(
+            service_account_name=account,
+            automount_service_account_token=False,
+            enable_service_links=False,
+            termination_grace_period_seconds=workload.budget(spec, spec.cards, target).grace,
+            runtime_class_name=target.runtime_class,
+            node_selector=dict(target.node_selector),
+            tolerations=workload.tolerations(target),
+            security_context=workload.pod_security(user=RAY_USER),
+            containers=[container],
+            volumes=[*workload.scratch(spec), *volumes],
+        ),
+    )

@@ -1,0 +1,144 @@
+"""A Ray cluster with Serve applications, as the RayService that KubeRay reconciles, on NVIDIA or Gaudi.
+
+It installs no operator. What KubeRay makes of the object (clusters, pods, the serve service) is KubeRay's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.networking import v1 as networking
+
+from components.handles import Endpoint, ModelMount, ObjectStore, Protocol
+from components.naming import selector
+from components.network import pods, tcp
+from components.network import policy as network_policy
+from components.serving import workload
+from components.serving.model_service import gated, object_meta
+from components.serving.ray_serve.applications import LlmApplication, serve_config
+from components.serving.ray_serve.pods import head_pod, worker_pod
+from components.serving.ray_serve.spec import RayServeSpec
+from components.serving.site import Site
+
+PORT = 8000
+DASHBOARD_PORT = 8265
+MODELS = "/models"
+_OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
+
+
+class RayServeService(pulumi.ComponentResource):
+    """The RayService of one service, its account and its network edge; lends `endpoint`."""
+
+    endpoint: Endpoint
+
+    def __init__(self, name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:serving:RayServeService", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        if isinstance(site.weights, ObjectStore):
+            raise TypeError(f"models.{name}: ray-serve reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+        metadata = object_meta(name, site.namespace)
+        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        CustomResource(
+            name,
+            api_version="ray.io/v1",
+            kind="RayService",
+            metadata=metadata,
+            spec=ray_service(name, spec, site, site.weights, account.metadata.name),
+            opts=gated(self, site.weights, workload.budget(spec, spec.cards, site.target).rollout),
+        )
+        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, site), opts=child)
+        self.endpoint = endpoint(name, spec)
+        self.register_outputs({"host": self.endpoint.host, "port": PORT})
+
+
+def endpoint(name: str, spec: RayServeSpec) -> Endpoint:
+    """What gateway, policies and status read about this service."""
+    llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
+    openai = [Protocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
+    return Endpoint(
+        model=name,
+        engine="ray-serve",
+        host=f"{name}-serve-svc",
+        protocols=(Protocol(kind="ray-serve", port=PORT, path=""), *openai),
+        health_path="/-/healthz",
+        metrics_path="/metrics",
+        metrics_port=8080,
+        served_names=tuple(app.model_id or name for app in llms) or tuple(spec.applications),
+        consumers=tuple(spec.consumers),
+        server_key=None,
+    )
+
+
+def ray_service(name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]) -> dict[str, Any]:
+    """The `spec` of the RayService."""
+    import yaml
+
+    gaudi = site.target.accelerator is not None and site.target.accelerator.vendor == "habana"
+    card = "HPU" if gaudi else "GPU"
+    config = serve_config(name, dict(spec.applications), weights=f"{MODELS}/{name}", card=card)
+    return {
+        "serveConfigV2": yaml.safe_dump(config, sort_keys=False, width=1000),
+        "upgradeStrategy": {"type": spec.upgrade(site.target)},
+        # The head holds no card and no proxy: requests go to workers only.
+        "excludeHeadPodFromServeSvc": True,
+        "rayClusterConfig": _cluster(name, spec, site, weights, service_account, card),
+    }
+
+
+def _cluster(
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str], card: str
+) -> dict[str, Any]:
+    # KubeRay knows how many GPUs a worker has from its limits, and nothing of HPUs (ray-operator common/pod.go, v1.7.0).
+    workers: dict[str, Any] = {
+        "groupName": "workers",
+        "replicas": spec.replicas,
+        "minReplicas": spec.replicas,
+        "maxReplicas": spec.most_workers,
+        "rayStartParams": {"resources": f'"{{\\"HPU\\": {spec.cards}}}"'} if card == "HPU" else {},
+        "template": worker_pod(name, spec, site, weights, service_account),
+    }
+    cluster: dict[str, Any] = {
+        "rayVersion": spec.ray_version,
+        "headGroupSpec": {
+            # No CPUs to give away, so that no replica of a deployment lands on the head.
+            "rayStartParams": {"dashboard-host": "0.0.0.0", "num-cpus": "0"},  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
+            "template": head_pod(name, spec, site, service_account),
+        },
+        "workerGroupSpecs": [workers],
+    }
+    if spec.worker_autoscaling is not None:
+        cluster["enableInTreeAutoscaling"] = True
+        workers["idleTimeoutSeconds"] = spec.worker_autoscaling.idle_timeout_seconds
+        cluster["autoscalerOptions"] = {"version": "v2"}
+    if spec.authenticates:
+        cluster["authOptions"] = {"mode": "token"}
+    if spec.gcs_fault_tolerance is not None:
+        gcs: dict[str, Any] = {"redisAddress": spec.gcs_fault_tolerance.redis_address}
+        if spec.gcs_fault_tolerance.password_secret is not None:
+            reference = {"name": spec.gcs_fault_tolerance.password_secret, "key": "password"}
+            gcs["redisPassword"] = {"valueFrom": {"secretKeyRef": reference}}
+        cluster["gcsFaultToleranceOptions"] = gcs
+    return cluster
+
+
+def _edges(name: str, site: Site) -> networking.NetworkPolicySpecArgs:
+    """The gateway may ask, the operator may deploy, and the cluster's own pods talk on ports that Ray picks."""
+    from pulumi_kubernetes.meta import v1 as meta
+
+    own = selector(workload.COMPONENT, name)
+    operator = networking.NetworkPolicyPeerArgs(
+        namespace_selector=meta.LabelSelectorArgs(), pod_selector=meta.LabelSelectorArgs(match_labels=_OPERATOR)
+    )
+    rule = networking.NetworkPolicyIngressRuleArgs
+    return network_policy(
+        own,
+        ingress=[
+            rule(from_=[pods(site.gateway)], ports=tcp(PORT)),
+            rule(from_=[operator], ports=tcp(PORT, DASHBOARD_PORT)),
+            rule(from_=[pods(own)]),
+        ],
+        egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(own)])],
+    )

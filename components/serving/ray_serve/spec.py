@@ -1,0 +1,140 @@
+"""What a user writes about a Ray Serve service: its applications, its workers, and how its cluster is replaced.
+
+`replicas` are worker pods; how many replicas a deployment has inside them is Serve's business. The rehearsal runs no
+KubeRay operator: a RayService is accepted there where its definition is installed, and nothing says that it is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
+from components.serving.served_model import ServedModel
+from components.spec import Bytes, Cpu, DnsName, Fault, Spec
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+
+
+class WorkerAutoscaling(Spec):
+    """Ray's own autoscaler of worker pods, between `replicas` and this."""
+
+    max_replicas: Annotated[int, Field(ge=1, le=1000)]
+    idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
+
+
+class GcsFaultTolerance(Spec):
+    """Keeps the cluster's state in Redis, so that workers go on serving while the head is replaced."""
+
+    redis_address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)]
+    """host:port."""
+    password_secret: DnsName | None = None
+    """A Secret of the inference namespace with the key `password`."""
+
+
+class HeadResources(Spec):
+    """What the head asks for; it holds no card and serves no request."""
+
+    cpu: Cpu = "2"
+    memory: Bytes = "8Gi"
+
+
+class RayServeSpec(ServedModel):
+    """Ray Serve applications on a Ray cluster of their own, run by KubeRay."""
+
+    entry: ClassVar[str] = "components.serving.ray_serve.service:RayServeService"
+
+    engine: Literal["ray-serve"]
+    ray_version: Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,3}\.[0-9]{1,3}$")]
+    """The version of Ray in the image."""
+    applications: Annotated[dict[ApplicationName, AnyApplication], Field(min_length=1, max_length=32)]
+    worker_autoscaling: WorkerAutoscaling | None = None
+    gcs_fault_tolerance: GcsFaultTolerance | None = None
+    head: HeadResources = HeadResources()
+    upgrade_strategy: Literal["NewCluster", "None"] | None = None
+    """By default NewCluster where the pool holds a second set of workers beside the first, else None: a second cluster would wait
+    for cards for ever, so the old one has to be deleted first."""
+
+    @model_validator(mode="after")
+    def _routes_are_apart(self) -> Self:
+        taken = [
+            f"{one} and {other} both answer under {first.route_prefix}"
+            for (one, first), (other, second) in combinations(self.applications.items(), 2)
+            if first.route_prefix == second.route_prefix
+        ]
+        if taken:
+            raise ValueError(f"{'; '.join(taken)}; give each application a routePrefix of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _one_llm(self) -> Self:
+        llms = [name for name, app in self.applications.items() if isinstance(app, LlmApplication)]
+        if len(llms) > 1:
+            raise ValueError(f"{', '.join(llms)} are all of kind llm and the weights are one model's; make each a service of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _workers_scale_upwards(self) -> Self:
+        if self.worker_autoscaling is not None and self.worker_autoscaling.max_replicas < self.replicas:
+            raise ValueError(
+                f"workerAutoscaling.maxReplicas is {self.worker_autoscaling.max_replicas}, below replicas {self.replicas}; raise it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _deployments_find_their_cards(self) -> Self:
+        faults = [*self._too_large(), *self._too_many()]
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    @property
+    def most_workers(self) -> int:
+        """The most worker pods that there may be."""
+        return self.replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether this Ray asks for a token where it is controlled (2.52 and newer)."""
+        return tuple(map(int, self.ray_version.split("."))) >= (2, 52)
+
+    def upgrade(self, target: NodeTarget) -> Literal["NewCluster", "None"]:
+        """How KubeRay replaces the cluster: as written, else by whether the pool behind `target` holds two sets of workers."""
+        room = target.nodes * target.capacity.accelerators
+        return self.upgrade_strategy or ("NewCluster" if 2 * self.most_workers * self.cards <= room else "None")
+
+    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+        """A new cluster beside the old one for which the pool has no cards."""
+        room = target.nodes * target.capacity.accelerators
+        if self.upgrade_strategy == "NewCluster" and 2 * self.most_workers * self.cards > room:
+            yield Fault(
+                ("upgradeStrategy",),
+                f"NewCluster needs 2 x {self.most_workers} x {self.cards} accelerators while it replaces the cluster and pool {target.pool!r} has "
+                f"{room}; enlarge the pool, or leave upgradeStrategy out",
+            )
+
+    def _needs(self) -> Iterator[tuple[str, float, int]]:
+        for name, app in self.applications.items():
+            if isinstance(app, LlmApplication):
+                most = 1 if app.autoscaling is None else app.autoscaling.max_replicas
+                yield f"applications.{name}", app.tensor_parallel_size, most
+            elif isinstance(app, CustomApplication):
+                for key, each in app.deployments.items():
+                    yield f"applications.{name}.deployments.{key}", each.accelerators or 0, each.most_replicas
+
+    def _too_large(self) -> Iterator[str]:
+        for where, cards, _ in self._needs():
+            if cards > self.cards:
+                yield f"{where} needs {cards:g} cards in one worker and a worker has {self.cards}; raise accelerators, or shard less"
+
+    def _too_many(self) -> Iterator[str]:
+        wanted = sum(cards * replicas for _, cards, replicas in self._needs())
+        if self.replicas and wanted > self.most_workers * self.cards:
+            yield (
+                f"the deployments need up to {wanted:g} cards and {self.most_workers} workers hold {self.most_workers * self.cards}; "
+                "raise replicas or accelerators, or lower the deployments' replicas"
+            )

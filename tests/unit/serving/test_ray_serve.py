@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from components.handles import Protocol
+from components.serving.ray_serve.service import endpoint
+from components.serving.ray_serve.spec import RayServeSpec
+from tests.unit.serving.models import GAUDI2, L40S, declared, pool
+
+LLM = {"kind": "llm", "modelId": "llama"}
+CUSTOM = {"kind": "custom", "importPath": "app:graph", "routePrefix": "/rag"}
+
+
+def ray(**fields: Any) -> RayServeSpec:
+    given = {
+        "engine": "ray-serve",
+        "weights": {"store": "w", "path": "llama"},
+        "pool": "p",
+        "rayVersion": "2.56.0",
+        "applications": {"llm": LLM},
+    }
+    return RayServeSpec.model_validate({**given, "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130", **fields})
+
+
+def service_of(spec: RayServeSpec, **where: Any) -> dict[str, Any]:
+    return declared(spec, **where).one("kubernetes:ray.io/v1:RayService").inputs["spec"]
+
+
+def serve_of(spec: RayServeSpec, **where: Any) -> dict[str, Any]:
+    return yaml.safe_load(service_of(spec, **where)["serveConfigV2"])
+
+
+def test_a_gpu_worker_claims_its_cards_and_leaves_ray_to_count_them():
+    [workers] = service_of(ray(accelerators=4, replicas=2))["rayClusterConfig"]["workerGroupSpecs"]
+    [container] = workers["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "4"
+    assert (workers["replicas"], workers["rayStartParams"]) == (2, {})
+
+
+def test_a_gaudi_worker_tells_ray_its_hpus_which_kuberay_does_not_know():
+    custom = {**CUSTOM, "deployments": {"chat": {"accelerators": 2}}}
+    spec = ray(accelerators=2, applications={"rag": custom})
+    [workers] = service_of(spec, target=GAUDI2)["rayClusterConfig"]["workerGroupSpecs"]
+    assert json.loads(json.loads(workers["rayStartParams"]["resources"])) == {"HPU": 2}
+    [app] = serve_of(spec, target=GAUDI2)["applications"]
+    assert app["deployments"] == [{"name": "chat", "ray_actor_options": {"resources": {"HPU": 2}}}]
+
+
+def test_the_head_holds_no_card_and_takes_no_replica():
+    head = service_of(ray())["rayClusterConfig"]["headGroupSpec"]
+    [container] = head["template"]["spec"]["containers"]
+    assert set(container["resources"]["limits"]) == {"memory"}
+    assert head["rayStartParams"]["num-cpus"] == "0"
+
+
+def test_the_ray_container_is_the_first_and_only_one_of_each_pod():
+    cluster = service_of(ray())["rayClusterConfig"]
+    pods = [cluster["headGroupSpec"]["template"], cluster["workerGroupSpecs"][0]["template"]]
+    assert [[each["name"] for each in pod["spec"]["containers"]] for pod in pods] == [["ray-head"], ["ray-worker"]]
+
+
+@pytest.mark.parametrize(("replicas", "nodes", "strategy"), [(4, 2, "NewCluster"), (4, 1, "None"), (5, 2, "None")])
+def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_both(replicas, nodes, strategy):
+    target = pool("nvidia-l40s", machine="g6e.12xlarge", nodes=nodes)
+    assert service_of(ray(replicas=replicas), target=target)["upgradeStrategy"] == {"type": strategy}
+
+
+def test_a_new_cluster_that_would_wait_for_cards_for_ever_is_refused():
+    [fault] = ray(replicas=8, upgradeStrategy="NewCluster").faults_on(L40S)
+    assert "needs 2 x 8 x 1 accelerators" in fault.message
+
+
+@pytest.mark.parametrize(("version", "options"), [("2.51.0", None), ("2.52.0", {"mode": "token"})])
+def test_control_needs_a_token_where_ray_can_ask_for_one(version, options):
+    assert service_of(ray(rayVersion=version))["rayClusterConfig"].get("authOptions") == options
+
+
+def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
+    custom = {**CUSTOM, "checkpointPath": "run-7", "baseModel": "base", "adapter": "lora", "args": {"style": "short"}}
+    [app] = serve_of(ray(applications={"rag": custom}))["applications"]
+    assert app["args"] == {
+        "style": "short", "checkpoint_path": "/models/chat/run-7", "base_model": "/models/chat/base", "adapter": "/models/chat/lora",
+    }  # fmt: skip
+
+
+def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
+    made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}))
+    assert made.host == "chat-serve-svc"
+    assert made.protocols == (Protocol(kind="ray-serve", port=8000, path=""), Protocol(kind="openai", port=8000, path="/llm/v1"))
+    assert made.served_names == ("llama",)
+
+
+def test_state_is_kept_in_redis_with_its_password_by_reference():
+    gcs = service_of(ray(gcsFaultTolerance={"redisAddress": "redis:6379", "passwordSecret": "redis"}))["rayClusterConfig"]
+    reference = {"secretKeyRef": {"name": "redis", "key": "password"}}
+    assert gcs["gcsFaultToleranceOptions"] == {"redisAddress": "redis:6379", "redisPassword": {"valueFrom": reference}}
+
+
+def test_only_gateway_operator_and_the_clusters_own_pods_reach_it():
+    spec = declared(ray()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
+    gateway, operator, own = spec["ingress"]
+    assert gateway["ports"] == [{"port": 8000, "protocol": "TCP"}]
+    assert [each["port"] for each in operator["ports"]] == [8000, 8265]
+    assert own["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "chat"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"applications": {"a": CUSTOM, "b": CUSTOM}}, "both answer under /rag"),
+        ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}}, "needs 2 cards in one worker and a worker has 1"),
+        ({"applications": {"a": {**CUSTOM, "deployments": {"d": {"accelerators": 1, "numReplicas": 3}}}}}, "up to 3 cards"),
+        ({"workerAutoscaling": {"maxReplicas": 1}, "replicas": 2}, "below replicas 2"),
+        ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "service of its own"),
+        ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
+        ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "may not hold trust_remote_code"),
+    ],
+)  # fmt: skip
+def test_what_ray_would_only_find_out_on_the_cluster_is_refused_with_the_remedy(fields, said):
+    with pytest.raises(ValidationError, match=said):
+        ray(**fields)
