@@ -21,6 +21,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("benchmarks.gateway",),
     ("benchmarks.gateway_refusals",),
     ("benchmarks.preheat",),
+    ("benchmarks.report",),
 )
 
 

@@ -14,12 +14,14 @@ from review.changes import PropertyChange
 from review.preview import Step
 from review.text import clean, one_line, shortened
 
+ROUTINE = 2
+"""The weight of what ends without data, access or answers being lost: a Job that runs again, a ConfigMap under a new name."""
 _GOES = ("delete", "discard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Danger:
-    """One warning. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is worth a look."""
+    """One warning. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is routine."""
 
     weight: int
     what: str
@@ -132,7 +134,7 @@ def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Dang
 
 def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
     replaced = step.op == "replace"
-    consequence, weight = "", 2
+    consequence, weight = "", ROUTINE
     for pattern, gone, anew, how_bad in _KINDS:
         if pattern.match(step.type):
             consequence, weight = (anew if replaced else gone), how_bad
@@ -140,7 +142,7 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
     if not replaced:
         kept = bool(step.old and step.old.retain_on_delete)
         if kept or step.op == "discard":
-            consequence, weight = "it is only forgotten, and stays where it is", 2
+            consequence, weight = "it is only forgotten, and stays where it is", ROUTINE
         return _danger(step, weight, "deleted", "no longer declared", consequence)
     return _danger(step, weight, "replaced", _cause(step, changes), consequence)
 
@@ -198,4 +200,4 @@ def _danger(step: Step, weight: int, what: str, cause: str, consequence: str) ->
 
 
 def _short(text: str) -> str:
-    return shortened(one_line(text), 80)
+    return shortened(one_line(text), 60)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from review.budget import Section, fit
 from review.changes import PropertyChange
-from review.danger import Danger
+from review.danger import ROUTINE, Danger
 from review.figures import Table
 from review.graph import mermaid, tree
 from review.policies import PolicyResult
@@ -60,8 +60,7 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"> [!CAUTION]\n> This preview is not whole: {prose(stack.incomplete)}. What follows may lack changes.\n\n")
     if stack.over_budget:
         yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
-    if stack.dangers:
-        yield Section(head="### Danger\n\n", items=[_danger(each) for each in stack.dangers], tail="\n", noun="danger", rank=1)
+    yield from _dangers(stack)
     yield from _policies(stack)
     for table in stack.tables:
         yield _rows(table)
@@ -76,6 +75,15 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     if stack.resources:
         yield Section(head="### Resources\n\n", items=list(_resources(stack.resources)), tail="\n", noun="resource", rank=9)
     yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
+
+
+def _dangers(stack: StackReport) -> Iterator[Section]:
+    serious = [_danger(each) for each in stack.dangers if each.weight < ROUTINE]
+    if serious:
+        yield Section(head="### Danger\n\n", items=serious, tail="\n", noun="danger", rank=1)
+    routine = [_danger(each) for each in stack.dangers if each.weight >= ROUTINE]
+    if routine:
+        yield _folded(f"{len(routine)} routine deletions and replacements: no data, access or answers are lost", routine, "line", 3)
 
 
 def _policies(stack: StackReport) -> Iterator[Section]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from review.changes import output_changes
-from review.danger import Danger
+from review.danger import ROUTINE, Danger
 from review.figures import Figures
 from review.findings import Findings
 from review.policies import PolicyResult
@@ -42,7 +42,8 @@ def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures, rehe
     grave = sum(each.weight == 0 for each in dangers)
     words = ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
-    words += [plural(len(dangers), "danger")] if dangers else []
+    serious = sum(each.weight < ROUTINE for each in dangers)
+    words += [plural(serious, "danger")] if serious else []
     words += [f"{grave} grave"] if grave else []
     if words:
         return ", ".join(words), DANGEROUS

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from review.errors import EventsError
 from review.preview import Preview
-from review.reader import MAX_RECORD, read, read_bytes, read_file
+from review.reader import read, read_bytes, read_file
+from review.records import MAX_RECORD
 from review.steps import StepCollector
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

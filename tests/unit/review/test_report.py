@@ -37,7 +37,7 @@ def changes() -> Report:
 def test_verdict_and_counts_stand_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
-    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 3 dangers, 1 grave · 1 to create, 1 to update, 2 to replace, 1 to delete")
+    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 2 dangers, 1 grave · 1 to create, 1 to update, 2 to replace, 1 to delete")
 
 
 def test_every_delete_and_replace_is_a_danger_with_its_cause(changes):
@@ -46,6 +46,14 @@ def test_every_delete_and_replace_is_a_danger_with_its_cause(changes):
         ("deleted", "gpu-0", "no longer declared"),
         ("replaced", "preheat", "spec.template.spec.containers[0].image: x → y"),
     ]
+
+
+def test_what_ends_without_loss_is_told_folded_and_is_no_danger():
+    old, new = {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}
+    report = report_on(step("replace", CONFIG_MAP, "a", old, new, keys=["metadata.name"]))
+    assert report.verdict == "changes, none of them dangerous"
+    assert "1 routine deletions and replacements" in comment.render(report)
+    assert "metadata.name: a-1 → a-2" in comment.render(report)
 
 
 def test_a_run_without_changes_says_so():

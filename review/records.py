@@ -1,0 +1,85 @@
+"""JSON values one after the other, one a line or not, out of a stream that may be cut, huge, or no JSON at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from review.errors import EventsError
+
+MAX_RECORD = 64 * 2**20
+"""Bytes that one record may have; the largest resource that an engine can send is a sixth of it."""
+
+GIVE = "give a file of engine events (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json, or inferplan plan --events)"
+"""The end of every refusal: what to give instead."""
+
+
+def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
+    """Each JSON value of `stream` with the line it starts on; `cut` is told of a value that the end of the stream cuts.
+
+    Raises EventsError for what is no JSON.
+    """
+    number = 0
+    while content := stream.readline(MAX_RECORD + 1):
+        number += 1
+        if not content.strip():
+            continue
+        _check_size(content, source, number)
+        try:
+            yield number, json.loads(content)
+        except RecursionError as error:
+            raise EventsError(f"{source}:{number}: nested too deeply to be an engine event; {GIVE}") from error
+        except ValueError:
+            content += stream.read(MAX_RECORD + 1)
+            _check_size(content, source, number)
+            yield from _concatenated(content, source, number, cut)
+            return
+
+
+def _check_size(content: bytes, source: str, line: int) -> None:
+    if len(content) > MAX_RECORD:
+        raise EventsError(f"{source}:{line}: one record of more than {MAX_RECORD // 2**20} MiB; no engine event is that large; {GIVE}")
+
+
+def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
+    """Values that follow each other without keeping to lines."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        # A multi-byte character that the end of a truncated stream cuts is no binary file.
+        if error.start < len(content) - 4 or error.reason != "unexpected end of data":
+            raise EventsError(f"{source}:{line}: byte {error.start + 1} is not UTF-8; {GIVE}") from error
+        text = content[: error.start].decode()
+    decoder = json.JSONDecoder()
+    position = 0
+    while position < (length := len(text)):
+        while position < length and text[position].isspace():
+            position += 1
+        if position == length:
+            return
+        at = line + text.count("\n", 0, position)
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except RecursionError as error:
+            raise EventsError(f"{source}:{at}: nested too deeply to be an engine event; {GIVE}") from error
+        except ValueError as error:
+            if not _cut_short(text, position, error):
+                what = excerpt(text[position : position + 60])
+                raise EventsError(f"{source}:{at}: no JSON starts at {what}; {GIVE}") from error
+            cut(f"it ends in the middle of an event (line {at})")
+            return
+        yield at, value
+
+
+def _cut_short(text: str, position: int, error: ValueError) -> bool:
+    """Whether the value at `position` is JSON that only lacks its end."""
+    if text[position] != "{" or not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos >= len(text.rstrip()) - 6 or error.msg.startswith("Unterminated string")
+
+
+def excerpt(value: Any) -> str:
+    """`value` in few characters, none of them beyond ASCII."""
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
