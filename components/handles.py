@@ -135,14 +135,16 @@ class ObjectStore:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMount:
-    """Verified model files: the directory `sub_path` of a claim, mounted read-only.
+    """Model files: the directory `sub_path` of a claim, mounted read-only.
 
     `gate` is the resource to await before a server may start (the preheat Job), None when the files are simply there.
+    `marked` says that the directory carries a READY file once it is verified, so that each pod can look for it again.
     """
 
     claim: VolumeClaim
     sub_path: str
     gate: pulumi.Resource | None = field(default=None, repr=False)
+    marked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

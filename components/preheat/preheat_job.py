@@ -94,7 +94,7 @@ class PreheatJob(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"),
             ),
         )
-        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job)
+        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True)
         self.register_outputs({"directory": self.mount.sub_path})
 
 

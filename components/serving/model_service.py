@@ -6,6 +6,7 @@ It serves inside the cluster only: who may come in is the gateway's business, an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -18,11 +19,13 @@ from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, labels, selector
 from components.network import bucket_edges, pods, tcp
 from components.network import policy as network_policy
+from components.preheat.gate import ready_check
 from components.serving import workload
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
 
 FILES_VOLUME = "files"
+MODEL_VOLUME = "model"
 
 
 class ModelService(pulumi.ComponentResource):
@@ -49,6 +52,7 @@ class ModelService(pulumi.ComponentResource):
         if server.files:
             files = files_map(name, site, server.files, opts=child)
             volumes.append(files_volume(files, server.files))
+        server = refusing_unverified(server, site.weights)
         pod = workload.pod(name, spec, server, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name)
         apps.Deployment(
             name, metadata=metadata, spec=workload.deployment(name, spec, pod, times=times), opts=gated(self, site.weights, times.rollout)
@@ -96,12 +100,31 @@ def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.Volume
 def model_volume(weights: ModelMount) -> core.VolumeArgs:
     """The volume of the model's mounted files, read-only."""
     claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True)
-    return core.VolumeArgs(name="model", persistent_volume_claim=claim)
+    return core.VolumeArgs(name=MODEL_VOLUME, persistent_volume_claim=claim)
 
 
 def model_mount(path: str, weights: ModelMount) -> core.VolumeMountArgs:
     """Mounts the model's own directory at `path`, and nothing beside it."""
-    return core.VolumeMountArgs(name="model", mount_path=path, sub_path=weights.sub_path, read_only=True)
+    return core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)
+
+
+def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore) -> workload.Server:
+    """`server` behind an init container that ends with an error unless the mounted files are marked READY.
+
+    The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
+    """
+    if not isinstance(weights, ModelMount) or not weights.marked:
+        return server
+    [mount] = [each for each in server.mounts if each.name == MODEL_VOLUME]
+    gate = core.ContainerArgs(
+        name="verified",
+        image=server.image,
+        command=ready_check(str(mount.mount_path)),
+        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+        security_context=workload.container_security(read_only_root=True),
+        volume_mounts=[mount],
+    )
+    return replace(server, init_containers=(gate, *server.init_containers))
 
 
 def gated(component: pulumi.Resource, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:

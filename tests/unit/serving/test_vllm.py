@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.handles import ModelMount, VolumeClaim
 from components.serving.vllm.service import serve_args
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, vllm
 
@@ -148,3 +149,16 @@ def test_the_previewed_intent_is_what_the_user_wrote_without_defaults():
         "pool": "p",
         "replicas": 3,
     }
+
+
+def test_a_pod_finds_the_ready_mark_before_it_starts_a_server_on_preheated_files():
+    marked = ModelMount(claim=VolumeClaim(name="shared"), sub_path="llama/abc-r0", marked=True)
+    pod = deployment_of(vllm(), weights=marked)["template"]["spec"]
+    [gate] = pod["initContainers"]
+    assert "/models/chat/READY" in gate["command"][-1]
+    assert gate["volumeMounts"] == [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model"]
+    assert POD_SECURITY.items() <= gate["securityContext"].items()
+
+
+def test_files_that_nobody_preheats_carry_no_mark_to_wait_for():
+    assert "initContainers" not in deployment_of(vllm())["template"]["spec"]
