@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),
+    "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),
+    "verify": ("cli.verify", "Check preheated model files by their READY manifest, anywhere."),
     "toolchain": ("cli.toolchain", "Build the programs of the simulated cluster, once."),
     "validate": ("cli.validate", "Check stack files and list every fault with its line."),
     "check": ("cli.check", "Hold plans to the policy pack; findings as a table, SARIF or JUnit."),

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from cli.main import run
+from components.preheat.payload.manifest import READY
+
+
+def verify(capsys, *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        run(["verify", *arguments])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out + captured.err
+
+
+def test_a_place_without_caches_is_told_what_belongs_there(capsys, tmp_path):
+    code, words = verify(capsys, str(tmp_path))
+    assert code == 2
+    assert f"no {READY} file" in words
+
+
+def test_a_directory_that_is_not_there_is_named(capsys, tmp_path):
+    code, words = verify(capsys, str(tmp_path / "nowhere"))
+    assert code == 2
+    assert "nowhere is not a directory" in words
+
+
+def test_a_mark_that_nobody_can_read_is_bad_and_says_what_to_do(capsys, tmp_path):
+    (tmp_path / READY).write_text("not a manifest")
+    code, words = verify(capsys, str(tmp_path))
+    assert code == 1
+    assert words.startswith("bad")
+    assert "raise preheat.round" in words
