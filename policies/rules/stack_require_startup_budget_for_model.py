@@ -39,7 +39,7 @@ RULE = StackRule(
     check=_check,
     parameters={
         "bytesPerSecond": Parameter(
-            default=75e6, description="How fast a server reads its weights, at the least", schema={"type": "number", "minimum": 1}
+            default=200e6, description="How fast a server reads its weights, at the least", schema={"type": "number", "minimum": 1}
         )
     },
 )

@@ -14,7 +14,7 @@ def row(rule, resource, path, bad, near, absent, **more):
 
 
 ROWS = (
-    row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "200Gi", "50Gi", PASS),
+    row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
     row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
     row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
     row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
