@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.main import run
+
+ROOT = Path(__file__).resolve().parents[2]
+IDENTITY = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+pytestmark = [pytest.mark.cluster]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    line = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(line, check=True, capture_output=True, text=True, env={**os.environ, **IDENTITY}).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A repository of its own with the files of this one as they are now."""
+    folder = tmp_path_factory.mktemp("checkout")
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True, capture_output=True, text=True).stdout.split("\0")  # noqa: S607 - git is on the PATH
+    kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
+    for name in kept:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Base")
+    return folder
+
+
+def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.local.yaml") -> str:
+    """A commit over the base with `edits` (pattern, replacement) in `file`."""
+    path = folder / file
+    text = path.read_text()
+    for pattern, replacement in edits:
+        text, count = re.subn(pattern, replacement, text)
+        assert count == 1, pattern
+    path.write_text(text)
+    git(folder, "commit", "--quiet", "--all", "--message", "Head")
+    commit = git(folder, "rev-parse", "HEAD")
+    git(folder, "reset", "--quiet", "--hard", "HEAD~1")
+    return commit
+
+
+def rehearsed(checkout, head, monkeypatch, tmp_path, *options) -> tuple[int, dict]:
+    monkeypatch.chdir(checkout)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    target = tmp_path / "findings.json"
+    with pytest.raises(SystemExit) as end:
+        run(["rehearse-change", "HEAD", head, "--stack", "local", "--save", str(target), *options])
+    return int(end.value.code or 0), json.loads(target.read_text())
+
+
+def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, monkeypatch, tmp_path):
+    head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"))
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
+    assert (code, found["outcome"]) == (0, "ready")
+    lowest = {each["name"]: each["lowest_ready"] for each in found["models"]}
+    assert lowest["llama-3-8b"] == 1
+    assert any(each.startswith("Deployment inference/llama-3-8b ") for each in found["order"])
+    assert git(checkout, "worktree", "list").count("\n") == 0
+
+
+def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, monkeypatch, tmp_path):
+    selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
+    head = committed(checkout, selector, file="components/serving/workload.py")
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path, "--timeout", "25")
+    assert (code, found["outcome"]) == (3, "stuck")
+    assert any("didn't match Pod's node affinity/selector" in each for each in found["pending"])
+    assert any(each.startswith("Deployment inference/llama-3-8b") for each in found["waiting"])
+
+
+def test_a_revision_that_is_not_there_is_told(checkout, monkeypatch, capsys):
+    monkeypatch.chdir(checkout)
+    with pytest.raises(SystemExit) as end:
+        run(["rehearse-change", "HEAD", "no-such-branch", "--stack", "local"])
+    assert end.value.code == 2
+    assert "'no-such-branch' is no revision" in capsys.readouterr().err

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from review import html as page
+from review.reader import read_file
+from review.report import make_report
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "kubernetes-previews"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Runs in the page once it is loaded, and leaves what it saw in the document for the dump.
+_PROBE = """
+<script>
+{
+const saw = [];
+const visible = () => [...document.querySelectorAll(".resource")].filter(node => node.offsetParent !== null).length;
+const colour = () => getComputedStyle(document.body).backgroundColor;
+saw.push(["all", visible()]);
+const filter = document.getElementById("filter");
+filter.value = "spec.replicas"; filter.dispatchEvent(new Event("input"));
+saw.push(["filtered", visible()], ["told", document.getElementById("shown").textContent]);
+filter.value = ""; filter.dispatchEvent(new Event("input"));
+const op = document.getElementById("op");
+op.value = "replace"; op.dispatchEvent(new Event("change"));
+saw.push(["replaced", visible()]);
+op.value = ""; op.dispatchEvent(new Event("change"));
+document.getElementById("open").click();
+saw.push(["open", document.querySelectorAll(".resource[open]").length]);
+const before = colour(); document.getElementById("theme").click();
+saw.push(["recoloured", before !== colour()], ["wide", document.documentElement.scrollWidth > innerWidth]);
+document.body.dataset.saw = JSON.stringify(saw);
+}
+</script>
+"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+
+
+def browser(*arguments: str, profile: Path) -> str:
+    line = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        f"--user-data-dir={profile}",
+        *arguments,
+    ]
+    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.fixture(scope="module")
+def saw(tmp_path_factory):
+    """What the page of a real preview shows and does in a real browser."""
+    folder = tmp_path_factory.mktemp("page")
+    text = page.render(make_report([read_file(FIXTURES / "changes.ndjson")]))
+    path = folder / "report.html"
+    path.write_text(text.replace("</body>", f"{_PROBE}</body>"), encoding="utf-8")
+    dumped = browser("--dump-dom", path.as_uri(), profile=folder / "profile")
+
+    class Body(HTMLParser):
+        saw = ""
+
+        def handle_starttag(self, tag, attrs):
+            if tag == "body":
+                self.saw = dict(attrs).get("data-saw") or ""
+
+    body = Body()
+    body.feed(dumped)
+    assert body.saw, "the page's script did not run to its end"
+    return dict(json.loads(body.saw))
+
+
+def test_every_changed_resource_is_on_the_page(saw):
+    assert saw["all"] == 5
+
+
+def test_the_filter_leaves_what_it_names_and_says_how_many(saw):
+    assert saw["filtered"] == 1
+    assert saw["told"] == "1 of 5 resources"
+
+
+def test_the_choice_of_an_operation_leaves_its_resources(saw):
+    assert saw["replaced"] == 2
+
+
+def test_all_can_be_opened_at_once(saw):
+    assert saw["open"] == 5
+
+
+def test_the_theme_turns_and_the_page_keeps_its_width(saw):
+    assert saw["recoloured"] is True
+    assert saw["wide"] is False
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_follows_the_readers_scheme(tmp_path, scheme):
+    text = page.render(make_report([read_file(FIXTURES / "changes.ndjson")]))
+    probe = "<script>document.body.dataset.back = getComputedStyle(document.body).backgroundColor</script></body>"
+    path = tmp_path / "report.html"
+    path.write_text(text.replace("</body>", probe), encoding="utf-8")
+    flags = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else ["--blink-settings=preferredColorScheme=1"]
+    dumped = browser(*flags, "--dump-dom", path.as_uri(), profile=tmp_path / "profile")
+    (back,) = re.findall(r'data-back="rgb\((\d+), ', dumped)
+    assert (int(back) < 100) is (scheme == "dark")
