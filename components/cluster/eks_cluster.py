@@ -45,7 +45,11 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
 
 async def _look_up(spec: EksCluster, provider: pulumi.ProviderResource) -> eks.GetClusterResult:
     try:
-        found = await eks.get_cluster_output(name=spec.name, opts=pulumi.InvokeOutputOptions(provider=provider)).future()
+        # Not the typed `get_cluster_output`: an output of its own would fail first, in the provider's words and without ours.
+        options = pulumi.InvokeOptions(provider=provider)
+        found = await pulumi.runtime.invoke_async(
+            "aws:eks/getCluster:getCluster", {"name": spec.name}, opts=options, typ=eks.GetClusterResult
+        )
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key to correct
         raise pulumi.RunError(
             f"cluster.name: {spec.name!r} was not found in {spec.region} ({' '.join(str(error).split())}); "

@@ -6,6 +6,7 @@ import ipaddress
 import json
 from typing import Any
 
+import grpc
 import pytest
 from pydantic import ValidationError
 
@@ -106,10 +107,19 @@ def test_an_adopted_cluster_is_looked_up_and_nothing_of_it_is_changed():
 
 
 def test_a_cluster_that_does_not_exist_is_reported_with_the_key_that_names_it():
+    class Refusal(grpc.RpcError):
+        """What an engine answers when a provider's function fails."""
+
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNKNOWN
+
+        def details(self) -> str:
+            return "reading EKS Cluster (shared): couldn't find resource"
+
     class Missing(_Known):
         def invoke(self, token: str, arguments: Any) -> Any:
             if "getCluster" in token:
-                raise LookupError("reading EKS Cluster (shared): couldn't find resource")
+                raise Refusal
             return super().invoke(token, arguments)
 
     with pytest.raises(ProgramFailed) as caught:
@@ -127,9 +137,9 @@ def test_credentials_of_another_account_are_refused_by_the_provider():
 @pytest.mark.parametrize("cidr", ["10.64.0.0/16", "172.16.32.0/19", "192.168.16.0/20"])
 def test_subnets_are_inside_the_network_and_never_overlap(cidr, zones):
     private, public = blocks(cidr, zones)
-    networks = [ipaddress.ip_network(each) for each in (*private, *public)]
+    networks = [ipaddress.IPv4Network(each) for each in (*private, *public)]
     assert len(networks) == 2 * zones
-    assert all(each.subnet_of(ipaddress.ip_network(cidr)) for each in networks)
+    assert all(each.subnet_of(ipaddress.IPv4Network(cidr)) for each in networks)
     assert not any(one.overlaps(other) for index, one in enumerate(networks) for other in networks[index + 1 :])
     # EKS wants room for its own interfaces, and AWS no subnet smaller than /28.
     assert all(each.prefixlen <= 28 for each in networks)

@@ -1,0 +1,173 @@
+"""Faults between the AWS parts of a stack, as a person reads them, and the table that the checks rest on."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.cluster import refresh_aws_api
+from components.cluster.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
+from components.nodes.machines import machines
+from infra.checks.aws import faults
+from infra.faults import dotted
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
+
+ROOT = Path(__file__).resolve().parents[3]
+H100 = {
+    "provider": "eks",
+    "accelerator": "nvidia-h100",
+    "capacityTypes": ["CAPACITY_BLOCK"],
+    "capacityReservation": {"id": "cr-0123456789abcdef0", "zone": "us-east-1b"},
+    "size": {"max": 2},
+}
+SUBNETS = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
+BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": "142Gi"}, "pool": "h100", "tensorParallelSize": 4}
+
+
+def found(**parts: Any) -> dict[str, str]:
+    parts = {"storage": {"weights": BUCKET}, **parts}
+    return {dotted(fault.path): fault.message for fault in faults(settings(**parts))}
+
+
+def test_a_sound_stack_has_no_fault():
+    assert found(models={"llama": model()}) == {}
+    assert found(cluster=CREATED, nodePools={"l40s": L40S, "system": SYSTEM}, models={"llama": model()}) == {}
+
+
+@pytest.mark.parametrize(
+    ("parts", "path", "said"),
+    [
+        ({"cluster": {"provider": "existing", "context": "c"}}, "nodePools.l40s.provider", "pools of eks need one of EKS"),
+        ({"cluster": {"provider": "simulated"}, "storage": {"s": {"kind": "efs"}}}, "storage.s.kind", "use kind: nfs"),
+        ({"cluster": {"provider": "simulated"}, "storage": {"s": {**BUCKET, "create": {}}}}, "storage.s.create", "no AWS region"),
+        ({"nodePools": {"p": {"provider": "simulated", "nodes": 1}}}, "nodePools.p.provider", "pretend nodes have no place"),
+        ({"nodePools": {"p": {**L40S, "zones": ["eu-west-1a"]}}}, "nodePools.p.zones[0]", "no zone of us-east-1"),
+        ({"nodePools": {"p": {**L40S, "zones": ["us-east-1a"]}}}, "nodePools.p.zones[0]", "add cluster.subnets: {us-east-1a: subnet-...}"),
+        ({"nodePools": {"p": H100}}, "nodePools.p.capacityReservation.zone", "add cluster.subnets"),
+        (
+            {"cluster": {**ADOPTED, "subnets": SUBNETS}, "nodePools": {"p": {**L40S, "zones": ["us-east-1c"]}}},
+            "nodePools.p.zones[0]",
+            "use us-east-1a or us-east-1b",
+        ),
+        (
+            {"cluster": {**ADOPTED, "region": "eu-west-1"}, "nodePools": {"p": {"provider": "eks", "accelerator": "gaudi-1", "amiId": "ami-01234567", "size": {"max": 1}}}},
+            "nodePools.p.accelerator",
+            "us-east-1 and us-west-2 only",
+        ),
+        (
+            {"cluster": {**ADOPTED, "subnets": SUBNETS}, "nodePools": {"p": {**L40S, "capacityTypes": ["SPOT"], "zones": ["us-east-1a"]}}},
+            "nodePools.p.zones",
+            "acceptScarcity: true",
+        ),
+        (
+            {"nodePools": {"l40s": {**L40S, "capacityTypes": ["SPOT"]}}, "models": {"llama": model(drainSeconds=100)}},
+            "models.llama.drainSeconds",
+            "lower drainSeconds to 95",
+        ),
+        ({"models": {"llama": model(drainSeconds=1800)}}, "models.llama.drainSeconds", "update.force: true"),
+        ({"storage": {"weights": BUCKET, "s": {"kind": "efs"}}}, "storage.s", "add cluster.subnets"),
+        ({"storage": {"weights": {**BUCKET, "create": {}, "region": "eu-west-1"}}}, "storage.weights.region", "remove region"),
+        ({"cluster": CREATED}, "nodePools", "add a pool without accelerator"),
+        ({"cluster": CREATED, "nodePools": {"system": {**SYSTEM, "size": {"max": 3}}}}, "nodePools", "size.min of system is 0"),
+    ],
+)  # fmt: skip
+def test_a_fault_names_the_key_and_the_way_out(parts, path, said):
+    faults_found = found(**parts)
+    assert path in faults_found, faults_found
+    assert said in faults_found[path]
+
+
+def test_said_scarcity_is_accepted():
+    pool = {**L40S, "capacityTypes": ["SPOT"], "zones": ["us-east-1a"], "instanceTypes": ["g6e.4xlarge"], "acceptScarcity": True}
+    assert found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"p": pool}) == {}
+
+
+def drained(sizes: list[int], cards: int, nodes: int, held: int) -> bool:
+    """Whether emptying one node after another, none in its stead, ever ends: one replica of a model leaves at a time, and the
+    next of the same model only once that one runs again on another node."""
+    placed = {
+        (index, replica): replica % nodes if count * cards <= held * nodes else 0
+        for index, count in enumerate(sizes)
+        for replica in range(count)
+    }
+    room = {node: held - cards * sum(1 for at in placed.values() if at == node) for node in range(nodes)}
+    if min(room.values()) < 0:
+        return True
+    for node in range(nodes):
+        waiting: set[int] = set()
+        for key in [key for key, at in placed.items() if at == node]:
+            if key[0] in waiting and sizes[key[0]] > 1:
+                return False
+            other = next((each for each in room if each != node and room[each] >= cards), None)
+            if other is None:
+                waiting.add(key[0])
+            else:
+                placed[key] = other
+                room[other] -= cards
+        room[node] = held - cards * sum(1 for at in placed.values() if at == node)
+    return True
+
+
+@pytest.mark.parametrize(("replicas", "tensor", "nodes", "force"), list(product([1, 2, 3, 4], [1, 2, 4, 8], [1, 2, 3], [False, True])))
+def test_a_node_update_that_a_disruption_budget_would_stop_is_refused(replicas, tensor, nodes, force):
+    if replicas * tensor > 8 * nodes:
+        pytest.skip("refused for its size already")
+    pool = {**H100, "size": {"max": nodes}, "update": {"force": force}}
+    big = {**copy.deepcopy(BIG), "replicas": replicas, "tensorParallelSize": tensor}
+    told = found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"h100": pool}, models={"big": big})
+    blocked = not drained([replicas], tensor, nodes, 8)
+    if force:
+        assert told == {}
+    elif blocked:
+        assert "update.force: true" in told["models.big.replicas"]
+
+
+def test_a_default_update_brings_a_successor_first_and_is_never_refused():
+    pool = {**L40S, "size": {"max": 1}, "instanceTypes": ["g6e.12xlarge"]}
+    assert found(nodePools={"l40s": pool}, models={"llama": model(replicas=4)}) == {}
+
+
+def test_the_table_says_what_the_installed_botocore_says():
+    recorded = refresh_aws_api.TARGET.read_text()
+    said = json.loads(recorded)["botocore"]
+    assert recorded == refresh_aws_api.rendered(), f"aws_api.json is of botocore {said}; run python -m components.cluster.refresh_aws_api"
+
+
+def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
+    assert {name for name, row in machines().items() if row.provider == "ec2"} <= aws_api().instance_types
+
+
+def test_what_is_emitted_is_in_the_table():
+    from components.nodes.eks_pool import _EFFECTS
+    from components.nodes.eks_spec import _NVIDIA_AMIS, _PLAIN_AMIS
+
+    assert set(_EFFECTS.values()) == set(aws_api().taint_effects)
+    assert {*_NVIDIA_AMIS, *_PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)
+    assert {"ON_DEMAND", "SPOT", "CAPACITY_BLOCK"} == set(aws_api().capacity_types)
+    assert {"DEFAULT", "MINIMAL"} == set(aws_api().update_strategies)
+    assert {region for regions in ONLY_IN_REGIONS.values() for region in regions} <= set(aws_api().regions)
+
+
+@pytest.mark.parametrize(
+    ("zone", "region"), [("us-east-1a", "us-east-1"), ("us-west-2-lax-1a", "us-west-2"), ("eu-central-2b", "eu-central-2"), ("mars-1a", "")]
+)
+def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
+    assert region_of_zone(zone) == region
+
+
+@pytest.mark.parametrize("stack", ["local", "onprem"])
+def test_checking_and_planning_a_stack_without_aws_never_imports_pulumi_aws(stack):
+    program = (
+        "import sys\nfrom cli.main import run\n"
+        f"try: run(['plan', '{stack}'])\nexcept SystemExit as end: assert not end.code, end.code\n"
+        "print('loaded:', [name for name in sys.modules if name.split('.')[0] in ('pulumi_aws', 'botocore')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
