@@ -5,7 +5,7 @@ It serves inside the cluster only: who may come in is the gateway's business, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pulumi
@@ -113,18 +113,26 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
 
     The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
     """
+    mounts = [each for each in server.mounts if each.name == MODEL_VOLUME]
+    gates = verification(server.image, weights, mounts)
+    return replace(server, init_containers=(*gates, *server.init_containers))
+
+
+def verification(image: str, weights: ModelMount | ObjectStore, mounts: Sequence[core.VolumeMountArgs]) -> list[core.ContainerArgs]:
+    """The init container that looks for the READY mark where `mounts` puts the files; none where files carry no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
-        return server
-    [mount] = [each for each in server.mounts if each.name == MODEL_VOLUME]
-    gate = core.ContainerArgs(
-        name="verified",
-        image=server.image,
-        command=ready_check(str(mount.mount_path)),
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
-        security_context=workload.container_security(read_only_root=True),
-        volume_mounts=[mount],
-    )
-    return replace(server, init_containers=(gate, *server.init_containers))
+        return []
+    [mount] = mounts
+    return [
+        core.ContainerArgs(
+            name="verified",
+            image=image,
+            command=ready_check(str(mount.mount_path)),
+            resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+            security_context=workload.container_security(read_only_root=True),
+            volume_mounts=[mount],
+        )
+    ]
 
 
 def gated(component: pulumi.Resource, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
@@ -9,7 +11,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.handles import ModelMount
 from components.naming import selector
 from components.serving import workload
-from components.serving.model_service import model_mount, model_volume
+from components.serving.model_service import model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
 
@@ -33,16 +35,18 @@ def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.
         security_context=workload.container_security(read_only_root=False),
         volume_mounts=workload.scratch_mounts(),
     )
-    return _template(name, spec, site, container, [], service_account)
+    return _template(name, spec, site, container, service_account)
 
 
 def worker_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgs:
     """The template of the workers, with their cards and the model's files."""
+    files = model_mount(f"/models/{name}", weights)
+    image = workload.image_of(spec, "ray-serve", site.target)
     container = core.ContainerArgs(
         name="ray-worker",
-        image=workload.image_of(spec, "ray-serve", site.target),
+        image=image,
         env=workload.environment(spec, {"HF_HUB_OFFLINE": "1"}, {}),
         ports=[core.ContainerPortArgs(name="serve", container_port=8000), core.ContainerPortArgs(name="metrics", container_port=8080)],
         resources=workload.resources_of(spec, spec.cards, site.target),
@@ -50,13 +54,21 @@ def worker_pod(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=workload.PRE_STOP_SECONDS)),
         ),
         security_context=workload.container_security(read_only_root=False),
-        volume_mounts=[*workload.scratch_mounts(), model_mount(f"/models/{name}", weights)],
+        volume_mounts=[*workload.scratch_mounts(), files],
     )
-    return _template(name, spec, site, container, [model_volume(weights)], service_account)
+    gates = verification(image, weights, [files])
+    return _template(name, spec, site, container, service_account, gates=gates, volumes=[model_volume(weights)])
 
 
 def _template(
-    name: str, spec: RayServeSpec, site: Site, container: core.ContainerArgs, volumes: list[core.VolumeArgs], account: pulumi.Input[str]
+    name: str,
+    spec: RayServeSpec,
+    site: Site,
+    container: core.ContainerArgs,
+    account: pulumi.Input[str],
+    *,
+    gates: Sequence[core.ContainerArgs] = (),
+    volumes: Sequence[core.VolumeArgs] = (),
 ) -> core.PodTemplateSpecArgs:
     target = site.target
     return core.PodTemplateSpecArgs(
@@ -70,6 +82,7 @@ def _template(
             node_selector=dict(target.node_selector),
             tolerations=workload.tolerations(target),
             security_context=workload.pod_security(user=RAY_USER),
+            init_containers=list(gates) or None,
             containers=[container],
             volumes=[*workload.scratch(spec), *volumes],
         ),

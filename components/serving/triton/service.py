@@ -16,6 +16,7 @@ from components.spec import bytes_of
 
 REPOSITORY = "/repository"
 MODELS = "/models"
+_NVIDIA_IMAGE = "nvcr.io/nvidia/tritonserver:"
 
 
 class TritonService(ModelService):
@@ -54,7 +55,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         raise TypeError(f"models.{name}: triton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
     weights = f"{MODELS}/{name}"
     return workload.Server(
-        image=workload.image_of(spec, "triton", site.target),
+        image=_image(spec, site),
         args=["tritonserver", *server_args(spec)],
         ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
         ready_path="/v2/health/ready",
@@ -90,6 +91,15 @@ def server_args(spec: TritonSpec, *, repository: str = REPOSITORY) -> list[str]:
 def streaming(spec: TritonSpec) -> tuple[str, ...]:
     """The models that clients call and that may answer in pieces."""
     return tuple(name for name in spec.public if graph.streaming(name, spec.repository))
+
+
+def _image(spec: TritonSpec, site: Site) -> str:
+    """The image that the user names, else the table's in the build that has what the repository's models import."""
+    image = workload.image_of(spec, "triton", site.target)
+    if spec.image is None and spec.needs_transformers and image.startswith(_NVIDIA_IMAGE):
+        # The plain build has no torch and no transformers; this one has both (Triton's compatibility page, 2026-08).
+        return image.removesuffix("-py3") + "-vllm-python-py3"
+    return image
 
 
 def _repository_mount(model: str) -> core.VolumeMountArgs:

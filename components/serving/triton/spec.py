@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from components.serving.served_model import ServedModel
 from components.serving.triton import graph
-from components.serving.triton.models import AnyModel, EnsembleModel, ExecutedModel
+from components.serving.triton.models import AnyModel, EnsembleModel, ExecutedModel, TextGenerationModel
 from components.serving.triton.tensors import ModelName
 from components.spec import Bytes, Fault, Spec
 
@@ -84,6 +84,12 @@ class TritonSpec(ServedModel):
         """The models that clients call: those that are no other one's step."""
         steps = {step.model_name for model in self.repository.values() if isinstance(model, EnsembleModel) for step in model.steps}
         return tuple(name for name in self.repository if name not in steps)
+
+    @property
+    def needs_transformers(self) -> bool:
+        """Whether any model generates with the transformers library that the image has to bring."""
+        generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
+        return any(model.generator is None and model.generator_file is None for model in generating)
 
     @property
     def limits_rate(self) -> bool:
