@@ -20,10 +20,12 @@ def command(
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
     from cli.engines import chosen
+    from cli.key_expiry import note_expiring
     from cli.workspace import open_workspace
 
     picked = chosen(engine)
     workspace = open_workspace(stack)
+    note_expiring(workspace)
     _obey_policies(workspace)
     if picked is Engine.PULUMI:
         from cli.pulumi_cli import up

@@ -1,0 +1,124 @@
+"""`inferplan keys show|add|retire CONSUMER`: the keys of a consumer, and which versions of them are valid.
+
+A key is shown on standard output by `show` alone, and stands in no file, log or message. A change is made in the stack file;
+`inferplan up` puts it in force.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from cli.workspace import Workspace
+
+
+class Action(StrEnum):
+    """What to do with the keys of a consumer."""
+
+    SHOW = "show"
+    ADD = "add"
+    RETIRE = "retire"
+
+
+def command(
+    action: Annotated[Action, typer.Argument(help="show prints the valid keys; add makes the next version valid; retire ends one.")],
+    consumer: Annotated[str, typer.Argument(help="Name of a consumer of the stack.")],
+    version: Annotated[int | None, typer.Argument(help="The version to retire.", metavar="[VERSION]")] = None,
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
+) -> None:
+    """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
+    from cli.errors import CommandError
+    from cli.workspace import open_workspace
+    from infra.faults import nearest, shown
+
+    again = f"inferplan keys {action} {consumer}"
+    if not stack:
+        raise CommandError(f"--stack is missing; say which one: {again}{'' if version is None else f' {version}'} --stack NAME")
+    if (action is Action.RETIRE) != (version is not None):
+        remedy = f"name the version: {again} VERSION --stack {stack}" if version is None else f"leave {version} out: only retire takes one"
+        raise CommandError(f"keys {action} {'needs a version' if version is None else 'takes no version'}; {remedy}")
+    workspace = open_workspace(stack)
+    known = workspace.settings.consumers
+    if consumer not in known:
+        listed = f"{workspace.stack} has {', '.join(known)}" if known else f"{workspace.stack} has none; write inferplan:consumers"
+        raise CommandError(f"{shown(consumer)} is no consumer{nearest(consumer, list(known))}; {listed}")
+    if action is Action.SHOW:
+        _show(workspace, consumer)
+    elif version is None:
+        _add(workspace, consumer)
+    else:
+        _retire(workspace, consumer, version)
+
+
+def _show(workspace: Workspace, consumer: str) -> None:
+    from cli.clock import today
+    from components.gateway.keys import consumer_key
+
+    seed = _seed(workspace, consumer)
+    spec = workspace.settings.consumers[consumer]
+    for version in sorted(spec.keys, reverse=True):
+        # The key comes last and the line is not folded, so that it can be cut out by column.
+        print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{consumer_key(seed, consumer, version)}")
+
+
+def _standing(last_day: date | None, today: date) -> str:
+    if last_day is None:
+        return "valid"
+    return f"valid to {last_day}" if today <= last_day else f"expired {last_day}"
+
+
+def _seed(workspace: Workspace, consumer: str) -> str:
+    from cli.errors import CommandError
+    from components.gateway.keys import seed_fault
+    from components.gateway.names import SECRET_KEY, consumer_secret
+    from infra.stack_file import PROJECT
+
+    secrets = workspace.open_secrets()
+    if secrets.stand_in:
+        path = f"'{{.data.{SECRET_KEY}}}'"
+        namespace = workspace.settings.namespace
+        remedy = (
+            "set PULUMI_CONFIG_PASSPHRASE (or PULUMI_CONFIG_PASSPHRASE_FILE) to the stack's passphrase and run the same again"
+            if workspace.file.secrets_provider in (None, "", "passphrase") and workspace.file.encryption_salt
+            else f"the newest key is in the cluster: kubectl -n {namespace} get secret {consumer_secret(consumer)} -o jsonpath={path} | base64 -d"
+        )
+        raise CommandError(f"the keys of {consumer} cannot be derived: {secrets.reason}; {remedy}")
+    seed = secrets.values[f"{PROJECT}:apiKeySeed"]
+    if fault := seed_fault(seed):
+        raise CommandError(f"apiKeySeed {fault}")
+    return seed
+
+
+def _add(workspace: Workspace, consumer: str) -> None:
+    from cli.key_versions import add_version
+
+    valid = workspace.settings.consumers[consumer].keys
+    version = add_version(workspace.file, workspace.settings, consumer)
+    print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
+    print(f"the next up makes version {version} valid beside {_listed(valid)}: it replaces the gateway's pods one after another, puts")
+    print(f"version {version} into the Secret consumer-{consumer}, and refuses no key that is valid now:")
+    print(f"  inferplan up {workspace.stack}")
+    print("then hand the new key out, and retire the old one once nobody uses it:")
+    print(f"  inferplan keys show {consumer} --stack {workspace.stack}")
+    print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.stack}")
+
+
+def _retire(workspace: Workspace, consumer: str, version: int) -> None:
+    from cli.key_versions import retire_version
+
+    retire_version(workspace.file, workspace.settings, consumer, version)
+    left = [each for each in workspace.settings.consumers[consumer].keys if each != version]
+    print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
+    print(
+        f"until the next up version {version} still passes; it replaces the gateway's pods one after another, and refuses {version} from then on:"
+    )
+    print(f"  inferplan up {workspace.stack}")
+
+
+def _listed(versions: list[int]) -> str:
+    return ", ".join(str(each) for each in sorted(versions, reverse=True))

@@ -1,0 +1,308 @@
+"""`inferplan keys`, as a person uses it: what it shows, what it changes in the stack file, and what it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli import clock, main
+from cli.key_expiry import expiring
+from components.gateway.keys import read_key
+from components.gateway.spec import ConsumerSpec
+from infra.yaml_edit import add_item, remove_entry
+from infra.yaml_tree import read_tree, to_data
+from rehearsal.secrets import EXAMPLE_PASSPHRASE
+
+PROJECT = Path(__file__).parents[3]
+VARIABLES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+CHAT = "    chat: {keys: [2, 1]}\n"
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "stacks").mkdir()
+    shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    return Path(shutil.copy(PROJECT / "stacks" / "Pulumi.local.yaml", tmp_path / "stacks"))
+
+
+@pytest.fixture
+def keys(capsys):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main.run(("keys", *arguments, "--stack", "local"))
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def _write(stack, consumer):
+    text = stack.read_bytes().decode()
+    assert CHAT in text
+    stack.write_bytes(text.replace(CHAT, consumer).encode())
+
+
+@pytest.mark.usefixtures("stack")
+def test_show_prints_the_valid_keys_newest_first(keys, monkeypatch):
+    monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
+    code, out, err = keys("show", "chat")
+    assert (code, err) == (0, "")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[:2] for row in rows] == [["2", "valid"], ["1", "valid"]]
+    read = [read_key(row[2]) for row in rows]
+    assert [(each.consumer, each.version) for each in read] == [("chat", 2), ("chat", 1)]
+    assert read[0].secret != read[1].secret
+
+
+def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
+    monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
+    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    _write(stack, '    chat: {keys: [2, 1], expires: {"1": "2027-01-30", "2": "2027-01-31"}}\n')
+    rows = [line.split("\t")[:2] for line in keys("show", "chat")[1].splitlines()]
+    assert rows == [["2", "valid to 2027-01-31"], ["1", "expired 2027-01-30"]]
+
+
+@pytest.mark.usefixtures("stack")
+def test_no_key_is_made_up_where_the_seed_is_sealed(keys):
+    code, out, err = keys("show", "chat")
+    assert (code, out) == (2, "")
+    assert "neither PULUMI_CONFIG_PASSPHRASE nor PULUMI_CONFIG_PASSPHRASE_FILE is set; set PULUMI_CONFIG_PASSPHRASE" in err
+    assert "ipk_" not in err
+
+
+def test_a_seed_that_another_provider_sealed_is_pointed_to_the_cluster(stack, keys):
+    stack.write_text("secretsprovider: awskms://alias/x\n" + stack.read_text())
+    code, out, err = keys("show", "chat")
+    assert (code, out) == (2, "")
+    assert "the stack's secrets belong to awskms" in err
+    assert "kubectl -n inference get secret consumer-chat -o jsonpath='{.data.api-key}' | base64 -d" in err
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_wrong_passphrase_shows_neither_it_nor_a_key(keys, monkeypatch):
+    monkeypatch.setenv(VARIABLES[0], "canary-passphrase")
+    code, out, err = keys("show", "chat")
+    assert (code, out) == (1, "")
+    assert "canary" not in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (CHAT, "    chat: {keys: [3, 2, 1]}\n"),
+        ("    chat: {keys: [1, 2]}  # oldest first\n", "    chat: {keys: [1, 2, 3]}  # oldest first\n"),
+        (
+            "    chat:\n      keys:\n        - 2  # app\n        - 1\n",
+            "    chat:\n      keys:\n        - 3\n        - 2  # app\n        - 1\n",
+        ),
+        (
+            "    chat:\n      keys:\n      # app\n      - 2\n      - 1\n",
+            "    chat:\n      keys:\n      # app\n      - 2\n      - 1\n      - 3\n",
+        ),
+        ("    chat:\r\n      keys:\r\n      - 2\r\n", "    chat:\r\n      keys:\r\n      - 3\r\n      - 2\r\n"),
+        ("    chat: {keys: [\n      2,  # app\n      1,\n    ]}\n", "    chat: {keys: [\n      3, 2,  # app\n      1,\n    ]}\n"),
+    ],
+)
+def test_add_writes_the_next_version_where_the_list_stands(stack, keys, before, after):
+    _write(stack, before)
+    around = stack.read_bytes()
+    code, out, err = keys("add", "chat")
+    assert (code, err) == (0, "")
+    assert stack.read_bytes() == around.replace(before.encode(), after.encode())
+    assert "makes version 3 valid beside 2" in out
+    assert "inferplan up local" in out
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (CHAT, "    chat: {keys: [2]}\n"),
+        ("    chat: {keys: [ 1, 2 ]}  # both\n", "    chat: {keys: [ 2 ]}  # both\n"),
+        ("    chat: {keys: [3, 1, 2]}\n", "    chat: {keys: [3, 2]}\n"),
+        ("    chat:\n      keys:\n      # all\n      - 2\n      - 1  # old app\n", "    chat:\n      keys:\n      # all\n      - 2\n"),
+        ("    chat: {keys: [\n      2,  # app\n      1,\n    ]}\n", "    chat: {keys: [\n      2,  # app\n    ]}\n"),
+        ("    chat: {keys: [\n      2,\n      1\n    ]}\n", "    chat: {keys: [\n      2\n    ]}\n"),
+        ('    chat: {keys: [2, 1], expires: {"1": "2027-01-30"}}\n', "    chat: {keys: [2]}\n"),
+        (
+            '    chat:\n      keys: [2, 1]\n      expires:\n        "2": "2028-01-01"  # app\n        "1": "2027-01-30"\n',
+            '    chat:\n      keys: [2]\n      expires:\n        "2": "2028-01-01"  # app\n',
+        ),
+        ('    chat:\n      keys: [2, 1]\n      expires:\n        "1": "2027-01-30"\n', "    chat:\n      keys: [2]\n"),
+    ],
+)
+def test_retire_takes_one_version_out_and_its_date_with_it(stack, keys, before, after):
+    _write(stack, before)
+    around = stack.read_bytes()
+    code, out, err = keys("retire", "chat", "1")
+    assert (code, err) == (0, "")
+    assert stack.read_bytes() == around.replace(before.encode(), after.encode())
+    assert "until the next up version 1 still passes" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("retire", "batch", "1"), "1 is the last key of batch, which would lock it out; first: inferplan keys add batch --stack local"),
+        (("retire", "chat", "2"), "2 is the newest key of chat, and the next one added would be the same again"),
+        (("retire", "chat", "7"), "chat has no valid key version 7; valid are 2, 1"),
+        (("retire", "chat"), "name the version: inferplan keys retire chat VERSION --stack local"),
+        (("add", "chat", "3"), "keys add takes no version"),
+        (("add", "chta"), "'chta' is no consumer; did you mean 'chat'; local has batch, chat"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_the_file_is_left(stack, keys, arguments, said):
+    before = stack.read_bytes()
+    code, out, err = keys(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert stack.read_bytes() == before
+
+
+def test_the_eleventh_key_is_refused(stack, keys):
+    _write(stack, f"    chat: {{keys: {list(range(10, 0, -1))}}}\n")
+    assert "has 10 valid keys, the most there may be; retire one, such as 1" in keys("add", "chat")[2]
+
+
+def test_a_layout_that_cannot_be_edited_safely_is_left_to_the_person(stack, keys):
+    _write(stack, "    chat:\n      keys:\n      - 2\n      -\n        1\n")
+    before = stack.read_bytes()
+    code, _, err = keys("retire", "chat", "1")
+    assert code == 2
+    assert "was left as it is: the dash of the entry stands in another line; edit consumers in stacks/Pulumi.local.yaml by hand" in err
+    assert stack.read_bytes() == before
+
+
+def test_a_stack_with_faults_is_not_touched(stack, keys):
+    stack.write_text(stack.read_text().replace("replicas: 2", "replicas: two"))
+    before = stack.read_bytes()
+    code, _, err = keys("add", "chat")
+    assert code == 2
+    assert "replicas: found 'two'" in err
+    assert stack.read_bytes() == before
+
+
+def test_the_file_keeps_its_mode_its_link_and_its_folder(stack, keys):
+    real = stack.with_name("real.yaml")
+    stack.rename(real)
+    stack.symlink_to(real.name)
+    real.chmod(0o640)
+    assert keys("add", "chat")[0] == 0
+    assert stack.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert "keys: [3, 2, 1]" in real.read_text()
+    assert sorted(each.name for each in stack.parent.iterdir()) == ["Pulumi.local.yaml", "real.yaml"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_whole(stack, keys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    before = stack.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = keys("add", "chat")
+    assert (code, stack.read_bytes()) == (1, before)
+    assert "No space left on device; nothing was changed" in err
+    assert [each.name for each in stack.parent.iterdir()] == ["Pulumi.local.yaml"]
+
+
+def test_adding_then_retiring_what_was_there_rotates_and_no_version_ever_comes_back(stack, keys):
+    for old in (2, 3, 4):
+        assert keys("add", "chat")[0] == 0
+        assert keys("retire", "chat", str(old))[0] == 0
+    assert "chat: {keys: [5, 1]}" in stack.read_text()
+
+
+_COMMENT = st.text("abü😀 :,#[]{}-'\"", max_size=12).map(lambda text: f"  # {text}")
+_VERSIONS = st.lists(st.integers(1, 99), min_size=2, max_size=5, unique=True)
+
+
+@st.composite
+def _documents(draw):
+    """A list in some layout, comments all around it: the text and the versions."""
+    versions, line_break = draw(_VERSIONS), draw(st.sampled_from(["\n", "\r\n"]))
+    indent = " " * draw(st.integers(1, 4))
+    note = lambda: draw(st.just("") | _COMMENT)  # noqa: E731 - one short draw, in this place only
+    match draw(st.sampled_from(["flow", "lines", "block"])):
+        case "flow":
+            body = [f"{indent}k: [{', '.join(map(str, versions))}]{note()}"]
+        case "lines":
+            body = [f"{indent}k: [{note()}", *(f"{indent}  {each},{note()}" for each in versions), f"{indent}]{note()}"]
+        case _:
+            body = [f"{indent}k:{note()}", *(f"{indent}- {each}{note()}" for each in versions)]
+    lines = [f"#{note()}", f"a:{note()}", *body, f"{indent}z: {{y: 1}}{note()}", f"b: 2{note()}"]
+    return line_break.join([*lines, ""]), versions
+
+
+def _data(text):
+    tree = read_tree(text)
+    assert tree.root is not None
+    return to_data(tree.root)
+
+
+@given(_documents(), st.booleans())
+def test_adding_changes_nothing_but_the_list(document, first):
+    text, versions = document
+    made = add_item(text, ("a", "k"), "100", first=first)
+    assert sorted(_data(made)["a"]["k"]) == [*sorted(versions), 100]
+    # What was put in is one stretch: the rest of the file is the same before and after it.
+    ahead = next(index for index, (old, new) in enumerate(zip(text, made, strict=False)) if old != new)
+    assert made.endswith(text[ahead:])
+
+
+@given(_documents(), st.data())
+def test_removing_keeps_every_other_item_and_every_comment_of_other_lines(document, data):
+    text, versions = document
+    index = data.draw(st.integers(0, len(versions) - 1))
+    made = remove_entry(text, ("a", "k", index))
+    before, after = _data(text), _data(made)
+    assert after["a"].pop("k") == [*versions[:index], *versions[index + 1 :]]
+    before["a"].pop("k")
+    assert after == before
+    touched = {number for number, (old, new) in enumerate(zip(text.splitlines(), made.splitlines(), strict=False)) if old != new}
+    if len(made.splitlines()) == len(text.splitlines()):
+        assert len(touched) <= 1
+    else:
+        # One line went, and the lines before and after it are as they were.
+        gone = min(touched)
+        assert made.splitlines(keepends=True)[gone:] == text.splitlines(keepends=True)[gone + 1 :]
+
+
+@pytest.mark.parametrize(("last_day", "noted"), [("2027-02-01", True), ("2027-09-01", False)])
+def test_a_plan_notes_keys_that_expire_soon(stack, capsys, monkeypatch, last_day, noted):
+    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    _write(stack, f'    chat: {{keys: [2, 1], expires: {{"1": "{last_day}"}}}}\n')
+    (stack.parents[1] / "infra" / "__main__.py").write_text("")
+    with pytest.raises(SystemExit) as caught:
+        main.run(("plan", "local"))
+    out, err = capsys.readouterr()
+    assert not caught.value.code
+    line = "note: key 1 of chat expires in 1 day (2027-02-01); next: move its clients to version 2, then inferplan keys retire chat 1 --stack local"
+    assert (line in err.splitlines()) == noted
+    assert "expires" not in out
+
+
+def test_keys_that_expire_soon_or_did_are_noted_with_what_to_type():
+    consumers = {
+        "chat": ConsumerSpec.model_validate({"keys": [2, 1], "expires": {1: "2027-01-30", 2: "2027-03-02"}}),
+        "batch": ConsumerSpec.model_validate({"keys": [1], "expires": {1: "2027-01-31"}}),
+        "later": ConsumerSpec.model_validate({"keys": [1], "expires": {1: "2027-03-03"}}),
+        "never": ConsumerSpec.model_validate({"keys": [1]}),
+    }
+    assert list(expiring(consumers, "local", date(2027, 1, 31))) == [
+        "key 1 of batch expires today (2027-01-31); next: inferplan keys add batch --stack local",
+        "key 1 of chat expired on 2027-01-30 and is refused; next: inferplan keys retire chat 1 --stack local",
+        "key 2 of chat expires in 30 days (2027-03-02); next: inferplan keys add chat --stack local",
+    ]
+    soon = list(expiring(consumers, "local", date(2027, 1, 25)))
+    assert "key 1 of chat expires in 5 days (2027-01-30); next: move its clients to version 2, then inferplan keys retire chat 1" in soon[1]
