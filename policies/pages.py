@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from policies.engine.rule import AnyRule, Rule
 
@@ -46,3 +48,20 @@ def index(rules: Iterable[AnyRule]) -> str:
 
 def _looks_at(rule: AnyRule) -> str:
     return "the whole stack" if not isinstance(rule, Rule) else ", ".join(f"`{kind}`" for kind in sorted(rule.subject.kinds))
+
+
+def write(folder: Path) -> None:
+    """Writes the page of every rule and the index into `folder`, and removes pages of rules that are gone."""
+    from policies.engine.registry import all_rules
+
+    rules = all_rules().values()
+    pages = {f"{rule.id}.md": page(rule) for rule in rules} | {"README.md": index(rules)}
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

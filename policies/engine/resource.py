@@ -26,7 +26,7 @@ class Resource:
     provider: str = ""
     protect: bool = False
     retain_on_delete: bool = False
-    _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Resource({self.urn})"

@@ -22,7 +22,7 @@ RULE = Rule(
         "inference",
     ),
     why="A tag can be moved; a digest cannot",
-    remedy="write the image as name:tag@sha256:...",
+    remedy="write the image as name:tag@sha256:<digest>",
     subject=PODS,
     check=_check,
     level=Level.DISABLED,

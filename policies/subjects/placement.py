@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 from policies.subjects.pods import PodTemplate, vendor_of
 from policies.subjects.quantities import quantity
+
+_EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,44 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack itself declares. Raises FieldError."""
+    """The nodes that the stack itself declares, those of EKS node groups at their greatest size. Raises FieldError."""
     for each in stack.of("kubernetes:core:Node"):
         accelerators: dict[str, float] = {}
         for name, field in each.at("status", "allocatable").entries():
             if vendor_of(name):
                 accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (quantity(field) or 0)
         yield Node(labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each()), accelerators)
+    for group in stack.of("aws:eks:NodeGroup"):
+        for _ in range(int(group.at("scalingConfig", "maxSize").number() or 0)):
+            yield _eks_node(group)
+
+
+def _eks_node(group: Resource) -> Node:
+    taints = tuple(
+        Field(
+            {
+                "key": taint.at("key").text(),
+                "value": taint.at("value").text(),
+                "effect": _EKS_EFFECTS.get(taint.at("effect").text(), ""),
+            }
+        )
+        for taint in group.at("taints").each()
+    )
+    types = group.at("instanceTypes").texts()
+    accelerators: dict[str, float] = {}
+    if any(each.startswith("dl1.") for each in types):
+        accelerators = {"habana": 8}
+    elif "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
+        # A launch template may name the type instead; how many cards such a node has cannot be told, so it is no limit.
+        accelerators = {"nvidia": min((_cards(each) for each in types), default=math.inf)}
+    return Node(labels_at(group.at("labels")), taints, accelerators)
+
+
+def _cards(instance_type: str) -> float:
+    family, _, size = instance_type.partition(".")
+    if family.startswith("p"):
+        return 1 if size == "4xlarge" else 8
+    return {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}.get(size, 1)
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:

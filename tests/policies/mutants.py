@@ -166,7 +166,7 @@ PODS = (
     Mutation("root pod", ("pod-require-non-root",), _put(0, "securityContext", "runAsUser")),
     Mutation("no seccomp", ("pod-require-seccomp",), _drop("securityContext", "seccompProfile")),
     Mutation("no pool", ("accelerator-require-pool",), _drop("nodeSelector")),
-    Mutation("no toleration", ("accelerator-require-toleration",), _drop("tolerations")),
+    Mutation("no toleration", ("accelerator-require-toleration",), lambda pod: _accelerates(pod) and _drop("tolerations")(pod)),
     Mutation("no runtime class", ("gaudi-require-runtime-class",), _drop("runtimeClassName")),
 )
 
@@ -402,4 +402,9 @@ def _first(inputs: Inputs) -> Inputs:
 
 
 def _is_engine(inputs: Inputs) -> bool:
-    return any(each in _first(inputs).get("resources", {}).get("limits", {}) for each in ("nvidia.com/gpu", "habana.ai/gaudi"))
+    return _accelerates(inputs["spec"]["template"]["spec"])
+
+
+def _accelerates(pod: Inputs) -> bool:
+    limits = pod["containers"][0].get("resources", {}).get("limits", {})
+    return "nvidia.com/gpu" in limits or "habana.ai/gaudi" in limits

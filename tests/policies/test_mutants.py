@@ -16,6 +16,8 @@ from tests.stacks.test_committed_stacks import recording_of
 
 STACKS = ("local", "onprem", "prod")
 ROOT = Path(__file__).resolve().parents[2]
+# The rack of this stack exists already: no resource says what its nodes hold, so nothing can be held against it.
+POOL_RULES = {"stack-require-pool-capacity", "stack-require-matching-pool"}
 BARE = Settings(today="2026-11-21")
 
 
@@ -48,7 +50,8 @@ def all_mutants():
         (stack, mutant)
         for stack in STACKS
         for mutant in (*mutants_of(recorded(stack)), *without(recorded(stack)))
-        if not any(rule in mutant.rules and urn == mutant.urn for rule, urn, _path, _state in base_of(stack))
+        if (stack != "onprem" or not POOL_RULES & set(mutant.rules))
+        and not any(rule in mutant.rules and urn == mutant.urn for rule, urn, _path, _state in base_of(stack))
     ]
 
 

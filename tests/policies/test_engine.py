@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from policies.engine import evaluate
+from policies.engine.evaluate import State, evaluate_resource
+from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
+from policies.engine.registry import all_rules
+from policies.engine.report import make_report
+from policies.engine.resource import Resource
+from policies.engine.rule import Level
+from policies.engine.settings import Settings, SettingsError, parse_settings
+from policies.subjects.quantities import parse
+
+SERVICE = Resource(
+    type="kubernetes:core/v1:Service", urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s", name="s", inputs={"spec": {}}
+)
+DAY = "2026-11-21"
+
+
+def refused(given):
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(given, all_rules(), DAY, where="here")
+    return str(caught.value)
+
+
+def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_value(monkeypatch):
+    def raises(_part, _parameters):
+        raise ValueError("canary-secret")
+        yield
+
+    rules = evaluate.resource_rules()[SERVICE.kind]
+    broken = dataclasses.replace(rules[0], check=raises)
+    monkeypatch.setattr(evaluate, "resource_rules", lambda: {SERVICE.kind: (broken, *rules[1:])})
+    outcomes = evaluate_resource(SERVICE, Settings(today=DAY), [Level.MANDATORY, Level.ADVISORY])
+    (defect,) = [each for each in outcomes if each.state is State.DEFECT]
+    assert defect.rule.id == rules[0].id
+    assert "canary-secret" not in defect.message
+    assert "ValueError" in defect.message
+    assert {each.rule.id for each in outcomes} > {broken.id} or len(rules) == 1
+    assert make_report("test", [defect], Settings(today=DAY)).refused
+
+
+def test_an_unknown_anywhere_on_the_way_cannot_be_read():
+    with pytest.raises(UnknownFieldError, match=r"spec\.a\.b"):
+        _ = Field({"spec": UNKNOWN}).at("spec", "a", "b").value
+
+
+def test_a_field_of_another_type_is_told_with_its_path():
+    with pytest.raises(MalformedFieldError, match=r"spec\.ports"):
+        list(Field({"spec": {"ports": "8000"}}).at("spec", "ports").each())
+
+
+def test_a_path_reads_as_people_write_it():
+    field = next(iter(Field({"spec": {"a.b/c": [1]}}).at("spec", "a.b/c").each()))
+    assert field.path == "spec['a.b/c'][0]"
+
+
+@pytest.mark.parametrize(("text", "number"), [("500m", 0.5), ("2Gi", 2 * 2**30), ("1e3", 1000), ("4", 4), ("2 Gi", None), ("", None)])
+def test_a_quantity_is_read_as_kubernetes_reads_it(text, number):
+    assert parse(text) == number
+
+
+def test_settings_tell_all_faults_at_once():
+    said = refused(
+        {
+            "levels": {"nothing": "mandatory", "image-require-digest": "strict"},
+            "parameters": {"image-restrict-registries": {"registries": "docker.io"}},
+            "exemptions": [{"rule": "image-require-digest", "resource": "Pod/x", "reason": " ", "owner": "o", "expires": "soon"}],
+            "allowNotEvaluated": ["image-require-digests"],
+        }
+    )
+    for part in ("'nothing' is no rule", "'strict'; give one of", "registries must be a list, each item a string", "lacks reason"):
+        assert part in said
+    for part in ("write a day as YYYY-MM-DD", "did you mean image-require-digest?"):
+        assert part in said
+
+
+@pytest.mark.parametrize("given", [[], {"level": {}}, {"levels": []}, {"exemptions": ["x"]}, {"parameters": {"image-require-digest": 1}}])
+def test_settings_of_another_shape_are_refused(given):
+    assert refused(given).startswith("here: ")
+
+
+def test_a_level_of_a_stack_decides_what_a_finding_leads_to():
+    broken = dataclasses.replace(
+        SERVICE, inputs={"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}, "spec": {"type": "NodePort"}}
+    )
+    for level, refuses in ((Level.MANDATORY, True), (Level.ADVISORY, False)):
+        settings = parse_settings({"levels": {"network-disallow-node-port": level.value}}, all_rules(), DAY, where="x")
+        report = make_report("s", evaluate_resource(broken, settings, [Level.MANDATORY, Level.ADVISORY]), settings)
+        assert report.refused is refuses
+        assert bool(report.advice) is not refuses
+    off = parse_settings({"levels": {"network-disallow-node-port": "disabled"}}, all_rules(), DAY, where="x")
+    assert evaluate_resource(broken, off, [Level.MANDATORY, Level.ADVISORY]) == []

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from cli.findings import render
+from cli.verdicts import stack_of
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.settings import Exemption, Settings
+from tests.policies.cases import changed
+
+LINKS = "pod-disallow-service-links"
+
+
+def exemption(expires):
+    return Exemption(rule=LINKS, resource="Deployment/chat", reason="old client", owner="platform", expires=expires)
+
+
+@pytest.fixture
+def broken():
+    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True, "metadata.labels": {}})
+    return stack_of(recording)
+
+
+def report(stack, *exemptions):
+    return check_stack(stack, Settings(today="2026-11-21", exemptions=exemptions))
+
+
+def test_sarif_holds_every_rule_and_each_finding_with_its_level(broken):
+    run = json.loads(render([report(broken)], "sarif"))["runs"][0]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == set(all_rules())
+    assert {(each["ruleId"], each["level"]) for each in run["results"]} == {(LINKS, "error"), ("object-require-managed-by", "warning")}
+    location = run["results"][0]["locations"][0]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "stacks/Pulumi.test.yaml"
+    assert "Deployment/chat" in location["logicalLocations"][0]["fullyQualifiedName"]
+
+
+def test_sarif_shows_an_exemption_as_a_suppression(broken):
+    run = json.loads(render([report(broken, exemption("2027-01-01"))], "sarif"))["runs"][0]
+    (suppressed,) = [each for each in run["results"] if "suppressions" in each]
+    assert "old client (owner: platform, until 2027-01-01)" in suppressed["suppressions"][0]["justification"]
+
+
+def test_junit_counts_failures_and_puts_the_remedy_in_them(broken):
+    suite = Xml.fromstring(render([report(broken)], "junit")).find("testsuite")  # noqa: S314 - our own output
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(all_rules())), "1")
+    (failure,) = suite.iter("failure")
+    assert "set enableServiceLinks: false" in (failure.text or "")
+
+
+def test_an_exemption_is_listed_and_keeps_the_stack_from_being_refused(broken):
+    passed = report(broken, exemption("2026-11-21"))
+    assert not passed.refused
+    assert "old client" in render([passed], "table")
+
+
+def test_an_expired_exemption_refuses_the_stack_and_says_who_owns_it(broken):
+    over = report(broken, exemption("2026-11-20"))
+    assert over.refused
+    assert [each.rule.id for each in over.refusals] == [LINKS]
+    assert "ended on 2026-11-20 (owner: platform)" in " ".join(render([over], "table").split())
+
+
+def test_an_expired_exemption_refuses_even_a_stack_that_obeys():
+    assert report(stack_of(changed("", {})), exemption("2026-11-20")).refused
+
+
+def test_an_exemption_that_covers_nothing_is_told():
+    fine = report(stack_of(changed("", {})), exemption("2027-01-01"))
+    assert not fine.refused
+    assert fine.unused == (exemption("2027-01-01"),)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policies.engine.registry import all_rules
+from policies.engine.rule import Level
+from policies.pages import index, page
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "policies"
+REMEDY = "run .venv/bin/python -m policies.pages docs/policies"
+
+
+def test_every_rule_has_the_page_that_it_generates():
+    wanted = {f"{rule.id}.md": page(rule) for rule in all_rules().values()} | {"README.md": index(all_rules().values())}
+    assert {path.name: path.read_text() for path in DOCS.glob("*.md")} == wanted, REMEDY
+
+
+@pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
+def test_a_rule_says_who_it_is(rule):
+    assert (ROOT / "policies" / "rules" / f"{rule.id.replace('-', '_')}.py").is_file()
+    for text in (rule.title, rule.why, rule.remedy, *rule.refs):
+        assert text
+        assert not text.endswith(".")
+    assert rule.level in set(Level)
+
+
+def test_the_pages_are_written_by_one_command(tmp_path):
+    subprocess.run([sys.executable, "-m", "policies.pages", str(tmp_path)], cwd=ROOT, check=True)
+    assert len(list(tmp_path.glob("*.md"))) == len(all_rules()) + 1
