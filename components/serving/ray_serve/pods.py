@@ -35,7 +35,8 @@ def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.
         security_context=workload.container_security(read_only_root=False),
         volume_mounts=workload.scratch_mounts(),
     )
-    return _template(name, spec, site, container, service_account)
+    # The autoscaler runs beside the head as the account that KubeRay makes for it.
+    return _template(name, spec, site, container, service_account if spec.worker_autoscaling is None else None)
 
 
 def worker_pod(
@@ -65,7 +66,7 @@ def _template(
     spec: RayServeSpec,
     site: Site,
     container: core.ContainerArgs,
-    account: pulumi.Input[str],
+    account: pulumi.Input[str] | None,
     *,
     gates: Sequence[core.ContainerArgs] = (),
     volumes: Sequence[core.VolumeArgs] = (),
@@ -75,7 +76,7 @@ def _template(
         metadata=meta.ObjectMetaArgs(labels={**spec.labels, **selector(workload.COMPONENT, name)}),
         spec=core.PodSpecArgs(
             service_account_name=account,
-            automount_service_account_token=False,
+            automount_service_account_token=None if account is None else False,
             enable_service_links=False,
             termination_grace_period_seconds=workload.budget(spec, spec.cards, target).grace,
             runtime_class_name=target.runtime_class,

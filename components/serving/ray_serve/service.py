@@ -14,7 +14,7 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import Endpoint, ModelMount, ObjectStore, Protocol
 from components.naming import selector
-from components.network import pods, tcp
+from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
 from components.serving.model_service import gated, object_meta
@@ -49,7 +49,7 @@ class RayServeService(pulumi.ComponentResource):
             spec=ray_service(name, spec, site, site.weights, account.metadata.name),
             opts=gated(self, site.weights, workload.budget(spec, spec.cards, site.target).rollout),
         )
-        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, site), opts=child)
+        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
         self.endpoint = endpoint(name, spec)
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
@@ -124,21 +124,28 @@ def _cluster(
     return cluster
 
 
-def _edges(name: str, site: Site) -> networking.NetworkPolicySpecArgs:
+def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgs:
     """The gateway may ask, the operator may deploy, and the cluster's own pods talk on ports that Ray picks."""
     from pulumi_kubernetes.meta import v1 as meta
 
     own = selector(workload.COMPONENT, name)
-    operator = networking.NetworkPolicyPeerArgs(
-        namespace_selector=meta.LabelSelectorArgs(), pod_selector=meta.LabelSelectorArgs(match_labels=_OPERATOR)
-    )
-    rule = networking.NetworkPolicyIngressRuleArgs
+    anywhere = meta.LabelSelectorArgs()
+    operator = networking.NetworkPolicyPeerArgs(namespace_selector=anywhere, pod_selector=meta.LabelSelectorArgs(match_labels=_OPERATOR))
+    inward, outward = networking.NetworkPolicyIngressRuleArgs, networking.NetworkPolicyEgressRuleArgs
+    picked = [networking.NetworkPolicyPortArgs(port=1024, end_port=65_535, protocol="TCP")]
+    egress = [outward(to=[pods(own)], ports=picked)]
+    if spec.gcs_fault_tolerance is not None:
+        redis = int(spec.gcs_fault_tolerance.redis_address.rpartition(":")[2])
+        egress.append(outward(to=[networking.NetworkPolicyPeerArgs(namespace_selector=anywhere), outside()], ports=tcp(redis)))
+    if spec.worker_autoscaling is not None:
+        # The autoscaler beside the head asks the Kubernetes API for workers; its address is the cluster's own.
+        egress.append(outward(to=[outside()], ports=tcp(443, 6443)))
     return network_policy(
         own,
         ingress=[
-            rule(from_=[pods(site.gateway)], ports=tcp(PORT)),
-            rule(from_=[operator], ports=tcp(PORT, DASHBOARD_PORT)),
-            rule(from_=[pods(own)]),
+            inward(from_=[pods(site.gateway)], ports=tcp(PORT)),
+            inward(from_=[operator], ports=tcp(PORT, DASHBOARD_PORT)),
+            inward(from_=[pods(own)], ports=picked),
         ],
-        egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(own)])],
+        egress=egress,
     )

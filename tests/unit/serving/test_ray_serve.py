@@ -109,6 +109,16 @@ def test_only_gateway_operator_and_the_clusters_own_pods_reach_it():
     assert own["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "chat"
 
 
+def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api():
+    made = declared(ray(workerAutoscaling={"maxReplicas": 3}))
+    cluster = made.one("kubernetes:ray.io/v1:RayService").inputs["spec"]["rayClusterConfig"]
+    assert cluster["enableInTreeAutoscaling"] is True
+    assert "serviceAccountName" not in cluster["headGroupSpec"]["template"]["spec"]
+    assert cluster["workerGroupSpecs"][0]["maxReplicas"] == 3
+    egress = made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["egress"]
+    assert [each["port"] for each in egress[1]["ports"]] == [443, 6443]
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
