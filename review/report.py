@@ -132,7 +132,7 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
     policies = policy_results(preview)
     figures = figures_of(preview, read_offer)
     rehearsed = [each for each in rehearsals if each.stack == preview.stack]
-    judged, rank = verdict(preview, dangers, policies, figures, rehearsed)
+    judged, rank = verdict(preview, _once(dangers), policies, figures, rehearsed)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
@@ -144,7 +144,7 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, each.what, each.urn, each.cause))),
+        dangers=tuple(sorted(_once(dangers), key=lambda each: (each.weight, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=output_changes(preview),
@@ -153,6 +153,15 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
         graph=graph_of(preview),
         tables=(*figures.tables, *map(table, rehearsed)),
         over_budget=figures.over_budget,
+    )
+
+
+def _once(dangers: Iterable[Danger]) -> list[Danger]:
+    """One warning for what several components of one name say alike, such as a model and its preheat."""
+    return list(
+        {
+            (each.what, each.name, each.consequence, each.cause.rpartition(".")[2] if each.weight else each.urn): each for each in dangers
+        }.values()
     )
 
 

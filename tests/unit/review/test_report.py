@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from review import html as page
 from review import markdown as comment
@@ -253,6 +255,48 @@ def test_hostile_text_stays_text_in_markdown(text):
         assert not line.startswith("/")
         if line.startswith("| "):
             assert len(re.findall(r"(?<!\\)\|", line)) == 4
+
+
+class Tags(HTMLParser):
+    """What elements and attributes a piece of HTML has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_makes_no_element_when_a_markdown_library_lays_it_out(text):
+    laid_out = MarkdownIt("commonmark", {"html": True}).enable("table").render(comment.render(hostile_report(text)))
+    ours = {
+        "h2",
+        "h3",
+        "p",
+        "ul",
+        "li",
+        "strong",
+        "em",
+        "code",
+        "sub",
+        "details",
+        "summary",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "pre",
+        "hr",
+    }
+    assert Tags(laid_out).seen <= ours
+    assert Tags(laid_out).attributes <= {"class"}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
