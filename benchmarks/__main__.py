@@ -22,6 +22,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("benchmarks.gateway_refusals",),
     ("benchmarks.preheat",),
     ("benchmarks.report",),
+    ("benchmarks.policies",),
 )
 
 

@@ -92,6 +92,11 @@ def _tag(change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
     return edit
 
 
+def _clear_disks(template: Inputs) -> None:
+    for each in template["blockDeviceMappings"]:
+        each.get("ebs", {})["encrypted"] = "false"
+
+
 CONTAINERS = (
     Mutation("privileged", ("pod-disallow-privileged",), _put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), _put(True, "securityContext", "allowPrivilegeEscalation")),
@@ -286,7 +291,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         Mutation(
             "clear disks",
             ("ec2-require-encrypted-volumes",),
-            lambda r: [each["ebs"].update(encrypted="false") for each in r["blockDeviceMappings"] if "ebs" in each] and None,
+            _clear_disks,
         ),
     ),
     "SecurityGroup": (
@@ -341,7 +346,7 @@ def mutants_of(recording: Recording) -> Iterator[Mutant]:
                         recording,
                         position,
                         mutation,
-                        lambda inputs, edit=mutation.edit, group=group, index=index: edit(_pod(inputs)[group][index]),
+                        lambda inputs, edit=mutation.edit, group=group, index=index: edit((_pod(inputs) or {})[group][index]),
                         f" {group}[{index}]",
                     )
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +11,7 @@ from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownF
 from policies.engine.registry import all_rules
 from policies.engine.report import make_report
 from policies.engine.resource import Resource
-from policies.engine.rule import Level
+from policies.engine.rule import Finding, Level
 from policies.engine.settings import Settings, SettingsError, parse_settings
 from policies.subjects.quantities import parse
 
@@ -27,9 +28,9 @@ def refused(given):
 
 
 def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_value(monkeypatch):
-    def raises(_part, _parameters):
+    def raises(_part, _parameters) -> Iterator[Finding]:
+        yield from ()
         raise ValueError("canary-secret")
-        yield
 
     rules = evaluate.resource_rules()[SERVICE.kind]
     broken = dataclasses.replace(rules[0], check=raises)
