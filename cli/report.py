@@ -67,6 +67,8 @@ def _read(path: Path) -> Preview | Findings:
         raise CommandError(f"{path} cannot be read: {error.strerror}; give a file of engine events, such as --events writes") from error
     except EventsError as error:
         raise CommandError(str(error)) from error
+    except RecursionError as error:
+        raise CommandError(f"{path}: a value is nested too deeply for a report; no resource of an engine is") from error
 
 
 def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: str) -> Report:

@@ -14,6 +14,8 @@ from review.changes import PropertyChange
 from review.preview import Step
 from review.text import clean, one_line, shortened
 
+OTHER_WEIGHTS = "serves other weights"
+"""What is said of a model whose revision changes."""
 ROUTINE = 2
 """The weight of what ends without data, access or answers being lost: a Job that runs again, a ConfigMap under a new name."""
 _GOES = ("delete", "discard")
@@ -160,7 +162,7 @@ def _meaning(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger
     for change in changes:
         told = f"{change.path}: {_short(change.old) or 'nothing'} → {_short(change.new) or 'nothing'}"
         if _REVISION.search(change.path):
-            yield _danger(step, 1, "serves other weights", told, "answers may change; the weights are fetched and every replica restarts")
+            yield _danger(step, 1, OTHER_WEIGHTS, told, "answers may change; the weights are fetched and every replica restarts")
         elif change.path == "spec.replicas" and change.new == "0":
             yield _danger(step, 1, "stops", told, "no replica answers")
         elif _HOST.search(change.path) and change.old:
@@ -183,13 +185,13 @@ def _retired_keys(step: Step) -> Iterator[tuple[str, list[Any]]]:
             yield clean(owner), retired
 
 
-def _key_versions(value: dict[str, Any], owner: str = "") -> dict[str, list[Any]]:
+def _key_versions(value: dict[str, Any], owner: str = "", depth: int = 0) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for key, item in value.items():
         if key == "keys" and isinstance(item, list):
             found[owner] = item
-        elif isinstance(item, dict) and len(owner) < 200:
-            found |= _key_versions(item, key)
+        elif isinstance(item, dict) and depth < 8:
+            found |= _key_versions(item, key, depth + 1)
     return found
 
 

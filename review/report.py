@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from review.capacity import OfferReader
 from review.changes import PropertyChange, output_changes, property_changes
-from review.danger import Danger, dangers_of
+from review.danger import OTHER_WEIGHTS, Danger, dangers_of
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
@@ -157,12 +157,11 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
 
 
 def _once(dangers: Iterable[Danger]) -> list[Danger]:
-    """One warning for what several components of one name say alike, such as a model and its preheat."""
-    return list(
-        {
-            (each.what, each.name, each.consequence, each.cause.rpartition(".")[2] if each.weight else each.urn): each for each in dangers
-        }.values()
-    )
+    """A model and its preheat both tell of other weights: one warning is enough for what changes under one name."""
+    kept: dict[tuple[str, str], Danger] = {}
+    for each in dangers:
+        kept[each.what, each.name if each.what == OTHER_WEIGHTS else f"{each.urn} {each.cause}"] = each
+    return list(kept.values())
 
 
 def counts_text(preview: Preview) -> str:

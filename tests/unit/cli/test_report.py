@@ -60,3 +60,27 @@ def test_bad_input_gets_a_sentence(capsys, arguments, words):
     for word in words:
         assert word in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("depth", [50, 150, 400, 700, 950, 5000])
+def test_inputs_of_any_depth_are_shown_or_refused_in_a_sentence(tmp_path, capsys, depth):
+    deep = '{"a":' * depth + "1" + "}" * depth
+    urn = "urn:pulumi:d::p::x:y:Z::n"
+    old, new = (f'{{"type": "x:y:Z", "urn": "{urn}", "inputs": {each}}}' for each in (deep, deep.replace("1", "2")))
+    metadata = f'{{"op": "update", "urn": "{urn}", "type": "x:y:Z", "old": {old}, "new": {new}}}'
+    path = tmp_path / "deep.ndjson"
+    path.write_text(f'{{"resOutputsEvent": {{"metadata": {metadata}}}}}\n{{"summaryEvent": {{"resourceChanges": {{"update": 1}}}}}}\n')
+    code = report(path)
+    captured = capsys.readouterr()
+    assert code in (0, 2)
+    assert "unexpected" not in captured.err
+    assert (code == 2) == ("nested too deeply" in captured.err)
+
+
+def test_findings_of_a_rehearsal_are_taken_along(tmp_path):
+    from review.findings import findings_of, save
+
+    found = tmp_path / "found.json"
+    found.write_bytes(save(findings_of([], stack="dev", base="a", head="b", outcome="stuck")))
+    assert report(KUBERNETES / "no-change.ndjson", found, "--markdown", tmp_path / "o.md") == 0
+    assert "the rehearsed upgrade failed" in (tmp_path / "o.md").read_text()
