@@ -1,0 +1,105 @@
+"""A real Ray Serve runs what we write as serveConfigV2: arguments arrive, answers stream, a prefix is kept."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+from components.serving.ray_serve.applications import serve_config
+from tests.dataplane.gateway.stand import free_port
+from tests.unit.serving.test_ray_serve import CUSTOM, ray
+
+SERVER = Path(__file__).parent / "ray_server.py"
+START_SECONDS = 150
+APP = """
+import json, os
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from ray import serve
+api = FastAPI()
+@serve.deployment
+@serve.ingress(api)
+class Chat:
+    def __init__(self, places):
+        self.places = places
+    @api.post("/words")
+    def words(self, given: dict):
+        return StreamingResponse((f"{word}\\n" for word in given["text"].split()), media_type="text/plain")
+    @api.get("/places")
+    def where(self):
+        return {**self.places, "mood": os.environ.get("MOOD"), "replica": serve.get_replica_context().deployment}
+def build(args):
+    return Chat.bind(args)
+"""
+
+
+@pytest.fixture(scope="module")
+def port(ray_environment, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ray")
+    (directory / "tiny_app.py").write_text(APP)
+    app = {**CUSTOM, "importPath": "tiny_app:build", "checkpointPath": "run-7", "env": {"MOOD": "calm"}}
+    app["deployments"] = {"Chat": {"cpus": 0.2, "maxOngoingRequests": 4, "autoscaling": {"minReplicas": 1, "maxReplicas": 2}}}
+    config = serve_config("chat", dict(ray(applications={"rag": app}).applications), weights="/models/chat", card="GPU")
+    chosen = free_port()
+    # The only change: loopback and a port that is free, where a pod has its own address.
+    config["http_options"] = {"host": "127.0.0.1", "port": chosen}
+    environment = {**os.environ, "PYTHONPATH": str(directory), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}  # noqa: S108 - Ray's sockets need a path of at most 107 bytes
+    with (directory / "log").open("w+") as log:
+        process = subprocess.Popen(
+            [str(ray_environment.python), str(SERVER), yaml.safe_dump(config)],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        limit = threading.Timer(START_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        limit.start()
+        try:
+            ready = any(line.strip() == "READY" for line in iter(process.stdout.readline, ""))
+            limit.cancel()
+            log.seek(0)
+            assert ready, log.read()[-3000:]
+            yield chosen
+        finally:
+            limit.cancel()
+            process.stdin.close()
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def ask(port: int, method: str, path: str, body: object = None) -> tuple[int, list[str], str | None]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode().splitlines(), answer.getheader("Transfer-Encoding")
+    finally:
+        connection.close()
+
+
+def test_the_builder_gets_the_checkpoint_and_the_process_its_variables(port):
+    status, [text], _ = ask(port, "GET", "/rag/places")
+    assert status == 200
+    assert json.loads(text) == {"checkpoint_path": "/models/chat/run-7", "mood": "calm", "replica": "Chat"}
+
+
+def test_an_answer_streams(port):
+    assert ask(port, "POST", "/rag/words", {"text": "one two three"}) == (200, ["one", "two", "three"], "chunked")
+
+
+def test_what_is_not_below_the_prefix_is_not_there(port):
+    assert ask(port, "GET", "/places")[0] == 404
+
+
+def test_the_endpoints_health_path_answers(port):
+    assert ask(port, "GET", "/-/healthz")[0] == 200
