@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from review.declared import Declared, amount, mapping, number
+from review.declared import NODE_GROUP, Declared, amount, mapping, number, with_templates
 from review.prices import price_list
 
 POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
 NODE = "kubernetes:core/v1:Node"
-NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NO_POOL = "(no pool named)"
 _ACCELERATOR = ("nvidia.com/", "habana.ai/", "amd.com/", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/")
 _GIB = Decimal(2**30)
@@ -68,7 +67,7 @@ def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) 
     """Every pool among `resources`, by name. `read_offer` reads what this module has no words for."""
     found: dict[str, list[Offer]] = {}
     asked: dict[str, list[PodSet]] = {}
-    for each in resources:
+    for each in with_templates(resources):
         offer = _offer(each) or (read_offer(each) if read_offer else None)
         if offer is not None:
             found.setdefault(offer.pool, []).append(offer)
@@ -119,8 +118,13 @@ def _offer(resource: Declared) -> Offer | None:
 
 def machine_of(inputs: dict[str, Any]) -> str:
     """The first instance type of a node group's inputs, "" where they name none."""
+    return next(iter(machines_of(inputs)), "")
+
+
+def machines_of(inputs: dict[str, Any]) -> list[str]:
+    """All instance types of a node group's inputs, in its order of preference."""
     types = inputs.get("instanceTypes")
-    return types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+    return [each for each in types if isinstance(each, str)] if isinstance(types, list) else []
 
 
 def sizes_of(inputs: dict[str, Any]) -> tuple[int, int, int]:

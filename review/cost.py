@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from review.capacity import NODE, NODE_GROUP, machine_of, sizes_of
-from review.declared import Declared, amount, mapping
+from review.capacity import NODE, machines_of, sizes_of
+from review.declared import NODE_GROUP, Declared, amount, mapping, with_templates
 from review.prices import PriceList, price_list
 
 BUDGET_KEY = "inferplan:budget"
@@ -50,7 +50,7 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     prices = prices or price_list()
     lines: list[CostLine] = []
     unpriced: list[tuple[str, str, str]] = []
-    for each in resources:
+    for each in with_templates(resources):
         line, why_not = _price(each, prices)
         if line is not None:
             lines.append(line)
@@ -133,19 +133,25 @@ def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
 
 
 def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
-    name = machine_of(each.inputs)
     capacity = each.inputs.get("capacityType") or "ON_DEMAND"
     if capacity == "CAPACITY_BLOCK":
         return None, "a capacity block is paid in advance, at the price it was bought for"
-    machine = prices.machines.get(name)
-    if machine is None or machine.usd_per_hour is None:
-        return None, f"no list price for {name or 'a machine that the launch template names'}"
+    names = machines_of(each.inputs)
+    listed = [prices.machines.get(name) for name in names]
+    hourly = [machine.usd_per_hour for machine in listed if machine is not None and machine.usd_per_hour is not None]
+    if not names or len(hourly) < len(names):
+        unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
+        return None, f"no list price for {', '.join(unlisted) or 'a machine that the launch template names'}"
     least, wanted, most = sizes_of(each.inputs)
-    month = machine.usd_per_hour * prices.hours + _disk(each.inputs, prices)
-    share = prices.spot_lowest if capacity == "SPOT" else Decimal(1)
+    disk = _disk(each.inputs, prices)
+    cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))
+    spot = capacity == "SPOT"
+    # The disk is no part of what Spot makes cheaper.
+    lowest = min(hourly) * prices.hours * prices.spot_lowest + disk if spot else cheapest
     sizes = f"{wanted}" if least == most else f"{wanted} ({least} to {most})"
-    basis = f"{sizes} x {name} at {machine.usd_per_hour} USD an hour{', Spot between a tenth and all of it' if share != 1 else ''}"
-    line = CostLine(kind="NodeGroup", name=each.name, usual=month * wanted, least=month * least * share, most=month * most, basis=basis)
+    others = f", or {', '.join(names[1:])}" if names[1:] else ""
+    basis = f"{sizes} x {names[0]} at {hourly[0]} USD an hour{others}{'; Spot between a tenth and all of it' if spot else ''}"
+    line = CostLine(kind="NodeGroup", name=each.name, usual=usual * wanted, least=lowest * least, most=dearest * most, basis=basis)
     return line, ""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -54,6 +54,8 @@ def _state(step: Step, side: Side) -> dict[str, Any] | None:
 
 def amount(quantity: Any) -> Decimal | None:
     """A Kubernetes quantity (`16Gi`, `500m`, 8) as a number, None for what is none, such as a computed value."""
+    if isinstance(quantity, Decimal):
+        return quantity if quantity.is_finite() else None
     if isinstance(quantity, bool):
         return None
     if isinstance(quantity, int | float):
@@ -79,3 +81,50 @@ def number(value: Any, default: int) -> int:
     """`value` as a whole number, `default` where it is none or not known."""
     read = amount(value)
     return default if read is None else int(read)
+
+
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+
+
+def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, node groups completed by what only their launch template says: the instance type and the disk.
+
+    The template's id is not known before up, so that a group and its template are brought together by the label of their pool.
+    """
+    kept = list(resources)
+    templates = {label: each.inputs for each in kept if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
+    for each in kept:
+        template = next((templates[tag] for tag in mapping(each.inputs, "labels").items() if _hashable(tag) and tag in templates), None)
+        if each.type != NODE_GROUP or template is None:
+            yield each
+            continue
+        added: dict[str, Any] = {}
+        if not each.inputs.get("instanceTypes") and isinstance(template.get("instanceType"), str):
+            added["instanceTypes"] = [template["instanceType"]]
+        if each.inputs.get("diskSize") is None and (size := _disk_of(template)) is not None:
+            added["diskSize"] = size
+        yield replace(each, inputs=each.inputs | added)
+
+
+def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in _listed(template, "tagSpecifications"):
+        for tag in mapping(each, "tags").items():
+            # A name is no pool: only tags that are labels too, which hold a slash, bring the two together.
+            if "/" in tag[0] and isinstance(tag[1], str):
+                yield tag
+
+
+def _listed(value: dict[str, Any], key: str) -> list[Any]:
+    items = value.get(key)
+    return items if isinstance(items, list) else []
+
+
+def _hashable(tag: tuple[str, Any]) -> bool:
+    return isinstance(tag[1], str)
+
+
+def _disk_of(template: dict[str, Any]) -> Decimal | None:
+    sizes = [amount(mapping(each, "ebs").get("volumeSize")) for each in _listed(template, "blockDeviceMappings")]
+    known = [size for size in sizes if size is not None]
+    return sum(known, Decimal(0)) if known else None

@@ -304,3 +304,20 @@ def test_accelerators_of_a_map():
 @pytest.mark.parametrize(("value", "text"), [("0", "$0.00"), ("12.346", "$12.35"), ("-2193.1", "-$2,193"), ("999.99", "$999.99")])
 def test_dollars(value, text):
     assert usd(Decimal(value)) == text
+
+
+def test_what_only_the_launch_template_says_is_read_from_it():
+    block = [{"ebs": {"volumeSize": 40, "volumeType": "gp3"}}]
+    tags = [{"resourceType": "instance", "tags": {"Name": "x", "inferplan.dev/pool": "l40s"}}]
+    template = resource(
+        "aws:ec2/launchTemplate:LaunchTemplate", "t", instanceType="p5.48xlarge", blockDeviceMappings=block, tagSpecifications=tags
+    )
+    inputs = group(2, 2, 2) | {"instanceTypes": None}
+    assert pools([template, resource(GROUP, **inputs)])["l40s"].offered == 16
+    cost = monthly_cost([template, resource(GROUP, **inputs)])
+    assert cost.usual == 2 * (Decimal("55.04") * HOURS + 40 * Decimal("0.08"))
+
+
+def test_several_instance_types_are_a_range():
+    cost = monthly_cost([resource(GROUP, **(group(1, 1, 1) | {"instanceTypes": ["g6e.4xlarge", "g6e.8xlarge"]}))])
+    assert (cost.usual, cost.most) == tuple((Decimal(price) * HOURS).quantize(Decimal("0.01")) for price in ("3.00424", "4.52856"))
