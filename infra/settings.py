@@ -36,13 +36,13 @@ class StackSettings(Spec):
     """Everything a stack file says, secrets left out. The keys of maps are the names."""
 
     cluster: ClusterSpec
-    """The Kubernetes cluster that everything runs on, existing or simulated."""
+    """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
     namespace: DnsLabel = NAMESPACE
     """The Kubernetes namespace that holds the models and the gateway."""
     node_pools: dict[Name, NodePoolSpec]
     """Pools of nodes by name, each with its accelerator and size."""
     storage: dict[Name, StoreSpec] = {}
-    """Model stores by name, S3 buckets and NFS shares."""
+    """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
     models: dict[Name, ModelSpec] = {}
     """Models by name, each with its engine, weights, pool and consumers."""
     gateway: GatewaySpec | None = None

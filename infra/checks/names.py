@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.gateway.names import consumer_secret, server_key_secret
+from components.naming import bounded
 from components.spec import Fault
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
                 ("models", name), f"{name!r} has {len(name)} characters, and its pods' names have room for {_LONGEST_MODEL}; shorten it"
             )
     yield from _claimed_twice(settings)
+    yield from _accounts(settings)
 
 
 def _claimed_twice(settings: StackSettings) -> Iterator[Fault]:
@@ -57,3 +59,13 @@ def _secrets(settings: StackSettings) -> Iterator[tuple[str, Path]]:
             ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
             if store.credentials.secret_name in ours:
                 yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
+
+
+def _accounts(settings: StackSettings) -> Iterator[Fault]:
+    """The service account of a model's preheat, where it has one, is called like the model with an ending of ours."""
+    for name, model in settings.models.items():
+        account = bounded(name, "preheat")
+        if model.preheat is not None and account in settings.models:
+            yield Fault(
+                ("models", account), f"{account!r} is what the service account of {name}'s preheat is called; call the model differently"
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
@@ -115,18 +114,24 @@ def drained(sizes: list[int], cards: int, nodes: int, held: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("replicas", "tensor", "nodes", "force"), list(product([1, 2, 3, 4], [1, 2, 4, 8], [1, 2, 3], [False, True])))
-def test_a_node_update_that_a_disruption_budget_would_stop_is_refused(replicas, tensor, nodes, force):
-    if replicas * tensor > 8 * nodes:
-        pytest.skip("refused for its size already")
-    pool = {**H100, "size": {"max": nodes}, "update": {"force": force}}
-    big = {**copy.deepcopy(BIG), "replicas": replicas, "tensorParallelSize": tensor}
-    told = found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"h100": pool}, models={"big": big})
-    blocked = not drained([replicas], tensor, nodes, 8)
-    if force:
-        assert told == {}
-    elif blocked:
-        assert "update.force: true" in told["models.big.replicas"]
+LAYOUTS = [each for each in product([1, 2, 3, 4], [1, 2, 4, 8], [1, 2, 3]) if each[0] * each[1] <= 8 * each[2]]
+
+
+@pytest.mark.parametrize(("replicas", "tensor", "nodes"), LAYOUTS)
+def test_a_node_update_that_a_disruption_budget_would_stop_is_refused(replicas, tensor, nodes):
+    big = {**BIG, "replicas": replicas, "tensorParallelSize": tensor}
+    told = {}
+    for force in (False, True):
+        pool = {**H100, "size": {"max": nodes}, "update": {"force": force}}
+        told[force] = found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"h100": pool}, models={"big": big})
+    assert told[True] == {}
+    if not drained([replicas], tensor, nodes, 8):
+        assert "update.force: true" in told[False]["models.big.replicas"]
+
+
+def test_the_layouts_hold_some_that_a_budget_stops_and_some_that_it_does_not():
+    stopped = [each for each in LAYOUTS if not drained([each[0]], each[1], each[2], 8)]
+    assert 0 < len(stopped) < len(LAYOUTS)
 
 
 def test_a_default_update_brings_a_successor_first_and_is_never_refused():

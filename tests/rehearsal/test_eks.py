@@ -1,0 +1,102 @@
+"""The committed stacks on EKS, rehearsed: every pod of prod is scheduled on pretend nodes of its pool's machines."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli.pretend import nodes_wanted
+from infra.settings import validate
+from infra.stack_file import read_stack
+from rehearsal.cluster import start
+from rehearsal.engine.api import Api
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+STACKS = ROOT / "stacks"
+
+
+def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # No credentials of AWS, and nowhere to get some: a rehearsal must not miss them.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    environment |= {"INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    environment["AWS_EC2_METADATA_DISABLED"] = "true"
+    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("eks")
+    yield directory
+    inferplan(directory, "down", "prod", "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture(scope="module")
+def output(state):
+    done = inferplan(state, "up", "prod", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr + done.stdout
+
+
+@pytest.fixture
+def items(state, output, monkeypatch):  # noqa: ARG001 - the stack must be up
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    cluster = start("prod")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield lambda path: client.request("GET", path)["items"]
+    client.close()
+
+
+def test_every_model_of_prod_is_ready(items):
+    settings = validate(read_stack(STACKS / "Pulumi.prod.yaml"))
+    ready = {
+        each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in items("/apis/apps/v1/namespaces/inference/deployments")
+    }
+    assert {name: ready[name] for name in settings.models} == {name: model.replicas for name, model in settings.models.items()}
+
+
+def test_each_pool_has_as_many_nodes_as_its_models_need(items):
+    settings = validate(read_stack(STACKS / "Pulumi.prod.yaml"))
+    counted = Counter(each["metadata"]["labels"].get("inferplan.dev/pool") for each in items("/api/v1/nodes"))
+    assert counted == nodes_wanted(settings)
+    assert counted == {"l40s": 5, "h100": 1, "system": 2}
+
+
+def test_a_pretend_node_is_its_machine_in_its_zone_with_its_taint(items):
+    nodes = {each["metadata"]["name"]: each for each in items("/api/v1/nodes")}
+    block = nodes["h100-0"]
+    assert block["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "p5.48xlarge"
+    assert block["metadata"]["labels"]["topology.kubernetes.io/zone"] == "us-east-1b"
+    assert block["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+    assert [each["key"] for each in block["spec"]["taints"]] == ["nvidia.com/gpu"]
+    zones = {nodes[f"l40s-{index}"]["metadata"]["labels"]["topology.kubernetes.io/zone"] for index in range(5)}
+    assert zones == {"us-east-1a", "us-east-1b", "us-east-1c"}
+    assert "taints" not in nodes["system-0"]["spec"]
+
+
+def test_device_plugins_land_on_accelerator_nodes_only(items):
+    pods = items("/api/v1/namespaces/nvidia-device-plugin/pods")
+    assert {re.sub(r"-\d+$", "", each["spec"]["nodeName"]) for each in pods} == {"l40s", "h100"}
+    assert len(pods) == 6
+
+
+def test_preheating_and_the_gateway_stay_off_the_accelerators(items):
+    pods = items("/api/v1/namespaces/inference/pods")
+    plain = [each for each in pods if each["metadata"]["labels"].get("app.kubernetes.io/component") in ("gateway", "preheat")]
+    assert plain
+    assert {each["spec"]["nodeName"].rpartition("-")[0] for each in plain} == {"system"}
+
+
+def test_a_second_run_changes_nothing(state, output):
+    assert re.search(r"^[1-9]\d* objects changed", output, re.MULTILINE)
+    again = inferplan(state, "up", "prod", "--engine", "rehearsal")
+    assert again.returncode == 0
+    assert re.search(r"^0 objects changed", again.stderr + again.stdout, re.MULTILINE), again.stderr[-500:]
