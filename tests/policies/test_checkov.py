@@ -1,0 +1,138 @@
+"""An independent judge: checkov, in an environment of its own, on the manifests of a stack and on their mutants."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.verdicts import stack_of
+from policies.engine.evaluate import evaluate_resource
+from policies.engine.rule import Level
+from policies.engine.settings import Settings
+from rehearsal.engine.values import UNKNOWN, Secret
+from tests.policies.mutants import mutants_of
+from tests.stacks.test_committed_stacks import recording_of
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = Path(__file__).parent / "checkov" / "requirements.lock"
+BARE = Settings(today="2026-11-21")
+JUDGED = ("Deployment::gateway", "Deployment::llama-3-8b", "Job::llama-3-8b", "Ingress::gateway")
+
+# checkov's checks and the rule of ours that holds the same thing.
+SAME = {
+    "CKV_K8S_16": "pod-disallow-privileged",
+    "CKV_K8S_17": "pod-disallow-host-namespaces",
+    "CKV_K8S_18": "pod-disallow-host-namespaces",
+    "CKV_K8S_19": "pod-disallow-host-namespaces",
+    "CKV_K8S_20": "pod-disallow-privilege-escalation",
+    "CKV_K8S_22": "pod-require-read-only-root",
+    "CKV_K8S_23": "pod-require-non-root",
+    "CKV_K8S_25": "pod-disallow-added-capabilities",
+    "CKV_K8S_26": "pod-disallow-host-ports",
+    "CKV_K8S_37": "pod-require-drop-all-capabilities",
+    "CKV_K8S_31": "pod-require-seccomp",
+    "CKV_K8S_10": "pod-require-cpu-request",
+    "CKV_K8S_12": "pod-require-memory-limit",
+    "CKV_K8S_13": "pod-require-memory-limit",
+    "CKV_K8S_8": "pod-require-liveness-probe",
+    "CKV_K8S_9": "pod-require-readiness-probe",
+    "CKV_K8S_14": "image-disallow-latest",
+    "CKV_K8S_38": "pod-disallow-token-mount",
+    "CKV_K8S_153": "network-disallow-snippets",
+}
+# Where the two differ, and why ours stays as it is: rule, mutation and who refuses; docs/decisions/policy-oracle.md shows the table.
+DISAGREEMENTS = {
+    ("pod-require-non-root", "root allowed", "we"): "a container's false overrides the pod's true; checkov is content with the pod's",
+    (
+        "pod-require-non-root",
+        "root pod",
+        "we",
+    ): "runAsUser 0 breaks the restricted profile even beside runAsNonRoot: true, which alone checkov reads",
+    ("pod-require-non-root", "root user", "we"): "the same, on one container: the kubelet would refuse to start it",
+    ("pod-require-seccomp", "seccomp off", "we"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
+}
+
+
+@pytest.fixture(scope="module")
+def checkov():
+    """The program, from a lock of its own; skipped with the reason where it cannot be installed."""
+    home = ROOT / ".inferplan" / f"checkov-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
+    program = home / "bin" / "checkov"
+    if not program.exists():
+        uv = str(Path(sys.executable).parent / "uv")
+        for command in (
+            ["venv", "--quiet", str(home)],
+            ["pip", "install", "--quiet", "--require-hashes", "--python", str(home), "-r", str(LOCK)],
+        ):
+            done = subprocess.run([uv, *command], capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"checkov cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
+    return program
+
+
+def subjects(monkeypatch):
+    """The judged resources of the local stack, unchanged and mutated, each with the name of its mutation."""
+    monkeypatch.chdir(ROOT)
+    recording = recording_of("local")
+    for each in recording:
+        if f"{each.type.rpartition(':')[2]}::{each.name}" in JUDGED:
+            yield "unchanged", each
+    for mutant in mutants_of(recording):
+        if mutant.urn.rpartition(":k")[2].rpartition(":")[0] and any(mutant.urn.endswith(f":{name}") for name in JUDGED):
+            yield mutant.name.rpartition(": ")[2], mutant.recording.by_urn(mutant.urn)
+
+
+def shown(value):
+    if isinstance(value, Secret):
+        return "x"
+    if value is UNKNOWN:
+        return "unknown"
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, list) else value
+
+
+def told_by_checkov(program, folder):
+    command = [str(program), "-d", str(folder), "--framework", "kubernetes", "--skip-download", "-o", "json", "--compact", "--quiet"]
+    done = subprocess.run([*command, "--check", ",".join(SAME)], capture_output=True, text=True, check=False)
+    failed = json.loads(done.stdout)["results"]["failed_checks"]
+    return {(each["file_path"].strip("/"), SAME[each["check_id"]]) for each in failed}
+
+
+def told_by_us(recorded):
+    (resource,) = stack_of(recorded).resources
+    return {each.rule.id for each in evaluate_resource(resource, BARE, [Level.MANDATORY])}
+
+
+@pytest.mark.full
+def test_checkov_agrees_on_the_manifests_and_their_mutants_but_for_the_table(checkov, tmp_path, monkeypatch):
+    import dataclasses
+
+    recording = None
+    ours: dict[str, tuple[str, set[str]]] = {}
+    for position, (mutation, each) in enumerate(subjects(monkeypatch)):
+        recording = recording or recording_of("local")
+        name = f"{position:03}.yaml"
+        (tmp_path / name).write_text(yaml.safe_dump(shown(each.inputs)))
+        ours[name] = (mutation, told_by_us(dataclasses.replace(recording, registrations=(each,))))
+    theirs = told_by_checkov(checkov, tmp_path)
+    found = set()
+    for name, (mutation, rules) in ours.items():
+        for rule in set(SAME.values()):
+            if (rule in rules) != ((name, rule) in theirs):
+                found.add((rule, mutation, "we" if rule in rules else "checkov"))
+    assert len(ours) >= 100
+    assert theirs
+    assert found == set(DISAGREEMENTS)
+
+
+def test_every_disagreement_is_in_the_documented_table():
+    text = (ROOT / "docs" / "decisions" / "policy-oracle.md").read_text()
+    for (rule, mutation, who), cause in DISAGREEMENTS.items():
+        assert f"| `{rule}` | {mutation} | {who} | {cause} |" in text
