@@ -11,6 +11,7 @@ import pulumi
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.gateway import alb
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 
 if TYPE_CHECKING:
@@ -45,12 +46,14 @@ def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec) -> meta.ObjectM
     annotations = {"pulumi.com/skipAwait": "true"}
     if spec.tls is not None and spec.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = spec.tls.cluster_issuer
+    if spec.alb is not None:
+        annotations |= alb.annotations(spec.alb, read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
     return meta.ObjectMetaArgs(name=metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
 
 
 def _ingress(name: str, spec: GatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:
     paths = [_path("/", name, "http")]
-    if grpc:
+    if grpc and spec.alb is None:
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
     tls = (
         None if spec.tls is None or spec.host is None else [networking.IngressTLSArgs(hosts=[spec.host], secret_name=spec.tls.secret_name)]

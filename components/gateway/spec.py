@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveInt, StringConstraints, field_validator, model_validator
 
+from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
 from components.spec import Bytes, DnsLabel, DnsName, PinnedImage, Spec
 
 # Stable nginx, unprivileged build of the nginx project (seen in use under this tag, 2026-11): uid 101, sh and awk aboard.
@@ -73,6 +74,8 @@ class GatewaySpec(Spec):
     exposure: Literal["ingress", "gatewayApi", "internal"] = "ingress"
     """An Ingress; an HTTPRoute on a Gateway that exists; or nothing outside the cluster."""
     tls: TlsSpec | None = None
+    alb: AlbSpec | None = None
+    """An application load balancer of AWS, with exposure ingress; its certificate takes the place of tls."""
     insecure: bool = False
     """Serves plain HTTP at the ingress, keys in clear on the wire: for trials only."""
     ingress_class_name: DnsName | None = None
@@ -108,15 +111,33 @@ class GatewaySpec(Spec):
         if self.exposure != "internal" and self.host is None:
             faults.append(f"exposure {self.exposure} needs host: the DNS name that clients use (or write exposure: internal)")
         if self.exposure == "ingress":
-            if self.tls is None and not self.insecure:
+            faults += self._alb_faults()
+            if self.tls is None and self.alb is None and not self.insecure:
                 faults.append("keys must not cross the network in clear; write tls: {secretName: ...}, or insecure: true for a trial")
             if self.tls is not None and self.insecure:
                 faults.append("insecure: true contradicts tls; remove one of them")
         else:
-            ours = {"tls": self.tls, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
+            ours = {"tls": self.tls, "alb": self.alb, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
             faults += [f"{key} belongs to exposure ingress, not {self.exposure}; remove it" for key, value in ours.items() if value]
         if (self.exposure == "gatewayApi") != (self.parent is not None):
             faults.append("parent (name and namespace of a Gateway) and exposure: gatewayApi go together; write both or neither")
+        return faults
+
+    def _alb_faults(self) -> list[str]:
+        if self.alb is None:
+            return []
+        faults = [
+            f"{key} contradicts alb, which presents alb.certificateArn; remove one of them"
+            for key, value in {"tls": self.tls, "insecure: true": self.insecure}.items()
+            if value
+        ]
+        if self.ingress_class_name is None:
+            faults.append("alb needs ingressClassName: the class of the AWS Load Balancer Controller, often alb")
+        if self.alb.scheme == "internet-facing" and self.alb.inbound_cidrs is None:
+            faults.append("scheme internet-facing needs alb.inboundCidrs: the networks that may connect ([0.0.0.0/0] if all are meant)")
+        if self.read_timeout_seconds > LONGEST_READ_SECONDS:
+            longest = f"at most {LONGEST_READ_SECONDS} with alb, which cuts silent connections soon after"
+            faults.append(f"readTimeoutSeconds is {self.read_timeout_seconds}, {longest}; lower it")
         return faults
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from components.gateway import keys
+from components.gateway import alb, keys
 
 CHAT = "/llama/v1/chat/completions"
 
@@ -215,6 +215,13 @@ def test_an_answer_names_its_origin_only_when_that_is_listed(clean):
     other = clean.proxy.call("GET", "/llama/v1/models", key, headers={"Origin": "https://evil.example"})
     assert other.status == 200
     assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_load_balancer_sees_life_in_the_refusal_of_a_call_without_a_key(clean):
+    told = alb.annotations(alb.AlbSpec.model_construct(certificate_arn=""), read_seconds=60, drain_seconds=60)
+    path, codes = (told[f"alb.ingress.kubernetes.io/{key}"] for key in ("healthcheck-path", "success-codes"))
+    assert str(clean.proxy.call("GET", path).status) in codes.split(",")
+    assert not clean.llama.seen
 
 
 def test_the_probe_port_serves_nothing_else(clean):

@@ -193,6 +193,32 @@ def test_the_ingress_carries_the_class_the_host_and_the_certificate_that_the_use
     assert annotations == {"cert-manager.io/cluster-issuer": "acme", "pulumi.com/skipAwait": "true"}
 
 
+def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_proxy():
+    arn = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
+    alb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24", "2001:db8::/32"]}
+    lent = {}
+    spoken = Protocol(kind="kserve-v2-grpc", port=8001, path="/")
+    ingress = _declare(_endpoint("llama", OPENAI, spoken), tls=None, ingressClassName="alb", alb=alb, lent=lent).one(
+        "kubernetes:networking.k8s.io/v1:Ingress"
+    )
+    annotations = ingress.inputs["metadata"]["annotations"]
+    said = {key.partition("/")[2]: value for key, value in annotations.items() if key.startswith("alb.ingress.kubernetes.io/")}
+    assert said == {
+        "scheme": "internet-facing",
+        "target-type": "ip",
+        "certificate-arn": arn,
+        "listen-ports": '[{"HTTPS":443}]',
+        "load-balancer-attributes": "idle_timeout.timeout_seconds=2010",
+        "target-group-attributes": "deregistration_delay.timeout_seconds=600",
+        "healthcheck-path": "/",
+        "success-codes": "401,404",
+        "inbound-cidrs": "198.51.100.0/24,2001:db8::/32",
+    }
+    assert "tls" not in ingress.inputs["spec"]
+    assert [each["path"] for each in ingress.inputs["spec"]["rules"][0]["http"]["paths"]] == ["/"]
+    assert lent["gateway"].url == "https://llm.test"
+
+
 def test_a_route_on_a_gateway_has_no_time_limit_of_its_own():
     parent = {"name": "public", "namespace": "gateways"}
     lent = {}

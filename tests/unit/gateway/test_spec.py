@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from components.gateway.spec import ConsumerSpec, GatewaySpec
 
 WRITTEN = {"host": "llm.acme.example", "tls": {"secretName": "llm-tls"}}
+ALB = {"certificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"}
+WRITTEN_ALB = {"host": "llm.acme.example", "ingressClassName": "alb", "alb": ALB}
 
 
 def _refused(spec, written):
@@ -32,6 +34,14 @@ def test_two_keys_are_enough():
         ({}, "needs host"),
         ({"host": "a.example"}, "write tls: {secretName: ...}, or insecure: true"),
         ({**WRITTEN, "insecure": True}, "contradicts tls"),
+        ({**WRITTEN_ALB, "tls": {"secretName": "x"}}, "tls contradicts alb"),
+        ({**WRITTEN_ALB, "insecure": True}, "insecure: true contradicts alb"),
+        ({**WRITTEN_ALB, "ingressClassName": None}, "alb needs ingressClassName"),
+        ({**WRITTEN_ALB, "readTimeoutSeconds": 3991}, "readTimeoutSeconds is 3991, at most 3990 with alb"),
+        ({**WRITTEN_ALB, "alb": {**ALB, "scheme": "internet-facing"}}, "needs alb.inboundCidrs"),
+        ({**WRITTEN_ALB, "alb": {**ALB, "inboundCidrs": ["10.0.0.1/8"]}}, "'10.0.0.1/8' is no network"),
+        ({**WRITTEN_ALB, "alb": {"certificateArn": "arn:aws:iam::1:x"}}, "pattern"),
+        ({"exposure": "internal", "alb": ALB}, "alb belongs to exposure ingress, not internal"),
         ({"exposure": "internal", "tls": {"secretName": "x"}}, "tls belongs to exposure ingress, not internal"),
         ({"exposure": "internal", "ingressClassName": "x"}, "ingressClassName belongs to exposure ingress"),
         ({"exposure": "gatewayApi", "host": "a.example"}, "parent (name and namespace of a Gateway)"),
