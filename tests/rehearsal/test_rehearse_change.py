@@ -25,7 +25,9 @@ def git(folder: Path, *arguments: str) -> str:
 def checkout(tmp_path_factory):
     """A repository of its own with the files of this one as they are now."""
     folder = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True, capture_output=True, text=True).stdout.split("\0")  # noqa: S607 - git is on the PATH
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z"], check=True, capture_output=True, text=True
+    ).stdout.split("\0")  # noqa: S607 - git is on the PATH
     kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
     for name in kept:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
