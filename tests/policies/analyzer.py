@@ -44,11 +44,11 @@ def configure(stub: Any, properties: dict[str, Any], *, remediate: bool = False)
     stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=config))
 
 
-def analyze(stub: Any, recording: Recording) -> list[Any]:
-    """Every diagnostic on `recording`: each resource first, then the stack, as in a preview."""
+def analyze(stub: Any, recording: Recording, only: str = "") -> list[Any]:
+    """Every diagnostic on `recording`: each resource first (or only the one `Kind/name`), then the stack, as in a preview."""
     told: list[Any] = []
     for each in recording:
-        if each.custom:
+        if each.custom and only in ("", f"{each.type.rpartition(':')[2]}/{each.name}"):
             request = analyzer_pb2.AnalyzeRequest(
                 type=each.type,
                 properties=to_wire(each.inputs),
