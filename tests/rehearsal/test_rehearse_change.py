@@ -17,17 +17,20 @@ pytestmark = [pytest.mark.cluster]
 
 
 def git(folder: Path, *arguments: str) -> str:
-    line = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(line, check=True, capture_output=True, text=True, env={**os.environ, **IDENTITY}).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(folder), *arguments],  # noqa: S607 - git is on the PATH
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **IDENTITY},
+    ).stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A repository of its own with the files of this one as they are now."""
     folder = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z"], check=True, capture_output=True, text=True
-    ).stdout.split("\0")  # noqa: S607 - git is on the PATH
+    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
     for name in kept:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,10 +74,11 @@ def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, mo
     assert git(checkout, "worktree", "list").count("\n") == 0
 
 
+@pytest.mark.full
 def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, monkeypatch, tmp_path):
     selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
     head = committed(checkout, selector, file="components/serving/workload.py")
-    code, found = rehearsed(checkout, head, monkeypatch, tmp_path, "--timeout", "25")
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path, "--timeout", "60")
     assert (code, found["outcome"]) == (3, "stuck")
     assert any("didn't match Pod's node affinity/selector" in each for each in found["pending"])
     assert any(each.startswith("Deployment inference/llama-3-8b") for each in found["waiting"])
