@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # In the order of a user's day: what a plan costs, what registering costs, what a cluster costs, then the data plane.
 BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("benchmarks.start",),
+    ("benchmarks.aws_start",),
     ("benchmarks.config_check",),
     ("benchmarks.registration", "--layered", "benchmarks.stacks:layered", "--bare", "benchmarks.stacks:bare"),
     ("benchmarks.cluster_start",),

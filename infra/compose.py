@@ -53,7 +53,7 @@ class Exports:
 def compose(stack: Stack) -> Exports:
     """Declares every resource of `stack`."""
     spec = stack.settings
-    platform = _aws(spec)
+    platform = _aws(spec, stack.name)
     kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
@@ -70,13 +70,13 @@ def compose(stack: Stack) -> Exports:
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=None if gateway is None else gateway.url)
 
 
-def _aws(spec: StackSettings) -> AwsPlatform | None:
+def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:
     if spec.cluster.provider != "eks":
         return None
     # Only here is pulumi_aws loaded: a stack without AWS would pay a second and 80 MiB for it.
     from infra.aws import aws_platform
 
-    return aws_platform(spec.cluster, spec, aws_provider(spec.cluster))
+    return aws_platform(spec.cluster, spec, aws_provider(spec.cluster, stack=stack))
 
 
 def _pools(pools: Mapping[str, NodePoolSpec], platform: AwsPlatform | None, *, opts: pulumi.ResourceOptions) -> dict[str, NodeTarget]:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from infra.aws import AwsPlatform
 
 
-def aws_provider(spec: EksCluster) -> pulumi.ProviderResource:
-    """The AWS provider of the stack's region, which refuses any account but the stack's own where that is named."""
+def aws_provider(spec: EksCluster, *, stack: str) -> pulumi.ProviderResource:
+    """The AWS provider of `stack`'s region, which refuses any account but the stack's own where that is named."""
     import pulumi_aws as aws
 
-    tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": pulumi.get_stack()})
+    tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": stack})
     accounts = None if spec.account is None else [spec.account]
     return aws.Provider("aws", region=spec.region, allowed_account_ids=accounts, default_tags=tags)
 
