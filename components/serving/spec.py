@@ -6,11 +6,22 @@ from typing import Annotated
 
 from pydantic import Field
 
+from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.served_model import RESERVED_ENV, EnvName, ModelResources, ServedModel
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.spec import VllmSpec
 
-ModelSpec = Annotated[VllmSpec | TritonSpec | RayServeSpec, Field(discriminator="engine")]
+ModelSpec = Annotated[VllmSpec | TritonSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
 
-__all__ = ["RESERVED_ENV", "EnvName", "ModelResources", "ModelSpec", "RayServeSpec", "ServedModel", "TritonSpec", "VllmSpec"]
+__all__ = [
+    "RESERVED_ENV",
+    "EnvName",
+    "ModelResources",
+    "ModelSpec",
+    "PyTritonSpec",
+    "RayServeSpec",
+    "ServedModel",
+    "TritonSpec",
+    "VllmSpec",
+]

@@ -11,7 +11,7 @@ from components.serving.model_service import FILES_VOLUME, ModelService, model_m
 from components.serving.site import Site
 from components.serving.triton import graph
 from components.serving.triton.repository import repository_files
-from components.serving.triton.spec import TritonSpec
+from components.serving.triton.spec import TritonPorts, TritonSpec
 from components.spec import bytes_of
 
 REPOSITORY = "/repository"
@@ -28,20 +28,25 @@ class TritonService(ModelService):
 
 def endpoint(name: str, spec: TritonSpec) -> Endpoint:
     """What gateway, policies and status read about this server."""
+    return triton_endpoint(name, "triton", spec.ports, served=spec.public, consumers=tuple(spec.consumers))
+
+
+def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, served: tuple[str, ...], consumers: tuple[str, ...]) -> Endpoint:
+    """The endpoint of any Triton server, whoever starts it."""
     return Endpoint(
         model=name,
-        engine="triton",
+        engine=engine,
         host=name,
         protocols=(
-            Protocol(kind="kserve-v2-http", port=spec.ports.http, path="/v2"),
-            Protocol(kind="triton-generate", port=spec.ports.http, path="/v2"),
-            Protocol(kind="kserve-v2-grpc", port=spec.ports.grpc, path=""),
+            Protocol(kind="kserve-v2-http", port=ports.http, path="/v2"),
+            Protocol(kind="triton-generate", port=ports.http, path="/v2"),
+            Protocol(kind="kserve-v2-grpc", port=ports.grpc, path=""),
         ),
         health_path="/v2/health/ready",
         metrics_path="/metrics",
-        metrics_port=spec.ports.metrics,
-        served_names=spec.public,
-        consumers=tuple(spec.consumers),
+        metrics_port=ports.metrics,
+        served_names=served,
+        consumers=consumers,
         server_key=None,
     )
 

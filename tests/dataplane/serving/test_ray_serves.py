@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -45,7 +46,7 @@ def build(args):
 def port(ray_environment, tmp_path_factory):
     directory = tmp_path_factory.mktemp("ray")
     (directory / "tiny_app.py").write_text(APP)
-    app = {**CUSTOM, "importPath": "tiny_app:build", "checkpointPath": "run-7", "env": {"MOOD": "calm"}}
+    app: dict[str, Any] = {**CUSTOM, "importPath": "tiny_app:build", "checkpointPath": "run-7", "env": {"MOOD": "calm"}}
     app["deployments"] = {"Chat": {"cpus": 0.2, "maxOngoingRequests": 4, "autoscaling": {"minReplicas": 1, "maxReplicas": 2}}}
     config = serve_config("chat", dict(ray(applications={"rag": app}).applications), weights="/models/chat", card="GPU")
     chosen = free_port()

@@ -1,0 +1,104 @@
+"""A PyTriton process in a pod, on NVIDIA or Gaudi. It adds the script and its settings; the objects are shared."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+
+from components.handles import Endpoint, ObjectStore
+from components.serving import workload
+from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
+from components.serving.pytriton.spec import PyTritonSpec
+from components.serving.site import Site
+from components.serving.triton.service import triton_endpoint
+
+SCRIPTS = "/bind"
+MODELS = "/models"
+_SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
+
+
+class PyTritonService(ModelService):
+    """The objects of one PyTriton service; lends `endpoint`."""
+
+    def __init__(self, name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        made = triton_endpoint(name, "pytriton", spec.ports, served=(spec.model_name,), consumers=tuple(spec.consumers))
+        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=made, opts=opts)
+
+
+def endpoint(name: str, spec: PyTritonSpec) -> Endpoint:
+    """What gateway, policies and status read about this service."""
+    return triton_endpoint(name, "pytriton", spec.ports, served=(spec.model_name,), consumers=tuple(spec.consumers))
+
+
+def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
+    """What runs in the pod: the script, with its settings beside it and the weights mounted.
+
+    Raises TypeError where the weights are in a bucket, since generators read files.
+    """
+    if isinstance(site.weights, ObjectStore):
+        raise TypeError(f"models.{name}: pytriton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    weights = f"{MODELS}/{name}"
+    script = f"{weights}/{spec.script_file}" if spec.script_file is not None else f"{SCRIPTS}/{_SCRIPT}"
+    ports = {"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics}
+    return workload.Server(
+        image=workload.image_of(spec, "pytriton", site.target),
+        command=["python3"],
+        args=[script] if spec.own_script else [script, f"{SCRIPTS}/{_SETTINGS}"],
+        ports=ports,
+        ready_path="/v2/health/ready",
+        live_path="/v2/health/live",
+        env={
+            "HF_HUB_OFFLINE": "1",
+            # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
+            "PYTRITON_HOME": f"{workload.CACHE}/pytriton",
+            "MODEL_PATH": weights,
+            **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
+        },
+        secret_env={},
+        volumes=[model_volume(site.weights)],
+        mounts=[model_mount(weights, site.weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
+        files=script_files(spec, site, weights=weights),
+    )
+
+
+def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str = SCRIPTS) -> dict[str, str]:
+    """The script's files by name; `scripts` is the directory that holds them inside the pod."""
+    made = {_SETTINGS: json.dumps(settings(spec, site, weights=weights, scripts=scripts), indent=1, sort_keys=True)}
+    if spec.own_script:
+        return made | ({_SCRIPT: spec.script} if spec.script is not None else {})
+    made[_SCRIPT] = (files("components.serving.pytriton") / "payload" / "bind_text_generation.py").read_text(encoding="utf-8")
+    if spec.generator_file is None:
+        shipped = files("components.serving.triton") / "payload" / "transformers_generator.py"
+        made[_GENERATOR] = spec.generator or shipped.read_text(encoding="utf-8")
+    return made
+
+
+def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> dict[str, Any]:
+    """What the shipped script reads."""
+    batching = spec.dynamic_batching
+    gaudi = site.target.accelerator is not None and site.target.accelerator.vendor == "habana"
+    return {
+        "name": spec.model_name,
+        "weights": weights,
+        "device": "hpu" if gaudi else "cuda:0",
+        "generator": f"{scripts}/{_GENERATOR}" if spec.generator_file is None else f"{weights}/{spec.generator_file}",
+        "streaming": spec.streaming,
+        "max_batch_size": spec.batch_size,
+        "max_tokens": spec.max_tokens,
+        "drain_seconds": spec.drain_seconds,
+        "batcher": {
+            "max_queue_delay_microseconds": batching.max_queue_delay_microseconds,
+            "preferred_batch_size": batching.preferred_batch_size or None,
+            "preserve_ordering": batching.preserve_ordering,
+        },
+        "server": {
+            "http_port": spec.ports.http,
+            "grpc_port": spec.ports.grpc,
+            "metrics_port": spec.ports.metrics,
+            "exit_timeout_secs": spec.drain_seconds,
+        },
+    }

@@ -1,0 +1,114 @@
+"""The bind script that we ship, run by the real PyTriton: it serves, streams, refuses, and drains when it is told to end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.serving.pytriton.service import script_files
+from components.serving.pytriton.spec import PyTritonSpec
+from components.serving.triton.spec import TritonSpec
+from tests.dataplane.gateway.stand import free_port
+from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.triton_stand import Triton, write
+from tests.unit.serving.models import site
+
+START_SECONDS = 120
+
+
+@contextmanager
+def serving(tritonserver, directory, **fields: Any):
+    """The script in a directory of its own, ready; its process is ended by its id."""
+    ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
+    spec = PyTritonSpec.model_validate(
+        {"engine": "pytriton", "weights": {"store": "s", "path": "p"}, "pool": "p", "generator": GENERATOR, "ports": ports, **fields}
+    )
+    weights = directory / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("tiny")
+    files = script_files(spec, replace(site()), weights=str(weights), scripts=str(directory))
+    # The only change: loopback, where a pod has its own address.
+    settings = json.loads(files["settings.json"])
+    settings["server"] |= {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}
+    write({**files, "settings.json": json.dumps(settings)}, directory)
+    environment = {**tritonserver.variables, "PYTRITON_HOME": str(directory / "home"), "HOME": "/proc"}
+    with (directory / "log").open("w+") as log:
+        process = subprocess.Popen(
+            [str(tritonserver.environment.python), str(directory / "serve.py"), str(directory / "settings.json")],
+            env=environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        # The stand's calls ask for ports only.
+        asked = Triton(tritonserver, TritonSpec.model_construct(ports=spec.ports), process)
+        try:
+            _await_ready(asked, spec.model_name, log)
+            yield asked, weights
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=60)
+
+
+def _await_ready(server: Triton, model: str, log) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            if server.ask("GET", f"/v2/models/{model}/ready")[0] == 200:
+                return
+        except (OSError, http.client.HTTPException):
+            pass
+        log.seek(0)
+        assert server.process.poll() is None, log.read()[-3000:]
+        assert time.monotonic() < deadline, log.read()[-3000:]
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def whole(tritonserver, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("whole")
+    with serving(tritonserver, directory, maxBatchSize=8, maxTokens=3, dynamicBatching={"maxQueueDelayMicroseconds": 100}) as (server, _):
+        yield server, directory
+
+
+def test_it_serves_batches_from_a_home_without_writing_elsewhere(whole):
+    server, directory = whole
+    assert server.infer("text_generation", text_input=("BYTES", ["a b", "c d"])) == {"text_output": ["b a", "d c"]}
+    assert server.ask("GET", "/v2/health/ready")[0] == 200
+    assert any((directory / "home").iterdir())
+
+
+def test_the_default_and_the_requests_own_number_of_tokens_hold(whole):
+    server, _ = whole
+    assert server.infer("text_generation", text_input=("BYTES", ["a b c d e"]))["text_output"] == ["e d c"]
+    assert server.infer("text_generation", text_input=("BYTES", ["a b c"]), max_tokens=("INT32", [1]))["text_output"] == ["c"]
+
+
+def test_a_fault_is_an_answer_and_the_process_stays(whole):
+    server, _ = whole
+    status, body = server.ask("POST", "/v2/models/text_generation/generate", {"text_input": "x", "max_tokens": 0})
+    assert (status >= 400, b"write 1 to" in body) == (True, True)
+    assert server.infer("text_generation", text_input=("BYTES", ["a"]))["text_output"] == ["a"]
+
+
+def test_a_stream_comes_in_pieces_and_ends_before_a_process_that_is_told_to_end(tritonserver, tmp_path_factory):
+    # A short path: PyTriton's sockets lie below its home, and a socket's path ends at 107 bytes.
+    with serving(tritonserver, tmp_path_factory.mktemp("pieces"), streaming=True, drainSeconds=30) as (server, weights):
+        assert [each["text_output"] for each in server.stream("text_generation", text_input="x y z")] == ["z", "y", "x"]
+        events: list = []
+        caller = threading.Thread(target=lambda: events.extend(server.stream("text_generation", text_input="wait")))
+        caller.start()
+        server.await_file(weights / "waiting")
+        server.process.send_signal(signal.SIGTERM)
+        (weights / "go").touch()
+        caller.join(timeout=60)
+        assert [each["text_output"] for each in events] == ["wait"]
+        assert server.process.wait(timeout=60) == 0

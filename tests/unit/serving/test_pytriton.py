@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.serving.pytriton.spec import PyTritonSpec
+from tests.unit.serving.models import GAUDI2, L40S, container_of, declared
+
+
+def pytriton(**fields: Any) -> PyTritonSpec:
+    given = {"engine": "pytriton", "weights": {"store": "w", "path": "llama"}, "pool": "p", "image": "docker.io/acme/pytriton:1"}
+    return PyTritonSpec.model_validate({**given, **fields})
+
+
+def test_the_workspace_lies_on_the_cache_volume_so_that_the_root_may_be_read_only():
+    container = container_of(pytriton(), target=GAUDI2)
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    assert env["PYTRITON_HOME"].startswith("/cache/")
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_the_shipped_script_runs_on_its_settings_and_a_users_own_without():
+    assert container_of(pytriton())["args"] == ["/bind/serve.py", "/bind/settings.json"]
+    assert container_of(pytriton(scriptFile="serve/bind.py"))["args"] == ["/models/chat/serve/bind.py"]
+
+
+def test_other_settings_are_another_config_map_so_that_pods_of_before_keep_theirs():
+    kind = "kubernetes:core/v1:ConfigMap"
+    names = {declared(pytriton(maxTokens=tokens)).one(kind).inputs["metadata"]["name"] for tokens in (1, 2)}
+    assert len(names) == 2
+
+
+def test_more_cards_than_the_shipped_script_uses_are_refused():
+    [fault] = pytriton(accelerators=2).faults_on(L40S)
+    assert "uses one card" in fault.message
+    assert list(pytriton(accelerators=2, script="pass").faults_on(L40S)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"script": "a", "generator": "b"}, "script and generator name two sources"),
+        ({"maxBatchSize": 4, "dynamicBatching": {"preferredBatchSize": [8]}}, "is above maxBatchSize 4"),
+        ({"streaming": True, "maxBatchSize": 4}, "one prompt at a time"),
+        ({"ports": {"http": 8001}}, "are not three ports"),
+    ],
+)
+def test_what_pytriton_would_only_find_out_on_a_card_is_refused(fields, said):
+    with pytest.raises(ValidationError, match=said):
+        pytriton(**fields)

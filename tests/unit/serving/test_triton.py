@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.serving.triton.messages import config_of
+from components.serving.triton.repository import repository_files
+from components.serving.triton.service import server, server_args
+from components.serving.triton.spec import TritonSpec
+from tests.unit.serving.models import BUCKET, GAUDI2, L40S, container_of, declared, site
+
+WRITER = {"kind": "textGeneration", "maxBatchSize": 8}
+
+
+def triton(repository: dict[str, Any] | None = None, **fields: Any) -> TritonSpec:
+    given = {"engine": "triton", "weights": {"store": "w", "path": "llama"}, "pool": "p", "repository": repository or {"writer": WRITER}}
+    return TritonSpec.model_validate({**given, **fields})
+
+
+def group_of(spec: TritonSpec, target):
+    [group] = config_of(repository_files(spec, weights="/models/chat", target=target)["writer/config.pbtxt"]).instance_group
+    return group
+
+
+def test_on_nvidia_an_instance_of_each_card_and_on_gaudi_a_process_for_each():
+    spec = triton(accelerators=2)
+    gpu, hpu = group_of(spec, L40S), group_of(spec, GAUDI2)
+    assert (gpu.kind, gpu.count, list(gpu.gpus)) == (gpu.KIND_GPU, 1, [0, 1])
+    assert (hpu.kind, hpu.count, list(hpu.gpus)) == (hpu.KIND_CPU, 2, [])
+
+
+def test_more_instances_than_cards_are_refused_on_gaudi_and_uneven_ones_on_nvidia():
+    two = {"writer": WRITER, "other": WRITER}
+    [fault] = triton(two, accelerators=1).faults_on(GAUDI2)
+    assert "2 instances for 1 cards; set accelerators: 2" in fault.message
+    [fault] = triton({"writer": {**WRITER, "instances": 3}}, accelerators=2).faults_on(L40S)
+    assert "a multiple of 2" in fault.message
+    assert list(triton(two, accelerators=1).faults_on(L40S)) == []
+
+
+def test_each_model_is_mounted_by_itself_since_triton_would_take_kubelets_links_for_models():
+    container = container_of(triton({"writer": WRITER, "other": WRITER}))
+    mounts = {each["mountPath"]: each["subPath"] for each in container["volumeMounts"] if each["name"] == "files"}
+    assert mounts == {"/repository/writer": "writer", "/repository/other": "other"}
+
+
+def test_the_config_map_carries_every_file_to_its_path():
+    made = declared(triton())
+    data = made.one("kubernetes:core/v1:ConfigMap").inputs["data"]
+    volumes = made.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]["volumes"]
+    [items] = [each["configMap"]["items"] for each in volumes if each["name"] == "files"]
+    assert {each["key"] for each in items} == set(data)
+    assert {each["path"] for each in items} == {"writer/config.pbtxt", "writer/1/model.py", "writer/1/generator.py"}
+
+
+def test_the_build_that_has_torch_is_taken_where_the_shipped_generator_needs_it():
+    assert container_of(triton())["image"].endswith("-vllm-python-py3")
+    assert container_of(triton({"writer": {**WRITER, "generator": "class Generator: ..."}}))["image"].endswith("26.07-py3")
+
+
+def test_probes_ask_whether_models_are_ready_and_whether_the_process_is_alive():
+    container = container_of(triton(ports={"http": 9000}))
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v2/health/ready"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/v2/health/live"
+    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"http": 9000, "grpc": 8001, "metrics": 8002}
+
+
+def test_models_are_loaded_once_and_by_nobody_else():
+    assert "--model-control-mode=none" in server_args(triton())
+
+
+def test_a_service_and_its_network_edge_open_the_ports_of_its_protocols():
+    made = declared(triton())
+    ports = {each["name"]: each["port"] for each in made.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]}
+    assert ports == {"http": 8000, "grpc": 8001, "metrics": 8002}
+    [rule] = made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["ingress"]
+    assert [each["port"] for each in rule["ports"]] == [8000, 8001]
+
+
+def test_weights_in_a_bucket_are_refused_since_python_models_read_files():
+    with pytest.raises(TypeError, match="add preheat"):
+        server("chat", triton(), site(weights=BUCKET))
+
+
+def test_a_cache_without_room_is_refused():
+    with pytest.raises(ValidationError, match="no responseCacheSize"):
+        triton({"writer": {**WRITER, "responseCache": True}})
