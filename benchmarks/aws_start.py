@@ -45,7 +45,9 @@ def main() -> bool:
     adopted = python(f"import gc; gc.disable()\n{PROGRAM}\n{ADOPTED}")
     created = python(f"import gc; gc.disable()\n{PROGRAM}\n{CREATED}")
     plan = processor_seconds([str(Path(sys.executable).parent / "inferplan"), "plan", "prod"])
-    print(f"  imports of an EKS stack: {adopted / base:.1f} x adopted, {created / base:.1f} x created with buckets (budget {IMPORT_RATIO} x)")
+    print(
+        f"  imports of an EKS stack: {adopted / base:.1f} x adopted, {created / base:.1f} x created with buckets (budget {IMPORT_RATIO} x)"
+    )
     print(f"  inferplan plan prod: {plan:.2f} s of processor time (budget {PLAN_SECONDS} s)")
     return adopted / base <= IMPORT_RATIO and plan <= PLAN_SECONDS
 

@@ -10,9 +10,10 @@ from infra.faults import StackFaults
 from infra.settings import validate
 from infra.stack_file import read_stack
 
+WEIGHTS = {"store": "weights", "path": "llama", "revision": "v1", "size": "16Gi"}
 MODEL: dict[str, Any] = {
     "engine": "vllm",
-    "weights": {"store": "weights", "path": "llama", "revision": "v1", "size": "16Gi"},
+    "weights": WEIGHTS,
     "preheat": {"into": "shared"},
     "pool": "l40s",
     "consumers": ["chat"],
@@ -83,20 +84,20 @@ def test_a_replicas_cards_fit_a_node_and_divide_it(lines, cards, words):
 
 
 def test_weights_that_no_device_memory_holds_are_refused_and_the_next_size_passes(lines):
-    assert "do not fit 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**MODEL["weights"], "size": "42Gi"}}))
-    assert lines({"weights": {**MODEL["weights"], "size": "40Gi"}}) == ()
+    assert "do not fit 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**WEIGHTS, "size": "42Gi"}}))
+    assert lines({"weights": {**WEIGHTS, "size": "40Gi"}}) == ()
 
 
 def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
-    big = {**MODEL, "tensorParallelSize": 4, "weights": {**MODEL["weights"], "size": "60Gi"}}
-    line = only(lines(models={"first": big, "second": {**big, "weights": {**big["weights"], "path": "other"}}}))
+    big = {**MODEL, "tensorParallelSize": 4, "weights": {**WEIGHTS, "size": "60Gi"}}
+    line = only(lines(models={"first": big, "second": {**big, "weights": {**WEIGHTS, "size": "60Gi", "path": "other"}}}))
     assert "models.second.weights.size" in line
     assert "need 120Gi and its capacity is 100Gi" in line
 
 
 def test_a_store_that_is_not_there_is_told(lines):
     assert "'weihgts' is no store of this stack; did you mean 'weights'" in only(
-        lines({"weights": {**MODEL["weights"], "store": "weihgts"}})
+        lines({"weights": {**WEIGHTS, "store": "weihgts"}})
     )
 
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
-
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.handles import Taint
 from components.nodes.machines import allocatable, machine
-from components.nodes.spec import ExistingPool, NodePoolSpec, SimulatedPool, accelerator_of, capacity_of, max_nodes, target_of
+from components.nodes.spec import NodePoolSpec, accelerator_of, capacity_of, max_nodes, target_of
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
 
