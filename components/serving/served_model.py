@@ -50,9 +50,6 @@ class ServedModel(Spec):
     device_share: ClassVar[float] = 1.0
     """The share of the cards' memory that weights may fill unless a field says otherwise."""
 
-    reads_buckets: ClassVar[bool] = False
-    """Whether the engine reads an S3 store itself; otherwise weights in one have to be preheated onto a share."""
-
     weights: WeightsSpec
     preheat: PreheatSpec | None = None
     """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""
@@ -106,6 +103,11 @@ class ServedModel(Spec):
     def usable_share(self) -> float:
         """The share of the cards' memory that the engine may use."""
         return self.device_share
+
+    @property
+    def reads_buckets(self) -> bool:
+        """Whether the engine reads an S3 store itself; otherwise weights in one have to be preheated onto a share."""
+        return False
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
         """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""

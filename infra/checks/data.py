@@ -45,7 +45,7 @@ def _store_faults(name: str, model: ModelSpec, settings: StackSettings) -> Itera
     elif source is not None and source.kind == "s3" and model.preheat is None and not model.reads_buckets:
         yield Fault(
             (*here, "weights", "store"),
-            f"{model.weights.store!r} is an s3 store, and {model.engine} reads files; add preheat: {{into: <nfs store>}}, "
+            f"{model.weights.store!r} is an s3 store, and {model.engine} reads this model from files; add preheat: {{into: <nfs store>}}, "
             "or keep the weights on an nfs store",
         )
     if model.preheat is None:

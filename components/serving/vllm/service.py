@@ -31,7 +31,7 @@ def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
         health_path="/health",
         metrics_path="/metrics",
         metrics_port=PORT,
-        served_names=(spec.served_model_name or name,),
+        served_names=(spec.served_model_name or name, *spec.lora_adapters),
         consumers=tuple(spec.consumers),
         server_key=server_key,
     )
@@ -75,6 +75,8 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
             arguments.append(option if value else negation[0])
         else:
             arguments.append(f"{option}={value}")
+    if spec.lora_adapters:
+        arguments += ["--enable-lora", "--lora-modules", *(f"{key}={model}/{path}" for key, path in spec.lora_adapters.items())]
     return [*arguments, *spec.extra_args]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
 from components.serving.served_model import ServedModel
+from components.storage.spec import RelativePath
 
 # One row a typed field: the vLLM option it becomes, with every spelling that vLLM 0.32 and 0.33 accept for it.
 VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -20,20 +21,27 @@ VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
     "quantization": ("--quantization", "-q"),
     "kv_cache_dtype": ("--kv-cache-dtype",),
     "block_size": ("--block-size",),
+    "max_lora_rank": ("--max-lora-rank",),
+    "max_loras": ("--max-loras",),
     "enable_prefix_caching": ("--enable-prefix-caching", "--no-enable-prefix-caching"),
 }
 # Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
 _OURS = (
     *("--host", "--port", "--api-key", "--model", "--served-model-name", "--load-format", "--shutdown-timeout"),
     *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--revision", "--download-dir", "--uds"),
+    *("--enable-lora", "--no-enable-lora", "--lora-modules"),
 )
+
+
+LoraName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128), Field(description="The name of an adapter.")
+]
 
 
 class VllmSpec(ServedModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     entry: ClassVar[str] = "components.serving.vllm.service:VllmService"
-    reads_buckets: ClassVar[bool] = True
     device_share: ClassVar[float] = 0.92  # vLLM's default of gpu_memory_utilization (0.33.0)
 
     engine: Literal["vllm"]
@@ -56,6 +64,12 @@ class VllmSpec(ServedModel):
     """Only false: a model that needs its own code is refused."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
     """The name clients send as `model`; by default the model's key in this file."""
+    lora_adapters: dict[LoraName, RelativePath] = {}
+    """LoRA adapters by the name that clients send as `model`, each a directory below the weights' own."""
+    max_lora_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] | None = None
+    """The largest rank of an adapter; vLLM's default is 16."""
+    max_loras: PositiveInt | None = None
+    """Adapters in one batch; vLLM's default is 1."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them; none that a field here sets."""
 
@@ -69,6 +83,11 @@ class VllmSpec(ServedModel):
         """The share of the cards' memory that vLLM may use."""
         return self.gpu_memory_utilization or self.device_share
 
+    @property
+    def reads_buckets(self) -> bool:
+        """vLLM streams weights from a bucket, and adapters from files only."""
+        return not self.lora_adapters
+
     @model_validator(mode="after")
     def _shards_use_every_card(self) -> Self:
         product = self.tensor_parallel_size * self.pipeline_parallel_size
@@ -77,6 +96,15 @@ class VllmSpec(ServedModel):
                 f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {product}, "
                 f"but accelerators is {self.accelerators}; make them equal, or leave accelerators out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_have_names_of_their_own(self) -> Self:
+        if self.served_model_name in self.lora_adapters:
+            raise ValueError(f"loraAdapters repeats servedModelName {self.served_model_name!r}; call the adapter differently")
+        stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
+        if stray and not self.lora_adapters:
+            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add loraAdapters, or remove it")
         return self
 
     @field_validator("extra_args")

@@ -47,3 +47,15 @@ def test_a_reserved_environment_variable_is_refused_with_its_reason(name):
 
 def test_a_consumer_named_twice_is_refused():
     assert "chat stands more than once" in faults(consumers=["chat", "batch", "chat"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"maxLoraRank": 32}, "there are none"),
+        ({"loraAdapters": {"a": "x"}, "servedModelName": "a"}, "call the adapter differently"),
+        ({"loraAdapters": {"a": "x"}, "extraArgs": ["--enable-lora"]}, "inferplan sets it"),
+    ],
+)
+def test_adapters_that_contradict_each_other_are_refused(fields, said):
+    assert said in faults(**fields)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.handles import ModelMount, VolumeClaim
-from components.serving.vllm.service import serve_args
+from components.serving.vllm.service import endpoint, serve_args
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, vllm
 
 POD_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -64,6 +64,21 @@ def test_every_argument_is_an_option_that_vllm_itself_lists():
         model, *options = serve_args("chat", everything, target=L40S, weights=weights)
         assert not model.startswith("-")
         assert {option.partition("=")[0] for option in options} <= set(known)
+
+
+def test_adapters_are_loaded_from_beside_the_weights_and_served_by_name():
+    spec = vllm(loraAdapters={"polite": "lora/polite", "terse": "lora/terse"}, maxLoraRank=32)
+    arguments = serve_args("chat", spec, target=L40S, weights=MOUNT)
+    start = arguments.index("--lora-modules")
+    assert arguments[start - 1 : start + 3] == [
+        "--enable-lora",
+        "--lora-modules",
+        "polite=/models/chat/lora/polite",
+        "terse=/models/chat/lora/terse",
+    ]
+    assert "--max-lora-rank=32" in arguments
+    assert endpoint("chat", spec, KEY).served_names == ("chat", "polite", "terse")
+    assert (spec.reads_buckets, vllm().reads_buckets) == (False, True)
 
 
 def test_a_disabled_switch_becomes_vllms_negated_option():
