@@ -58,10 +58,10 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
         yield Node(labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each()), accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
         for _ in range(int(group.at("scalingConfig", "maxSize").number() or 0)):
-            yield _eks_node(group)
+            yield _eks_node(stack, group)
 
 
-def _eks_node(group: Resource) -> Node:
+def _eks_node(stack: Stack, group: Resource) -> Node:
     taints = tuple(
         Field(
             {
@@ -72,12 +72,14 @@ def _eks_node(group: Resource) -> Node:
         )
         for taint in group.at("taints").each()
     )
-    types = group.at("instanceTypes").texts()
+    # A node group leaves the type to its launch template where that reserves a capacity block.
+    templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
+    types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
     accelerators: dict[str, float] = {}
     if any(each.startswith("dl1.") for each in types):
         accelerators = {"habana": 8}
     elif "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
-        # A launch template may name the type instead; how many cards such a node has cannot be told, so it is no limit.
+        # Where nothing names a type, how many cards such a node has cannot be told, so it is no limit.
         accelerators = {"nvidia": min((_cards(each) for each in types), default=math.inf)}
     return Node(labels_at(group.at("labels")), taints, accelerators)
 

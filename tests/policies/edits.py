@@ -1,0 +1,89 @@
+"""The small edits that mutations are made of: each changes plain inputs in place, and says False where it does not apply."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Inputs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One kind of edit. `edit` changes a container, pod or resource in place and returns False where it does not apply."""
+
+    name: str
+    rules: tuple[str, ...]
+    edit: Callable[[Any], bool | None]
+
+
+def drop(*keys: str) -> Callable[[Inputs], bool]:
+    def edit(here: Inputs) -> bool:
+        for key in keys[:-1]:
+            here = here.get(key) or {}
+        return here.pop(keys[-1], None) is not None
+
+    return edit
+
+
+def put(value: Any, *keys: str) -> Callable[[Inputs], None]:
+    def edit(here: Inputs) -> None:
+        for key in keys[:-1]:
+            here = here.setdefault(key, {})
+        here[keys[-1]] = copy.deepcopy(value)
+
+    return edit
+
+
+def add(value: Any, *keys: str) -> Callable[[Inputs], None]:
+    def edit(here: Inputs) -> None:
+        for key in keys[:-1]:
+            here = here.setdefault(key, {})
+        here.setdefault(keys[-1], []).append(copy.deepcopy(value))
+
+    return edit
+
+
+def server(edit: Callable[[Inputs], bool | None]) -> Callable[[Inputs], bool | None]:
+    return lambda container: edit(container) if container.get("ports") else False
+
+
+def accelerated(edit: Callable[[Inputs, str], bool | None]) -> Callable[[Inputs], bool | None]:
+    def wrapped(container: Inputs) -> bool | None:
+        limits = container.get("resources", {}).get("limits", {})
+        name = next((each for each in limits if each in ("nvidia.com/gpu", "habana.ai/gaudi")), None)
+        return False if name is None else edit(container, name)
+
+    return wrapped
+
+
+def argument(value: str) -> Callable[[Inputs], bool | None]:
+    return accelerated(lambda container, _name: container.setdefault("args", []).append(value))
+
+
+def limit(value: str) -> Callable[[Inputs], bool | None]:
+    return accelerated(lambda container, name: container["resources"]["limits"].update({name: value}))
+
+
+def tag(change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
+    def edit(container: Inputs) -> bool:
+        before = container["image"]
+        container["image"] = change(before)
+        return container["image"] != before
+
+    return edit
+
+
+def first(inputs: Inputs) -> Inputs:
+    return inputs["spec"]["template"]["spec"]["containers"][0]
+
+
+def is_engine(inputs: Inputs) -> bool:
+    return accelerates(inputs["spec"]["template"]["spec"])
+
+
+def accelerates(pod: Inputs) -> bool:
+    limits = pod["containers"][0].get("resources", {}).get("limits", {})
+    return "nvidia.com/gpu" in limits or "habana.ai/gaudi" in limits

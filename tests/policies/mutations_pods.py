@@ -1,0 +1,83 @@
+"""Careless or hostile edits of containers and pods, each with the rules of which one must refuse it."""
+
+from __future__ import annotations
+
+from tests.policies.edits import Mutation, accelerated, accelerates, add, argument, drop, limit, put, server, tag
+
+CONTAINERS = (
+    Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
+    Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
+    Mutation("escalation unsaid", ("pod-disallow-privilege-escalation",), drop("securityContext", "allowPrivilegeEscalation")),
+    Mutation("capabilities kept", ("pod-require-drop-all-capabilities",), drop("securityContext", "capabilities")),
+    Mutation("SYS_NICE", ("pod-disallow-added-capabilities",), put(["SYS_NICE"], "securityContext", "capabilities", "add")),
+    Mutation("root user", ("pod-require-non-root",), put(0, "securityContext", "runAsUser")),
+    Mutation("root allowed", ("pod-require-non-root",), put(False, "securityContext", "runAsNonRoot")),
+    Mutation("seccomp off", ("pod-require-seccomp",), put("Unconfined", "securityContext", "seccompProfile", "type")),
+    Mutation("unmasked proc", ("pod-disallow-unmasked-proc",), put("Unmasked", "securityContext", "procMount")),
+    Mutation("AppArmor off", ("pod-restrict-security-profiles",), put("Unconfined", "securityContext", "appArmorProfile", "type")),
+    Mutation("writable root", ("pod-require-read-only-root",), drop("securityContext", "readOnlyRootFilesystem")),
+    Mutation("no security context", ("pod-disallow-privilege-escalation",), drop("securityContext")),
+    Mutation("no memory limit", ("pod-require-memory-limit",), drop("resources", "limits", "memory")),
+    Mutation("no memory request", ("pod-require-memory-limit",), drop("resources", "requests", "memory")),
+    Mutation("no CPU request", ("pod-require-cpu-request",), drop("resources", "requests", "cpu")),
+    Mutation("no resources", ("pod-require-memory-limit",), drop("resources")),
+    Mutation("literal key", ("pod-disallow-literal-secrets",), add({"name": "OPENAI_API_KEY", "value": "0123456789"}, "env")),
+    Mutation("literal token", ("pod-disallow-literal-secrets",), add({"name": "HF_TOKEN", "value": "0123456789"}, "env")),
+    Mutation("visible devices", ("accelerator-disallow-visible-devices",), add({"name": "HABANA_VISIBLE_DEVICES", "value": "all"}, "env")),
+    Mutation("tag latest", ("image-disallow-latest",), tag(lambda image: image.partition("@")[0].rpartition(":")[0] + ":latest")),
+    Mutation("no tag", ("image-disallow-latest",), tag(lambda image: image.partition("@")[0].rpartition(":")[0])),
+    Mutation("strange registry", ("image-restrict-registries",), tag(lambda image: f"registry.evil.example/{image.partition('/')[2]}")),
+    Mutation("host port", ("pod-disallow-host-ports",), server(lambda container: container["ports"][0].update(hostPort=8000))),
+    Mutation("no readiness", ("pod-require-readiness-probe",), server(drop("readinessProbe"))),
+    Mutation("no liveness", ("pod-require-liveness-probe",), server(drop("livenessProbe"))),
+    Mutation("no startup", ("pod-require-startup-probe",), server(drop("startupProbe"))),
+    Mutation(
+        "hasty startup",
+        ("pod-require-startup-budget",),
+        accelerated(lambda container, _: container["startupProbe"].update(failureThreshold=3)),
+    ),
+    Mutation("long preStop", ("pod-require-drain-time",), server(put({"preStop": {"sleep": {"seconds": 3600}}}, "lifecycle"))),
+    Mutation("remote code", ("model-disallow-trust-remote-code",), argument("--trust-remote-code")),
+    Mutation("pickles", ("model-disallow-pickle",), argument("--load-format=pt")),
+    Mutation("key argument", ("pod-disallow-literal-secrets",), argument("--api-key=0123456789")),
+    Mutation("too parallel", ("accelerator-require-tensor-parallel-fit",), argument("--tensor-parallel-size=16")),
+    Mutation("half a card", ("accelerator-require-integer",), limit("500m")),
+    Mutation("limit unlike request", ("accelerator-require-request-equals-limit",), limit("7")),
+    Mutation(
+        "other vendor",
+        ("accelerator-require-vendor-image",),
+        accelerated(
+            lambda container, name: container.update(
+                image="docker.io/vllm/vllm-openai:v0.33.0" if "habana" in name else "vault.habana.ai/vllm:v0.26.0"
+            )
+        ),
+    ),
+    Mutation(
+        "old vLLM",
+        ("model-require-vllm-floor",),
+        accelerated(lambda container, _: container.update(image="docker.io/vllm/vllm-openai:v0.19.1")),
+    ),
+    Mutation(
+        "hub model",
+        ("model-require-revision",),
+        accelerated(lambda container, _: container["args"].__setitem__(0, "meta-llama/Llama-3.1-8B")),
+    ),
+    Mutation("no huge pages", ("gaudi-require-huge-pages",), drop("resources", "limits", "hugepages-2Mi")),
+)
+
+PODS = (
+    Mutation("host network", ("pod-disallow-host-namespaces",), put(True, "hostNetwork")),
+    Mutation("host IPC", ("pod-disallow-host-namespaces",), put(True, "hostIPC")),
+    Mutation("host PID", ("pod-disallow-host-namespaces",), put(True, "hostPID")),
+    Mutation("host path", ("pod-disallow-host-path",), add({"name": "node", "hostPath": {"path": "/"}}, "volumes")),
+    Mutation("inline NFS", ("pod-restrict-volume-types",), add({"name": "share", "nfs": {"server": "s", "path": "/"}}, "volumes")),
+    Mutation("endless emptyDir", ("pod-require-empty-dir-limit",), add({"name": "scratch2", "emptyDir": {}}, "volumes")),
+    Mutation("service links", ("pod-disallow-service-links",), drop("enableServiceLinks")),
+    Mutation("token", ("pod-disallow-token-mount",), put(True, "automountServiceAccountToken")),
+    Mutation("sysctl", ("pod-disallow-unsafe-sysctls",), put([{"name": "kernel.msgmax", "value": "1"}], "securityContext", "sysctls")),
+    Mutation("root pod", ("pod-require-non-root",), put(0, "securityContext", "runAsUser")),
+    Mutation("no seccomp", ("pod-require-seccomp",), drop("securityContext", "seccompProfile")),
+    Mutation("no pool", ("accelerator-require-pool",), drop("nodeSelector")),
+    Mutation("no toleration", ("accelerator-require-toleration",), lambda pod: accelerates(pod) and drop("tolerations")(pod)),
+    Mutation("no runtime class", ("gaudi-require-runtime-class",), drop("runtimeClassName")),
+)
