@@ -44,7 +44,7 @@ def main(path):
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     signal.signal(signal.SIGINT, lambda *_: ending.set())
     triton.run()
-    # PyTriton's own serve() stops at once on SIGINT and dies of SIGTERM: running answers would be cut off.
+    # PyTriton's own serve() knows no SIGTERM, and its stop() kills the server after 30 s (0.7.0), however long an answer takes.
     while not ending.wait(timeout=5):
         if not triton.is_alive():
             raise PyTritonUnrecoverableError("the server or its connection to this process ended")
