@@ -70,8 +70,9 @@ def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, ...]]) 
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for position, column in enumerate(columns):
+        # The rule's id is what a person types next, so it is never folded.
+        table.add_column(column, overflow="fold", no_wrap=position == 0)
     for row in rows:
         table.add_row(*map(escape, row))
     return table

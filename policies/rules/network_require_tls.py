@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from policies.engine.resource import Resource
-from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
+ALB = "alb.ingress.kubernetes.io"
 
-def _check(ingress: Resource, _: Parameters) -> Findings:
+
+def _check(ingress: Resource, given: Parameters) -> Findings:
+    annotations = ingress.at("metadata", "annotations")
+    if ingress.at("spec", "ingressClassName").text() in given["loadBalancerClasses"] and annotations.at(f"{ALB}/certificate-arn").text():
+        # The load balancer ends TLS with a certificate that it keeps itself, for every host of the Ingress.
+        ports = annotations.at(f"{ALB}/listen-ports")
+        if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
+            yield found(ports, "takes requests in clear as well")
+        return
     covered = {host for entry in ingress.at("spec", "tls").each() for host in entry.at("hosts").texts()}
     for rule in ingress.at("spec", "rules").each():
         if rule.at("host").text() not in covered:
@@ -27,7 +36,14 @@ RULE = Rule(
         "inference",
     ),
     why="Keys in clear are anybody's who sees the traffic",
-    remedy="list each host under spec.tls with a certificate's secretName",
+    remedy="list each host under spec.tls with a certificate's secretName, or give the load balancer a certificate-arn",
     subject=objects("kubernetes:networking.k8s.io:Ingress"),
     check=_check,
+    parameters={
+        "loadBalancerClasses": Parameter(
+            default=["alb"],
+            description="Ingress classes of load balancers that end TLS with the certificate of their certificate-arn annotation",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.policies.cases import PASS, REFUSED, Row
+from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
+CERTIFICATE, LISTEN = "alb.ingress.kubernetes.io/certificate-arn", "alb.ingress.kubernetes.io/listen-ports"
 OPEN = {"cidr": "0.0.0.0/0", "except": []}
 
 
@@ -22,6 +23,27 @@ ROWS = (
         [{"hosts": ["other.example"], "secretName": "x"}],
         [{"hosts": ["x", "llm.acme.example"], "secretName": "x"}],
         REFUSED,
+    ),
+    row(
+        "network-require-tls",
+        "Ingress/gateway",
+        "metadata.annotations",
+        {CERTIFICATE: "arn:aws:acm:1", LISTEN: '[{"HTTP":80},{"HTTPS":443}]'},
+        {CERTIFICATE: "arn:aws:acm:1", LISTEN: '[{"HTTPS":443}]'},
+        REFUSED,
+        also={"spec.ingressClassName": "alb", "spec.tls": ABSENT},
+        base=REFUSED,
+        more=(({LISTEN: '[{"HTTPS":443}]'}, REFUSED),),
+    ),
+    row(
+        "network-require-tls",
+        "Ingress/gateway",
+        "spec.ingressClassName",
+        "nginx",
+        "alb",
+        REFUSED,
+        also={"metadata.annotations": {CERTIFICATE: "arn:aws:acm:1"}, "spec.tls": ABSENT},
+        base=REFUSED,
     ),
     row(
         "network-disallow-snippets",
