@@ -96,9 +96,7 @@ def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
 
 
 def test_a_store_that_is_not_there_is_told(lines):
-    assert "'weihgts' is no store of this stack; did you mean 'weights'" in only(
-        lines({"weights": {**WEIGHTS, "store": "weihgts"}})
-    )
+    assert "'weihgts' is no store of this stack; did you mean 'weights'" in only(lines({"weights": {**WEIGHTS, "store": "weihgts"}}))
 
 
 def test_preheating_into_a_bucket_is_refused_with_the_shares_named(lines):

@@ -58,7 +58,13 @@ def test_what_the_engine_passes_becomes_settings_and_the_seed_a_secret_output(pr
 
 def test_defaults_that_the_cli_adds_from_the_project_are_no_fault(project):
     defaults = {"inferplan:namespace": "inference", "inferplan:gateway": "{}", "inferplan:consumers": "{}", "inferplan:storage": "{}"}
-    config = {"inferplan:cluster": '{"provider":"simulated"}', "inferplan:nodePools": "{}", "inferplan:models": "{}", **defaults, SEED: STRONG}
+    config = {
+        "inferplan:cluster": '{"provider":"simulated"}',
+        "inferplan:nodePools": "{}",
+        "inferplan:models": "{}",
+        **defaults,
+        SEED: STRONG,
+    }
     (project / "stacks" / "Pulumi.test.yaml").unlink()
     assert run_load(config).settings.gateway is None
 
