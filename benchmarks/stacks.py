@@ -18,7 +18,8 @@ import pulumi
 
 from benchmarks.config_check import stack_of
 from infra.compose import compose
-from infra.settings import Stack, StackSecrets, validate
+from infra.settings import validate
+from infra.stack import Stack, StackSecrets
 from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording, Registration

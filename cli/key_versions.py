@@ -15,7 +15,7 @@ from cli.errors import CommandError
 from infra.stack_file import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 LAST_VERSION = 999_999
 MOST_VERSIONS = 10

@@ -14,7 +14,7 @@ from cli.pretend import nodes_wanted
 from components.nodes.spec import target_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.spec import NfsStoreSpec
-from infra.settings import StackSettings
+from infra.stack import StackSettings
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""

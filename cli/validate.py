@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 
 def command(

@@ -13,7 +13,7 @@ from cli.project import project_root, short_path, stack_file
 from infra.stack_file import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
     from rehearsal.secrets import OpenedSecrets
 
 

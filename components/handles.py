@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     import pulumi
 
-    from components.nodes.accelerators import Accelerator
+    from components.nodes.accelerators import Accelerator, Taint
 
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
@@ -24,15 +24,6 @@ class SecretRef:
 
     name: str
     key: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taint:
-    """A node taint in the spelling of the Kubernetes API (`NoSchedule`, not `NO_SCHEDULE`)."""
-
-    key: str
-    value: str
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 @dataclass(frozen=True, kw_only=True)

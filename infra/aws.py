@@ -22,7 +22,7 @@ from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
     from components.cluster.eks_spec import EksCluster
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)

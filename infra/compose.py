@@ -29,7 +29,7 @@ from infra.providers import aws_provider, cluster_options
 if TYPE_CHECKING:
     from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
-    from infra.settings import Stack, StackSettings
+    from infra.stack import Stack, StackSettings
 
 ModelStore: TypeAlias = "NfsStore | EfsStore | S3Store"
 Stores: TypeAlias = "Mapping[str, ModelStore]"

@@ -8,67 +8,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
-from components.cluster.spec import ClusterSpec
 from components.gateway.keys import seed_fault
-from components.gateway.spec import ConsumerSpec, GatewaySpec
-from components.naming import NAMESPACE
-from components.nodes.spec import NodePoolSpec
-from components.serving.spec import ModelSpec
-from components.spec import DnsLabel, Fault, Name, Spec
-from components.storage.spec import StoreSpec
-from infra.budget import BudgetSpec
+from components.spec import Fault
 from infra.checks import check
 from infra.faults import LocatedFault, StackFaults
+from infra.stack import Stack, StackSecrets, StackSettings
 from infra.stack_file import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 from infra.wording import faults_of
-
-if TYPE_CHECKING:
-    import pulumi
-
-
-class StackSettings(Spec):
-    """Everything a stack file says, secrets left out. The keys of maps are the names."""
-
-    cluster: ClusterSpec
-    """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
-    namespace: DnsLabel = NAMESPACE
-    """The Kubernetes namespace that holds the models and the gateway."""
-    node_pools: dict[Name, NodePoolSpec]
-    """Pools of nodes by name, each with its accelerator and size."""
-    storage: dict[Name, StoreSpec] = {}
-    """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
-    models: dict[Name, ModelSpec] = {}
-    """Models by name, each with its engine, weights, pool and consumers."""
-    gateway: GatewaySpec | None = None
-    """The key-protected way in from outside; absent or {}, there is none."""
-    consumers: dict[Name, ConsumerSpec] = {}
-    """Who holds keys, by name, each with the key versions that are valid now."""
-    budget: BudgetSpec | None = None
-    """What the stack may cost at most; absent or {}, there is no limit."""
-
-
-@dataclass(frozen=True)
-class StackSecrets:
-    """Secret values of a stack; never part of a spec, never shown."""
-
-    api_key_seed: pulumi.Output[str] = field(repr=False)
-    """What API keys are derived from."""
-
-
-@dataclass(frozen=True)
-class Stack:
-    """One environment: its name, what it says, its secrets, and where the simulated cluster's kubeconfig lies."""
-
-    name: str
-    settings: StackSettings
-    secrets: StackSecrets
-    simulated_kubeconfig: str
 
 
 def validate(file: StackFile) -> StackSettings:

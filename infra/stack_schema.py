@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from infra.settings import StackSettings
+from infra.stack import StackSettings
 from infra.stack_file import PROJECT, PROVIDER_NAMESPACES
 
 _SECURE = {

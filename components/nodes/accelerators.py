@@ -12,11 +12,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from components.handles import Taint
 from components.nodes.names import named
 
 Vendor = Literal["nvidia", "habana"]
 _MI = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taint:
+    """A node taint in the spelling of the Kubernetes API (`NoSchedule`, not `NO_SCHEDULE`)."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,8 @@ from components.naming import POOL_LABEL, labels, selector
 from components.nodes.eks_spec import EksPool
 
 if TYPE_CHECKING:
-    from components.handles import NodeTarget, Taint
+    from components.handles import NodeTarget
+    from components.nodes.accelerators import Taint
     from components.nodes.spec import NodePoolSpec
 
 COMPONENT = "device-plugin"

@@ -16,7 +16,8 @@ from components.nodes import eks_launch_template as template
 from components.nodes.spec import target_of
 
 if TYPE_CHECKING:
-    from components.handles import EksHome, NodeTarget, Taint
+    from components.handles import EksHome, NodeTarget
+    from components.nodes.accelerators import Taint
     from components.nodes.eks_spec import EksPool
 
 _MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")

@@ -29,8 +29,7 @@ from components.nodes.spec import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from components.handles import Taint
-    from components.nodes.accelerators import Accelerator
+    from components.nodes.accelerators import Accelerator, Taint
 
 REGION = "simulated"
 ONLY_ZONE = "simulated-a"

@@ -9,10 +9,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.handles import Capacity, NodeTarget, Taint
+from components.handles import Capacity, NodeTarget
 from components.naming import POOL_LABEL
 from components.nodes import accelerators, machines
-from components.nodes.accelerators import Accelerator
+from components.nodes.accelerators import Accelerator, Taint
 from components.nodes.eks_spec import EksPool
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, Pool, Zone
 from components.spec import Labels, bytes_of, millicores_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from components.spec import Fault
 
 if TYPE_CHECKING:
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 
 def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from components.spec import Fault
 from infra.checks.references import unknown
 
 if TYPE_CHECKING:
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 
 def faults(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:

@@ -16,7 +16,7 @@ from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 # EC2 gives a spot machine two minutes' notice; the rest is for the notice to travel.
 _SPOT_NOTICE_SECONDS = 110

@@ -15,7 +15,7 @@ from infra.checks.references import unknown
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 
 def faults(settings: StackSettings) -> Iterator[Fault]:

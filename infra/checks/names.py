@@ -10,7 +10,7 @@ from components.naming import bounded
 from components.spec import Fault
 
 if TYPE_CHECKING:
-    from infra.settings import StackSettings
+    from infra.stack import StackSettings
 
 Path = tuple[str | int, ...]
 # Objects that the namespace holds whatever its models are called: the gateway's, the namespace's own, and Kubernetes' service account.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pulumi
 
-from infra.settings import Stack, StackSecrets, StackSettings
+from infra.stack import Stack, StackSecrets, StackSettings
 from rehearsal.engine import host, stand_ins
 from rehearsal.engine.monitor import Monitor, Realized
 from rehearsal.engine.recording import Recording, Registration

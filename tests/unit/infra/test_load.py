@@ -9,7 +9,8 @@ import pulumi
 import pytest
 
 from infra.refusal import StackRefused
-from infra.settings import Stack, load
+from infra.settings import load
+from infra.stack import Stack
 from infra.stack_file import read_stack
 from rehearsal.engine.errors import ProgramFailed
 from rehearsal.engine.record import record

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infra.faults import StackFaults
-from infra.settings import StackSettings, validate
+from infra.settings import validate
+from infra.stack import StackSettings
 from infra.stack_file import read_stack
 from infra.stack_schema import stack_schema
 

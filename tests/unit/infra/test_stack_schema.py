@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from infra.settings import StackSettings
+from infra.stack import StackSettings
 from infra.stack_schema import stack_schema, stack_schema_text
 
 PROJECT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from components.handles import Taint
+from components.nodes.accelerators import Taint
 from components.nodes.machines import allocatable, machine
 from components.nodes.spec import NodePoolSpec, accelerator_of, capacity_of, max_nodes, target_of
 

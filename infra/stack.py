@@ -1,0 +1,57 @@
+"""One stack as frozen values: what its file says, and the secrets that it may use. It reads nothing and judges nothing between its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from components.cluster.spec import ClusterSpec
+from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.naming import NAMESPACE
+from components.nodes.spec import NodePoolSpec
+from components.serving.spec import ModelSpec
+from components.spec import DnsLabel, Name, Spec
+from components.storage.spec import StoreSpec
+from infra.budget import BudgetSpec
+
+if TYPE_CHECKING:
+    import pulumi
+
+
+class StackSettings(Spec):
+    """Everything a stack file says, secrets left out. The keys of maps are the names."""
+
+    cluster: ClusterSpec
+    """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
+    namespace: DnsLabel = NAMESPACE
+    """The Kubernetes namespace that holds the models and the gateway."""
+    node_pools: dict[Name, NodePoolSpec]
+    """Pools of nodes by name, each with its accelerator and size."""
+    storage: dict[Name, StoreSpec] = {}
+    """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
+    models: dict[Name, ModelSpec] = {}
+    """Models by name, each with its engine, weights, pool and consumers."""
+    gateway: GatewaySpec | None = None
+    """The key-protected way in from outside; absent or {}, there is none."""
+    consumers: dict[Name, ConsumerSpec] = {}
+    """Who holds keys, by name, each with the key versions that are valid now."""
+    budget: BudgetSpec | None = None
+    """What the stack may cost at most; absent or {}, there is no limit."""
+
+
+@dataclass(frozen=True)
+class StackSecrets:
+    """Secret values of a stack; never part of a spec, never shown."""
+
+    api_key_seed: pulumi.Output[str] = field(repr=False)
+    """What API keys are derived from."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One environment: its name, what it says, its secrets, and where the simulated cluster's kubeconfig lies."""
+
+    name: str
+    settings: StackSettings
+    secrets: StackSecrets
+    simulated_kubeconfig: str
