@@ -100,7 +100,7 @@ def _stores(spec: StackSettings, platform: AwsPlatform | None, *, namespace: pul
         if platform is not None and isinstance(store, S3StoreSpec | EfsStoreSpec):
             stores[name] = platform.store(name, store, namespace=namespace, scope=spec.namespace, kube=opts)
         elif not isinstance(store, EfsStoreSpec):
-            stores[name] = model_store(name, store, namespace=namespace, opts=opts)
+            stores[name] = model_store(name, store, namespace=namespace, scope=spec.namespace, opts=opts)
     return stores
 
 

@@ -24,7 +24,8 @@ class NfsStore(pulumi.ComponentResource):
 
     Both names carry the content of the spec: volumes and claims are immutable, so a change makes new ones beside the old,
     servers move over, and no deletion waits for a claim in use. The share's data stays where it is.
-    Volumes belong to the whole cluster: `scope` tells this stack's from another's, by default it is `namespace`.
+    Volumes belong to the whole cluster: `scope`, the namespace's written name, tells this stack's from another's. The live
+    `namespace` is known only once it exists, and a volume's name has to stand in the first plan already.
     """
 
     claim: VolumeClaim
@@ -35,14 +36,14 @@ class NfsStore(pulumi.ComponentResource):
         spec: NfsStoreSpec,
         *,
         namespace: pulumi.Input[str],
-        scope: str | None = None,
+        scope: str,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(name, spec.server, spec.path, spec.capacity, *spec.mount_options)
         claim_name = bounded(name, key)
         size = {"storage": spec.capacity}
-        volume_name = _volume_name(scope or namespace, name, key)
+        volume_name = bounded(f"{scope}-{name}", content_key(scope, key))
         volume = core.PersistentVolume(
             f"{name}-volume",
             metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
@@ -101,7 +102,7 @@ def model_store(
     spec: S3StoreSpec | NfsStoreSpec,
     *,
     namespace: pulumi.Input[str],
-    scope: str | None = None,
+    scope: str,
     opts: pulumi.ResourceOptions | None = None,
 ) -> NfsStore | S3Store:
     """The store that `spec` describes, by its kind. `namespace` and `scope` are those of `NfsStore`."""
@@ -112,9 +113,3 @@ def model_store(
             return S3Store(spec)
         case _:
             assert_never(spec)
-
-
-def _volume_name(scope: pulumi.Input[str], name: str, key: str) -> pulumi.Input[str]:
-    if isinstance(scope, str):
-        return bounded(f"{scope}-{name}", content_key(scope, key))
-    return pulumi.Output.from_input(scope).apply(lambda known: bounded(f"{known}-{name}", content_key(known, key)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from pulumi_kubernetes.core.v1 import Namespace
 
 from components.handles import ObjectStore, VolumeClaim
 from components.storage.model_store import NfsStore, S3Store, model_store
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from rehearsal.engine.values import UNKNOWN
 from tests.recorder import declare
 
 PV, PVC = "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"
@@ -16,7 +18,7 @@ def nfs(**fields):
     return NfsStoreSpec.model_validate({"kind": "nfs", "server": "nfs.internal", "path": "/export/models", "capacity": "2Ti", **fields})
 
 
-def shared(spec=None, namespace="inference", scope=None):
+def shared(spec=None, namespace="inference", scope="inference"):
     lent: list[NfsStore] = []
     recording = declare(lambda: lent.append(NfsStore("shared", spec or nfs(), namespace=namespace, scope=scope)))
     return recording, recording.one(PV).inputs, recording.one(PVC).inputs, lent[0]
@@ -55,9 +57,21 @@ def test_a_new_mount_option_does_not_make_the_share_another_source():
 
 
 def test_two_stacks_of_one_cluster_do_not_share_a_volume_name():
-    names = {shared(namespace=ns)[1]["metadata"]["name"] for ns in ("inference", "staging")}
-    names |= {shared(scope=scope)[1]["metadata"]["name"] for scope in ("blue", "green")}
-    assert len(names) == 4
+    assert len({shared(scope=scope)[1]["metadata"]["name"] for scope in ("inference", "blue", "green")}) == 3
+
+
+def test_the_volume_is_named_in_a_plan_that_does_not_know_the_namespace_yet():
+    lent = []
+
+    def program():
+        namespace = Namespace("inference", metadata={"name": "inference"})
+        lent.append(NfsStore("shared", nfs(), namespace=namespace.metadata.uid, scope="inference"))
+
+    recording = declare(program)
+    assert recording.one(PVC).inputs["metadata"]["namespace"] is UNKNOWN
+    assert (
+        recording.one(PV).inputs["metadata"]["name"] == recording.one(PVC).inputs["spec"]["volumeName"] == shared()[1]["metadata"]["name"]
+    )
 
 
 def test_names_are_the_same_every_time():
@@ -66,7 +80,7 @@ def test_names_are_the_same_every_time():
 
 def test_an_s3_bucket_registers_nothing():
     spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "prefix": "llm/"})
-    recording = declare(lambda: model_store("weights", spec, namespace="inference"))
+    recording = declare(lambda: model_store("weights", spec, namespace="inference", scope="inference"))
     assert not recording.registrations
 
 
