@@ -15,19 +15,22 @@ from cli.errors import CommandError
 from infra.stack_file import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    from components.gateway.spec import ConsumerSpec
     from infra.stack import StackSettings
 
 LAST_VERSION = 999_999
 MOST_VERSIONS = 10
 
 
-def add_version(file: StackFile, settings: StackSettings, consumer: str) -> int:
-    """Makes the next version of `consumer` valid and returns it. Versions only ever grow, so a retired key never comes back.
+def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
+    """Makes the next version of `consumer` valid, notes `today` as its day, and returns it.
+
+    Versions only ever grow, so a retired key never comes back.
 
     Raises CommandError when no further version fits, or when the file's layout is better edited by hand.
     """
-    from infra.yaml_edit import add_item
-
     versions = settings.consumers[consumer].keys
     version = max(versions) + 1
     if len(versions) >= MOST_VERSIONS:
@@ -36,13 +39,22 @@ def add_version(file: StackFile, settings: StackSettings, consumer: str) -> int:
     if version > LAST_VERSION:
         raise CommandError(f"{consumer} has version {LAST_VERSION}, the last there may be; name a new consumer and move the clients over")
     first = versions[0] == max(versions)
-    path = (*_consumers(file), consumer, "keys")
-    _rewrite(file, lambda text: add_item(text, path, str(version), first=first), {**_versions(settings), consumer: {*versions, version}})
+    path, dated = (*_consumers(file), consumer), bool(settings.consumers[consumer].issued)
+    wanted = {**_versions(settings), consumer: {*versions, version}}
+    _rewrite(file, lambda text: _with(text, path, version, first=first, day=today, dated=dated), wanted)
     return version
 
 
+def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
+    from infra.yaml_edit import add_entry, add_item
+
+    text = add_item(text, (*path, "keys"), str(version), first=first)
+    entry = f'"{version}": "{day}"'
+    return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+
+
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Makes `version` of `consumer` invalid; its expiry date goes with it.
+    """Makes `version` of `consumer` invalid; its dates go with it.
 
     Raises CommandError for a version that is not valid, for the newest one (the next one added would be the same key again), and
     when the file's layout is better edited by hand.
@@ -58,15 +70,16 @@ def retire_version(file: StackFile, settings: StackSettings, consumer: str, vers
         raise CommandError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
     path, index = (*_consumers(file), consumer), spec.keys.index(version)
     left = {**_versions(settings), consumer: set(spec.keys) - {version}}
-    _rewrite(file, lambda text: _without(text, path, index, version, spec.expires), left)
+    _rewrite(file, lambda text: _without(text, path, index, version, spec), left)
 
 
-def _without(text: str, path: tuple[str, ...], index: int, version: int, expires: dict) -> str:
+def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: ConsumerSpec) -> str:
     from infra.yaml_edit import remove_entry
 
     text = remove_entry(text, (*path, "keys", index))
-    if version in expires:
-        text = remove_entry(text, (*path, "expires") if len(expires) == 1 else (*path, "expires", str(version)))
+    for name, dates in (("expires", spec.expires), ("issued", spec.issued)):
+        if version in dates:
+            text = remove_entry(text, (*path, name) if len(dates) == 1 else (*path, name, str(version)))
     return text
 
 

@@ -95,10 +95,11 @@ def _seed(workspace: Workspace, consumer: str) -> str:
 
 
 def _add(workspace: Workspace, consumer: str) -> None:
+    from cli.clock import today
     from cli.key_versions import add_version
 
     valid = workspace.settings.consumers[consumer].keys
-    version = add_version(workspace.file, workspace.settings, consumer)
+    version = add_version(workspace.file, workspace.settings, consumer, today())
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
     print(f"the next up makes version {version} valid beside {_listed(valid)}: it replaces the gateway's pods one after another, puts")
     print(f"version {version} into the Secret consumer-{consumer}, and refuses no key that is valid now:")

@@ -18,6 +18,8 @@ from components.naming import labels
 
 # The profile of the API server that the rehearsal runs; raising it is a reviewed change, `latest` would move under us.
 POD_SECURITY_VERSION = "v1.34"
+BUDGET_ANNOTATION = "inferplan.dev/monthly-budget-usd"
+"""What the stack may cost a month at most, in US dollars."""
 _MODES = ("enforce", "audit", "warn")
 
 
@@ -28,11 +30,16 @@ class InferenceNamespace(pulumi.ComponentResource):
     ready: pulumi.Resource
     """The Namespace object itself, to depend on."""
 
-    def __init__(self, name: str, *, targets: Iterable[NodeTarget], opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, *, targets: Iterable[NodeTarget], monthly_usd: int | None = None, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         quota = accelerator_quota(targets)
         super().__init__("inferplan:namespace:InferenceNamespace", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace = core.Namespace(name, metadata=meta.ObjectMetaArgs(name=name, labels=_namespace_labels(name)), opts=child)
+        # The budget stands on an object, so that a policy sees it, and so does whoever asks the cluster.
+        budget = None if monthly_usd is None else {BUDGET_ANNOTATION: str(monthly_usd)}
+        about = meta.ObjectMetaArgs(name=name, labels=_namespace_labels(name), annotations=budget)
+        namespace = core.Namespace(name, metadata=about, opts=child)
         # The name comes from the created object, so that everything inside waits for the namespace.
         inside = namespace.metadata.name
         networking.NetworkPolicy(

@@ -57,7 +57,8 @@ def compose(stack: Stack) -> Exports:
     kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
-    home = InferenceNamespace(spec.namespace, targets=targets.values(), opts=kube)
+    monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
+    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, opts=kube)
     stores = _stores(spec, platform, namespace=home.inside, opts=kube)
     keys = ApiKeys("api-keys", spec.consumers, tuple(spec.models), namespace=home.inside, seed=stack.secrets.api_key_seed, opts=kube)
     endpoints = tuple(

@@ -63,6 +63,26 @@ def add_item(text: str, path: Path, item: str, *, first: bool) -> str:
     return f"{text[:at]}{before}{indent}- {item}{after}{text[at:]}"
 
 
+def add_entry(text: str, path: Path, entry: str) -> str:
+    """`text` with `entry`, a key and its value in one line, as the last of the non-empty mapping at `path`.
+
+    Raises KeyError where there is no such mapping, ValueError for a layout that is better edited by hand.
+    """
+    held = _collection(text, path)
+    entries = list(held.entries.values())
+    if not entries:
+        raise ValueError("the mapping is empty")
+    if held.flow:
+        return f"{text[: entries[-1].end]}, {entry}{text[entries[-1].end :]}"
+    begin = _line_start(text, entries[0].start)
+    indent = text[begin : entries[0].start]
+    if indent.strip(" "):
+        raise ValueError("the mapping starts in the middle of a line")
+    at = _line_end(text, entries[-1].end)
+    before, after = ("", _line_break(text)) if text[:at].endswith(("\n", "\r")) else (_line_break(text), "")
+    return f"{text[:at]}{before}{indent}{entry}{after}{text[at:]}"
+
+
 def remove_entry(text: str, path: Path) -> str:
     """`text` without the list item or the key (with its value) at `path`; a comment behind it in its line goes too in block style.
 

@@ -20,6 +20,7 @@ _CENT = Decimal("0.01")
 _POOL = ":NodePool"
 _SERVICE = "kubernetes:core/v1:Service"
 _VOLUME = "aws:ebs/volume:Volume"
+_NO_PRICE = "no list price for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +88,19 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
 
 
 def over_budget(cost: Cost, budget: Decimal | None) -> str:
-    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to."""
-    if budget is None or cost.most <= budget:
+    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
+
+    A pool whose machines have no list price breaks it too: nobody could say that it does not.
+    """
+    if budget is None:
+        return ""
+    for kind, name, why in cost.unpriced:
+        if kind == "NodeGroup" and why.startswith(_NO_PRICE):
+            return (
+                f"{kind} {name} cannot be held against the budget of {usd(budget)}: {why}; "
+                "add the machine to review/data/ec2.csv, or remove budget.monthlyUsd"
+            )
+    if cost.most <= budget:
         return ""
     dearest = max(cost.lines, key=lambda each: each.most)
     return (
@@ -141,7 +153,7 @@ def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str
     hourly = [machine.usd_per_hour for machine in listed if machine is not None and machine.usd_per_hour is not None]
     if not names or len(hourly) < len(names):
         unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
-        return None, f"no list price for {', '.join(unlisted) or 'a machine that the launch template names'}"
+        return None, f"{_NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
     least, wanted, most = sizes_of(each.inputs)
     disk = _disk(each.inputs, prices)
     cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))

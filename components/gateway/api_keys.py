@@ -15,12 +15,14 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway import keys
-from components.gateway.names import PROXY_SECRET, SECRET_KEY, consumer_secret, server_key_secret
+from components.gateway.names import ISSUED, PROXY_SECRET, SECRET_KEY, consumer_secret, server_key_secret
 from components.gateway.proxy_keys import PROXY_FILE, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from components.gateway.spec import ConsumerSpec
 
 
@@ -64,9 +66,12 @@ class ApiKeys(pulumi.ComponentResource):
             self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
         for consumer, spec in consumers.items():
             newest = secret_seed.apply(lambda text, who=consumer, version=spec.newest: keys.consumer_key(text, who, version))
-            self._secret(f"{name}-consumer-{consumer}", consumer_secret(consumer), namespace, {SECRET_KEY: newest})
+            self._secret(
+                f"{name}-consumer-{consumer}", consumer_secret(consumer), namespace, {SECRET_KEY: newest}, issued=spec.issued.get(spec.newest)
+            )
         proxy = secret_seed.apply(lambda text: proxy_keys(text, self.consumers, models))
-        secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)})
+        oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
+        secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)}, issued=oldest)
         self.proxy_secret = secret.metadata.name
         # It must show in a pod template; it is an HMAC under a derived key, so it may.
         self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda made: made.fingerprint))
@@ -90,10 +95,19 @@ class ApiKeys(pulumi.ComponentResource):
             raise KeyError(f"there is no consumer {consumer!r}; there are {', '.join(sorted(self.consumers)) or 'none'}")
         return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)
 
-    def _secret(self, name: str, called: str, namespace: pulumi.Input[str], content: Mapping[str, pulumi.Output[str]]) -> core.Secret:
+    def _secret(
+        self,
+        name: str,
+        called: str,
+        namespace: pulumi.Input[str],
+        content: Mapping[str, pulumi.Output[str]],
+        *,
+        issued: date | None = None,
+    ) -> core.Secret:
+        notes = None if issued is None else {ISSUED: issued.isoformat()}
         return core.Secret(
             name,
-            metadata=meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("api-keys", called)),
+            metadata=meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("api-keys", called), annotations=notes),
             type="Opaque",
             # `data`, since a field that leaves `stringData` would stay in the cluster under server-side apply.
             data={key: value.apply(_base64) for key, value in content.items()},

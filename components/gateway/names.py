@@ -8,6 +8,9 @@ PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its cont
 SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
 """The field of a consumer's or a server's Secret that holds the key."""
 
+ISSUED = "inferplan.dev/issued"
+"""The annotation with the day on which the oldest key inside was made valid; the policy pack holds it to an age."""
+
 
 def consumer_secret(consumer: str) -> str:
     """The Secret with a consumer's newest key, for clients inside the cluster."""

@@ -164,6 +164,8 @@ class ConsumerSpec(Spec):
     """The key versions that are valid now; the highest is the one handed to clients inside the cluster."""
     expires: dict[PositiveInt, date] = {}
     """The last day (UTC) of a key version, by version; the proxy itself refuses it afterwards."""
+    issued: dict[PositiveInt, date] = {}
+    """The day (UTC) on which a key version was made valid, by version; `inferplan keys add` writes it, and a policy holds keys to an age."""
     limits: LimitsSpec = LimitsSpec()
 
     @field_validator("keys")
@@ -175,13 +177,14 @@ class ConsumerSpec(Spec):
         return keys
 
     @model_validator(mode="after")
-    def _only_valid_versions_expire(self) -> Self:
-        stray = sorted(set(self.expires) - set(self.keys))
-        if stray:
-            raise ValueError(
-                f"expires names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
-                "remove the date, or list the version"
-            )
+    def _only_valid_versions_have_dates(self) -> Self:
+        for name, dates in (("expires", self.expires), ("issued", self.issued)):
+            stray = sorted(set(dates) - set(self.keys))
+            if stray:
+                raise ValueError(
+                    f"{name} names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
+                    "remove the date, or list the version"
+                )
         return self
 
     @property

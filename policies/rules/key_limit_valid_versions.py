@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
-from policies.subjects.keys import KEYS, key_entries
+from policies.subjects.keys import KEYS, versions_in
 
 
 def _check(secret: Resource, given: Parameters) -> Findings:
-    for field, text in key_entries(secret):
-        if len(text.split()) > given["versions"]:
-            yield found(field, f"holds more than {given['versions']:g} versions of the key")
+    for field, count in versions_in(secret):
+        if count > given["versions"]:
+            yield found(field, f"holds more than {given['versions']:g} versions of a key")
 
 
 RULE = Rule(

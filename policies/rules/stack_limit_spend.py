@@ -1,41 +1,62 @@
-"""The nodes of the stack cost no more than agreed."""
+"""The stack costs no more than its budget."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from policies.engine.fields import MalformedFieldError
 from policies.engine.resource import Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, StackRule, found
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.quantities import quantity
+
+if TYPE_CHECKING:
+    from review.declared import Declared
+
+ANNOTATION = "inferplan.dev/monthly-budget-usd"
+_NODE_GROUP = "aws:eks:NodeGroup"
 
 
-def _check(stack: Stack, given: Parameters) -> Findings:
-    if not given["hourlyLimit"]:
+def _check(stack: Stack, _: Parameters) -> Findings:
+    budgets = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
+    budgets = [each for each in budgets if not each.absent]
+    if not budgets:
         return
-    total = 0.0
-    for group in stack.of("aws:eks:NodeGroup"):
-        prices = [given["hourlyPrices"].get(type_) for type_ in group.at("instanceTypes").texts()]
-        if not prices or None in prices:
-            yield found(group.at("instanceTypes"), "has no price in the parameter hourlyPrices", urn=group.urn)
-            continue
-        total += max(price for price in prices if price is not None) * (group.at("scalingConfig", "maxSize").number() or 0)
-        if total > given["hourlyLimit"]:
-            yield found(group.at("scalingConfig", "maxSize"), "takes the stack over its hourly limit", urn=group.urn)
+    # The price list is read only by stacks that have a budget: the pack's start would pay for it otherwise.
+    from review.cost import monthly_cost, over_budget, usd
+
+    cost = monthly_cost(_declared(stack))
+    for budget in budgets:
+        limit = quantity(budget)
+        if limit is None or limit < 0:
+            raise MalformedFieldError(budget.path, "a number of US dollars")
+        allowed = Decimal(budget.text())
+        if over_budget(cost, allowed):
+            # In words of its own: those of the report name machines, which are values of a resource.
+            broken = f"is broken: the stack may come to {usd(cost.most)} a month at list prices"
+            yield found(budget, broken if cost.most > allowed else "cannot be held: a node group has no list price")
+
+
+def _declared(stack: Stack) -> Iterator[Declared]:
+    from review.declared import Declared
+
+    for each in stack:
+        if each.kind == _NODE_GROUP:
+            # A size that nobody knows yet would count as none.
+            for key in ("minSize", "desiredSize", "maxSize"):
+                each.at("scalingConfig", key).number()
+            each.at("instanceTypes").texts()
+        yield Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
 
 
 RULE = StackRule(
     id="stack-limit-spend",
-    title="The nodes of the stack cost no more than agreed",
-    severity=Severity.MEDIUM,
+    title="The stack costs no more than its budget",
+    severity=Severity.HIGH,
     refs=("inference",),
-    why="A pool's size is money by the hour, and the plan is where it is cheapest to see",
-    remedy="lower scalingConfig.maxSize, or raise the parameter hourlyLimit; hourlyPrices lists what an instance type costs",
+    why="A pool's greatest size is money by the hour, and the plan is where it is cheapest to see",
+    remedy="lower a pool's size.max, or raise budget.monthlyUsd of the stack, which its namespace carries as the annotation "
+    "inferplan.dev/monthly-budget-usd",
     check=_check,
-    parameters={
-        "hourlyLimit": Parameter(
-            default=0, description="The most that all node groups may cost an hour, 0 for no limit", schema={"type": "number", "minimum": 0}
-        ),
-        "hourlyPrices": Parameter(
-            default={},
-            description="Price an hour by instance type, in the currency of the limit",
-            schema={"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
-        ),
-    },
 )

@@ -6,6 +6,7 @@ import base64
 import binascii
 import datetime as dt
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,18 +15,49 @@ from policies.engine.resource import Resource
 from policies.engine.rule import Subject
 
 KEYS = Subject("object", frozenset(["kubernetes:core:Secret"]), lambda resource: (resource,))
-# Entries of these names are API keys that callers send; others may be certificates or files with many keys.
+# Entries of these names are API keys that callers send; files of a proxy hold many; the rest may be certificates.
 _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
+_FILES = (".conf", ".map", ".keys")
+_BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
+# A line of a proxy's map: a key is found by its holder and version, or by a part of its own that another map gives to a holder.
+_VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
+_BROUGHT = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
-    """Each entry that is an API key, with its text. Raises FieldError."""
+    """Each API key with its place: what stands in an entry, and the bearer tokens in a proxy's file. Raises FieldError."""
+    for name, field, text in _entries(secret):
+        if name in _NAMES:
+            yield field, text
+        else:
+            yield from ((field, token) for token in _BEARER.findall(text))
+
+
+def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
+    """How many versions of one key are valid at once, for each key: one a word in an entry, one a `name_version "..."` line in a file.
+
+    Raises FieldError.
+    """
+    for name, field, text in _entries(secret):
+        if name in _NAMES:
+            yield field, len(text.split())
+        else:
+            listed = {*_VERSION.findall(text), *_BROUGHT.findall(text)}
+            holders = Counter(holder for _key, holder in listed)
+            yield from ((field, count) for count in holders.values())
+
+
+def _entries(secret: Resource) -> Iterator[tuple[str, Field, str]]:
     for name, field in secret.at("stringData").entries():
-        if name in _NAMES:
-            yield field, field.text()
+        if _holds_keys(name):
+            yield name, field, field.text()
     for name, field in secret.at("data").entries():
-        if name in _NAMES:
-            yield field, decoded(field)
+        if _holds_keys(name):
+            yield name, field, decoded(field)
+
+
+def _holds_keys(name: str) -> bool:
+    return name in _NAMES or name.endswith(_FILES)
 
 
 def decoded(field: Field) -> str:

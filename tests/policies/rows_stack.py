@@ -7,6 +7,7 @@ from tests.policies.cases import PASS, REFUSED, UNJUDGED, Row
 CHAT = "Deployment/chat"
 POD = "spec.template.spec"
 DEPENDS = "@dependencies"
+BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 
 def row(rule, resource, path, bad, near, absent, **more):
@@ -72,15 +73,17 @@ ROWS = (
         REFUSED,
     ),
     row("s3-require-logging", "BucketLogging/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
     row(
         "stack-limit-spend",
-        "NodeGroup/l40s",
-        "scalingConfig.maxSize",
-        6,
-        5,
+        "Namespace/inference",
+        BUDGET,
+        "4000",
+        "4600",
         PASS,
-        parameters={"hourlyLimit": 10, "hourlyPrices": {"g6e.4xlarge": 2}},
+        more=(("plenty", REFUSED), ("-1", REFUSED), (4000, REFUSED)),
     ),
+    row("stack-limit-spend", "NodeGroup/l40s", "instanceTypes[0]", "p5e.48xlarge", "g6e.xlarge", REFUSED),
 )
 
 # Rules on what a resource is registered with, which is no field of its inputs: resource, option, bad value, near miss.

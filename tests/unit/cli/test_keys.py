@@ -22,6 +22,7 @@ from rehearsal.secrets import EXAMPLE_PASSPHRASE
 PROJECT = Path(__file__).parents[3]
 VARIABLES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 CHAT = "    chat: {keys: [2, 1]}\n"
+NOTED = '"3": "2026-11-21"'
 
 
 @pytest.fixture
@@ -100,21 +101,36 @@ def test_a_wrong_passphrase_shows_neither_it_nor_a_key(keys, monkeypatch):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (CHAT, "    chat: {keys: [3, 2, 1]}\n"),
-        ("    chat: {keys: [1, 2]}  # oldest first\n", "    chat: {keys: [1, 2, 3]}  # oldest first\n"),
+        (CHAT, f"    chat: {{keys: [3, 2, 1], issued: {{{NOTED}}}}}\n"),
+        ("    chat: {keys: [1, 2]}  # oldest first\n", f"    chat: {{keys: [1, 2, 3], issued: {{{NOTED}}}}}  # oldest first\n"),
+        (
+            '    chat: {keys: [2], issued: {"2": "2026-01-31"}, limits: {concurrentRequests: 8}}\n',
+            f'    chat: {{keys: [3, 2], issued: {{"2": "2026-01-31", {NOTED}}}, limits: {{concurrentRequests: 8}}}}\n',
+        ),
         (
             "    chat:\n      keys:\n        - 2  # app\n        - 1\n",
-            "    chat:\n      keys:\n        - 3\n        - 2  # app\n        - 1\n",
+            f"    chat:\n      keys:\n        - 3\n        - 2  # app\n        - 1\n      issued: {{{NOTED}}}\n",
+        ),
+        (
+            '    chat:\n      issued:\n        "2": "2026-01-31"  # app\n      keys: [2]\n',
+            f'    chat:\n      issued:\n        "2": "2026-01-31"  # app\n        {NOTED}\n      keys: [3, 2]\n',
         ),
         (
             "    chat:\n      keys:\n      # app\n      - 2\n      - 1\n",
-            "    chat:\n      keys:\n      # app\n      - 2\n      - 1\n      - 3\n",
+            f"    chat:\n      keys:\n      # app\n      - 2\n      - 1\n      - 3\n      issued: {{{NOTED}}}\n",
         ),
-        ("    chat:\r\n      keys:\r\n      - 2\r\n", "    chat:\r\n      keys:\r\n      - 3\r\n      - 2\r\n"),
-        ("    chat: {keys: [\n      2,  # app\n      1,\n    ]}\n", "    chat: {keys: [\n      3, 2,  # app\n      1,\n    ]}\n"),
+        (
+            "    chat:\r\n      keys:\r\n      - 2\r\n",
+            f"    chat:\r\n      keys:\r\n      - 3\r\n      - 2\r\n      issued: {{{NOTED}}}\r\n",
+        ),
+        (
+            "    chat: {keys: [\n      2,  # app\n      1,\n    ]}\n",
+            f"    chat: {{keys: [\n      3, 2,  # app\n      1,\n    ], issued: {{{NOTED}}}}}\n",
+        ),
     ],
 )
-def test_add_writes_the_next_version_where_the_list_stands(stack, keys, before, after):
+def test_add_writes_the_next_version_where_the_list_stands_and_its_day(stack, keys, monkeypatch, before, after):
+    monkeypatch.setattr(clock, "today", lambda: date(2026, 11, 21))
     _write(stack, before)
     around = stack.read_bytes()
     code, out, err = keys("add", "chat")
@@ -134,6 +150,10 @@ def test_add_writes_the_next_version_where_the_list_stands(stack, keys, before, 
         ("    chat: {keys: [\n      2,  # app\n      1,\n    ]}\n", "    chat: {keys: [\n      2,  # app\n    ]}\n"),
         ("    chat: {keys: [\n      2,\n      1\n    ]}\n", "    chat: {keys: [\n      2\n    ]}\n"),
         ('    chat: {keys: [2, 1], expires: {"1": "2027-01-30"}}\n', "    chat: {keys: [2]}\n"),
+        (
+            '    chat: {keys: [2, 1], issued: {"2": "2026-11-21", "1": "2026-01-30"}, expires: {"1": "2027-01-30"}}\n',
+            '    chat: {keys: [2], issued: {"2": "2026-11-21"}}\n',
+        ),
         (
             '    chat:\n      keys: [2, 1]\n      expires:\n        "2": "2028-01-01"  # app\n        "1": "2027-01-30"\n',
             '    chat:\n      keys: [2]\n      expires:\n        "2": "2028-01-01"  # app\n',
@@ -216,11 +236,12 @@ def test_a_write_that_fails_leaves_the_old_file_whole(stack, keys, monkeypatch):
     assert [each.name for each in stack.parent.iterdir()] == ["Pulumi.local.yaml"]
 
 
-def test_adding_then_retiring_what_was_there_rotates_and_no_version_ever_comes_back(stack, keys):
+def test_adding_then_retiring_what_was_there_rotates_and_no_version_ever_comes_back(stack, keys, monkeypatch):
+    monkeypatch.setattr(clock, "today", lambda: date(2026, 11, 21))
     for old in (2, 3, 4):
         assert keys("add", "chat")[0] == 0
         assert keys("retire", "chat", str(old))[0] == 0
-    assert "chat: {keys: [5, 1]}" in stack.read_text()
+    assert 'chat: {keys: [5, 1], issued: {"5": "2026-11-21"}}' in stack.read_text()
 
 
 _COMMENT = st.text("abü😀 :,#[]{}-'\"", max_size=12).map(lambda text: f"  # {text}")
