@@ -149,9 +149,11 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """What every engine exports, and all that gateway, policies, monitoring and status read.
+    """What every engine exports, and all that gateway, policies, monitoring, status and clients read.
 
-    `host` is the Service's DNS name inside the cluster. `server_key` is the engine's own key, never given out.
+    `host` is the Service's DNS name inside the cluster. `server_key` is the engine's own key, never given out; None where the
+    server has none. `texts` are the served models of named tensors that take a prompt. `routes` are the paths that applications
+    of Ray Serve answer under.
     """
 
     model: str
@@ -164,3 +166,18 @@ class Endpoint:
     served_names: tuple[str, ...]
     consumers: tuple[str, ...]
     server_key: SecretRef | None
+@dataclass(frozen=True, kw_only=True)
+class TextTensors:
+    """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
+
+    `stream` is the input that asks for the answer in pieces, None where a model has none.
+    """
+
+    model: str
+    input: str
+    output: str
+    stream: str | None = None
+
+
+    texts: tuple[TextTensors, ...] = ()
+    routes: tuple[str, ...] = ()

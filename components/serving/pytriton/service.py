@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ObjectStore
+from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
 from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.site import Site
-from components.serving.triton.service import triton_endpoint
+from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint
 
 SCRIPTS = "/bind"
 MODELS = "/models"
@@ -25,13 +26,15 @@ class PyTritonService(ModelService):
     """The objects of one PyTriton service; lends `endpoint`."""
 
     def __init__(self, name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        made = triton_endpoint(name, "pytriton", spec.ports, served=(spec.model_name,), consumers=tuple(spec.consumers))
-        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=made, opts=opts)
+        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
 
 
-def endpoint(name: str, spec: PyTritonSpec) -> Endpoint:
-    """What gateway, policies and status read about this service."""
-    return triton_endpoint(name, "pytriton", spec.ports, served=(spec.model_name,), consumers=tuple(spec.consumers))
+def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
+    """What gateway, policies and status read about this service. A script of the user's own asks for a key only if it says so itself."""
+    key = None if spec.own_script else server_key
+    made = triton_endpoint(name, "pytriton", spec.ports, consumers=tuple(spec.consumers), server_key=key)
+    texts = () if spec.own_script else (TextTensors(model=spec.model_name, input="text_input", output="text_output"),)
+    return replace(made, served_names=(spec.model_name,), texts=texts)
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
@@ -58,7 +61,7 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
             "MODEL_PATH": weights,
             **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
         },
-        secret_env={},
+        secret_env={KEY_VARIABLE: site.server_key},
         volumes=[model_volume(site.weights)],
         mounts=[model_mount(weights, site.weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
         files=script_files(spec, site, weights=weights),
@@ -90,6 +93,8 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
         "max_batch_size": spec.batch_size,
         "max_tokens": spec.max_tokens,
         "drain_seconds": spec.drain_seconds,
+        "key_variable": KEY_VARIABLE,
+        "guarded": GUARDED.split(","),
         "batcher": {
             "max_queue_delay_microseconds": batching.max_queue_delay_microseconds,
             "preferred_batch_size": batching.preferred_batch_size or None,

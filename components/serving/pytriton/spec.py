@@ -27,7 +27,7 @@ class PyTritonSpec(ServedModel):
     model_name: ModelName = "text_generation"
     """The name of the bound model, in its URLs too; a script of your own binds this name."""
     script: Code | None = None
-    """A bind script of your own; it gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`."""
+    """A bind script of your own; it gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
     script_file: RelativePath | None = None
     """The same, in a file below the weights' directory."""
     generator: Code | None = None

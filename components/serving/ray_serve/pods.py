@@ -48,7 +48,8 @@ def worker_pod(
     container = core.ContainerArgs(
         name="ray-worker",
         image=image,
-        env=workload.environment(spec, {"HF_HUB_OFFLINE": "1"}, {}),
+        # The gateway presents this key to Serve, which compares nothing; an application of one's own may.
+        env=workload.environment(spec, {"HF_HUB_OFFLINE": "1"}, {"SERVER_KEY": site.server_key}),
         ports=[core.ContainerPortArgs(name="serve", container_port=8000), core.ContainerPortArgs(name="metrics", container_port=8080)],
         resources=workload.resources_of(spec, spec.cards, site.target),
         lifecycle=core.LifecycleArgs(

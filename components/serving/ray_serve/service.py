@@ -68,7 +68,9 @@ def endpoint(name: str, spec: RayServeSpec) -> Endpoint:
         metrics_port=8080,
         served_names=tuple(app.model_id or name for app in llms) or tuple(spec.applications),
         consumers=tuple(spec.consumers),
+        # Serve's HTTP proxy knows no key (Ray 2.60); its token guards the dashboard, jobs and GCS. The network policy admits the gateway alone.
         server_key=None,
+        routes=tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication)),
     )
 
 

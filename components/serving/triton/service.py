@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ObjectStore, Protocol
+from components.handles import Endpoint, ObjectStore, Protocol, SecretRef
 from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
@@ -14,6 +16,10 @@ from components.serving.triton.repository import repository_files
 from components.serving.triton.spec import TritonPorts, TritonSpec
 from components.spec import bytes_of
 
+# Everything that Triton can restrict but health, which the kubelet asks for without a key.
+GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"
+KEY_HEADER = "authorization"
+KEY_VARIABLE = "SERVER_KEY"
 REPOSITORY = "/repository"
 MODELS = "/models"
 _NVIDIA_IMAGE = "nvcr.io/nvidia/tritonserver:"
@@ -23,16 +29,17 @@ class TritonService(ModelService):
     """The objects of one Triton server; lends `endpoint`."""
 
     def __init__(self, name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec), opts=opts)
+        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
 
 
-def endpoint(name: str, spec: TritonSpec) -> Endpoint:
+def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this server."""
-    return triton_endpoint(name, "triton", spec.ports, served=spec.public, consumers=tuple(spec.consumers))
+    made = triton_endpoint(name, "triton", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
+    return replace(made, served_names=spec.public, texts=spec.texts)
 
 
-def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, served: tuple[str, ...], consumers: tuple[str, ...]) -> Endpoint:
-    """The endpoint of any Triton server, whoever starts it."""
+def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, consumers: tuple[str, ...], server_key: SecretRef | None) -> Endpoint:
+    """The endpoint of any Triton server, whoever starts it; which models it serves is for the caller to say."""
     return Endpoint(
         model=name,
         engine=engine,
@@ -45,9 +52,9 @@ def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, served: tuple
         health_path="/v2/health/ready",
         metrics_path="/metrics",
         metrics_port=ports.metrics,
-        served_names=served,
+        served_names=(),
         consumers=consumers,
-        server_key=None,
+        server_key=server_key,
     )
 
 
@@ -61,12 +68,12 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
     weights = f"{MODELS}/{name}"
     return workload.Server(
         image=_image(spec, site),
-        args=["tritonserver", *server_args(spec)],
+        args=["tritonserver", *server_args(spec), *key_args(f"$({KEY_VARIABLE})")],
         ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
         ready_path="/v2/health/ready",
         live_path="/v2/health/live",
         env=_environment(site),
-        secret_env={},
+        secret_env={KEY_VARIABLE: site.server_key},
         volumes=[model_volume(site.weights)],
         # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
         mounts=[model_mount(weights, site.weights), *(_repository_mount(model) for model in spec.repository)],
@@ -91,6 +98,15 @@ def server_args(spec: TritonSpec, *, repository: str = REPOSITORY) -> list[str]:
     if spec.response_cache_size is not None:
         arguments.append(f"--cache-config=local,size={bytes_of(spec.response_cache_size)}")
     return arguments
+
+
+def key_args(key: str) -> list[str]:
+    """Arguments that have every call but health checks carry `key`; in a pod it is a variable, which the kubelet puts in.
+
+    Triton takes keys as arguments only, so the value shows in the container's own process list, and nowhere in the cluster.
+    """
+    restriction = f"{GUARDED}:{KEY_HEADER}=Bearer {key}"
+    return [f"--http-restricted-api={restriction}", f"--grpc-restricted-protocol={restriction}"]
 
 
 def streaming(spec: TritonSpec) -> tuple[str, ...]:

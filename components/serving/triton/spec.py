@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from components.handles import TextTensors
 from components.serving.served_model import ServedModel
 from components.serving.triton import graph
 from components.serving.triton.models import AnyModel, EnsembleModel, ExecutedModel, TextGenerationModel
 from components.serving.triton.tensors import ModelName
+from components.serving.triton.texts import text_tensors
 from components.spec import Bytes, Fault, Spec
 
 if TYPE_CHECKING:
@@ -84,6 +86,11 @@ class TritonSpec(ServedModel):
         """The models that clients call: those that are no other one's step."""
         steps = {step.model_name for model in self.repository.values() if isinstance(model, EnsembleModel) for step in model.steps}
         return tuple(name for name in self.repository if name not in steps)
+
+    @property
+    def texts(self) -> tuple[TextTensors, ...]:
+        """The models that clients call with one prompt and that answer with text, and by which tensors."""
+        return tuple(text for name in self.public if (text := text_tensors(name, self.repository[name])) is not None)
 
     @property
     def needs_transformers(self) -> bool:

@@ -133,6 +133,7 @@ def test_only_listed_headers_reach_the_engine(clean):
         "content-type",
         "host",
         "traceparent",
+        "triton-access-token",
         "user-agent",
         "x-consumer",
         "x-request-id",

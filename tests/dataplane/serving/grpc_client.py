@@ -1,6 +1,7 @@
-"""Calls a Triton server over gRPC, in the environment of the server's own client: `python grpc_client.py URL CALLS`.
+"""Calls a Triton server over gRPC, in the environment of the server's own client: `python grpc_client.py URL CALLS [METADATA]`.
 
 CALLS is JSON, a list of [model, {input: [type, values]}, streamed]; for each, the list of text_output of every answer is printed.
+METADATA is JSON, what goes with every call.
 """
 
 import json
@@ -13,10 +14,10 @@ import tritonclient.grpc as triton
 TYPES = {"BYTES": np.object_, "INT32": np.int32, "FP32": np.float32, "BOOL": np.bool_}
 
 
-def main(url, calls):
+def main(url, calls, metadata):
     """Prints a JSON list: for each call the outputs of each answer, or the error."""
     with triton.InferenceServerClient(url) as client:
-        print(json.dumps([(_stream if streamed else _infer)(client, model, inputs) for model, inputs, streamed in calls]))
+        print(json.dumps([(_stream if streamed else _infer)(client, model, inputs, metadata) for model, inputs, streamed in calls]))
 
 
 def _inputs(given):
@@ -35,16 +36,16 @@ def _texts(result):
     return [each.decode() if isinstance(each, bytes) else each.item() for each in result.as_numpy(name).reshape(-1)]
 
 
-def _infer(client, model, inputs):
+def _infer(client, model, inputs, metadata):
     try:
-        return [_texts(client.infer(model, _inputs(inputs)))]
+        return [_texts(client.infer(model, _inputs(inputs), headers=metadata))]
     except triton.InferenceServerException as fault:
         return fault.message()
 
 
-def _stream(client, model, inputs):
+def _stream(client, model, inputs, metadata):
     answers = queue.Queue()
-    client.start_stream(lambda result, error: answers.put((result, error)))
+    client.start_stream(lambda result, error: answers.put((result, error)), headers=metadata)
     client.async_stream_infer(model, _inputs(inputs), enable_empty_final_response=True)
     texts = []
     while True:
@@ -61,4 +62,4 @@ def _stream(client, model, inputs):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -15,15 +15,18 @@ from typing import Any
 
 import pytest
 
+from components.gateway import keys
 from components.serving.pytriton.service import script_files
 from components.serving.pytriton.spec import PyTritonSpec
+from components.serving.triton.service import KEY_VARIABLE
 from components.serving.triton.spec import TritonSpec
-from tests.dataplane.gateway.stand import free_port
+from tests.dataplane.gateway.stand import SEED, free_port
 from tests.dataplane.serving.test_triton_serves import GENERATOR
 from tests.dataplane.serving.triton_stand import Triton, write
 from tests.unit.serving.models import site
 
 START_SECONDS = 120
+SERVER_KEY = keys.server_key(SEED, "chat")
 
 
 @contextmanager
@@ -41,14 +44,15 @@ def serving(tritonserver, directory, **fields: Any):
     settings = json.loads(files["settings.json"])
     settings["server"] |= {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}
     write({**files, "settings.json": json.dumps(settings)}, directory)
-    environment = {**tritonserver.variables, "PYTRITON_HOME": str(directory / "home"), "HOME": "/proc"}
+    environment = {**tritonserver.variables, "PYTRITON_HOME": str(directory / "home"), "HOME": "/proc", KEY_VARIABLE: SERVER_KEY}
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
             [str(tritonserver.environment.python), str(directory / "serve.py"), str(directory / "settings.json")],
             env=environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         # The stand's calls ask for ports only.
-        asked = Triton(tritonserver, TritonSpec.model_construct(ports=spec.ports), process)
+        headers = {"triton-access-token": SERVER_KEY}
+        asked = Triton(tritonserver, TritonSpec.model_construct(ports=spec.ports), process, headers)
         try:
             _await_ready(asked, spec.model_name, log)
             yield asked, weights
@@ -84,6 +88,15 @@ def test_it_serves_batches_from_a_home_without_writing_elsewhere(whole):
     assert server.infer("text_generation", text_input=("BYTES", ["a b", "c d"])) == {"text_output": ["b a", "d c"]}
     assert server.ask("GET", "/v2/health/ready")[0] == 200
     assert any((directory / "home").iterdir())
+
+
+def test_without_the_servers_key_nothing_but_health_answers(whole):
+    server, _ = whole
+    stranger = replace(server, headers={})
+    assert stranger.ask("GET", "/v2/health/ready")[0] == 200
+    for method, path in (("POST", "/infer"), ("POST", "/generate"), ("POST", "/generate_stream"), ("GET", ""), ("GET", "/config")):
+        status, said = stranger.ask(method, f"/v2/models/text_generation{path}", {"text_input": "a"})
+        assert (status, b"restricted" in said) == (403, True), path
 
 
 def test_the_default_and_the_requests_own_number_of_tokens_hold(whole):

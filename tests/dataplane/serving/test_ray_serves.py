@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 import yaml
 
 from components.serving.ray_serve.applications import serve_config
-from tests.dataplane.gateway.stand import free_port
+from components.serving.ray_serve.service import endpoint
+from tests.dataplane.gateway.stand import Proxy, consumer, free_port, spec
 from tests.unit.serving.test_ray_serve import CUSTOM, ray
 
 SERVER = Path(__file__).parent / "ray_server.py"
@@ -88,6 +90,16 @@ def ask(port: int, method: str, path: str, body: object = None) -> tuple[int, li
         connection.close()
 
 
+@pytest.fixture(scope="module")
+def gateway(port, tmp_path_factory):
+    made = endpoint("chat", ray(applications={"rag": {**CUSTOM, "importPath": "tiny_app:build"}}, consumers=["team"]))
+    here = replace(made, host="127.0.0.1", protocols=tuple(replace(each, port=port) for each in made.protocols))
+    proxy = Proxy(tmp_path_factory.mktemp("gateway"))
+    allowed = {"origins": ["https://chat.example"]}
+    yield proxy.run(spec(cors=allowed), [here], {"team": consumer(keys=[1])})
+    proxy.stop()
+
+
 def test_the_builder_gets_the_checkpoint_and_the_process_its_variables(port):
     status, [text], _ = ask(port, "GET", "/rag/places")
     assert status == 200
@@ -104,3 +116,13 @@ def test_what_is_not_below_the_prefix_is_not_there(port):
 
 def test_the_endpoints_health_path_answers(port):
     assert ask(port, "GET", "/-/healthz")[0] == 200
+
+
+def test_the_gateway_streams_an_application_s_answer_with_its_key_and_to_the_browser_that_may(gateway):
+    body = json.dumps({"text": "one two three"}).encode()
+    headers = {"Content-Type": "application/json", "Origin": "https://chat.example"}
+    answer = gateway.call("POST", "/chat/serve/rag/words", gateway.key("team"), body, headers)
+    assert (answer.status, answer.body, answer.headers["transfer-encoding"]) == (200, b"one\ntwo\nthree\n", "chunked")
+    assert answer.headers["access-control-allow-origin"] == "https://chat.example"
+    assert gateway.call("POST", "/chat/serve/rag/words", None, body, headers).status == 401
+    assert gateway.call("GET", "/chat/serve/-/healthz", gateway.key("team")).status == 404

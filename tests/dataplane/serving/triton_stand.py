@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +86,20 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Triton:
-    """A running server."""
+    """A running server, and the headers that its callers send."""
 
     binary: Binary
     spec: TritonSpec
     process: subprocess.Popen[str]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def ask(self, method: str, path: str, body: Any = None, *, port: int | None = None) -> tuple[int, bytes]:
         """One HTTP call: status and whole body."""
         connection = http.client.HTTPConnection("127.0.0.1", port or self.spec.ports.http, timeout=60)
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+            connection.request(
+                method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json", **self.headers}
+            )
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

@@ -5,6 +5,7 @@ logged nowhere.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from pytriton.exceptions import PyTritonUnrecoverableError
 from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
-from pytriton.triton import Triton, TritonConfig
+from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
 MOST_TOKENS = 1_000_000
 
@@ -25,7 +26,9 @@ def main(path):
     generator = _load(settings["generator"])(settings["weights"], settings["device"], settings)
     running = _Running()
     answer = _stream(generator, settings, running) if settings["streaming"] else _whole(generator, settings, running)
-    triton = Triton(config=TritonConfig(**settings["server"]))
+    # Without the variable nothing is served, rather than to anybody.
+    guard = TritonSecurityConfig(access_token=os.environ[settings["key_variable"]], restricted_endpoints=settings["guarded"])
+    triton = Triton(config=TritonConfig(**settings["server"]), security_config=guard)
     triton.bind(
         model_name=settings["name"],
         infer_func=answer,

@@ -1,0 +1,24 @@
+"""How a prompt gets into a model of named tensors, and its answer out: read off the model's own inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.handles import TextTensors
+
+if TYPE_CHECKING:
+    from components.serving.triton.models import RepositoryModel
+
+_TEXT = "TYPE_STRING"
+_STREAM = "stream"
+
+
+def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
+    """The tensors of a prompt and its answer; None where the model needs more than one text, or answers with several."""
+    required = [(key, tensor.data_type) for key, tensor in model.inputs.items() if not tensor.optional]
+    answers = [key for key, tensor in model.outputs.items() if tensor.data_type == _TEXT]
+    if [kind for _, kind in required] != [_TEXT] or len(answers) != 1:
+        return None
+    asked = model.inputs.get(_STREAM)
+    streams = asked is not None and asked.data_type == "TYPE_BOOL"
+    return TextTensors(model=name, input=required[0][0], output=answers[0], stream=_STREAM if streams else None)
