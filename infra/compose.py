@@ -91,8 +91,8 @@ def _node_services(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, Node
     classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.provider != "existing"})
     if classes:
         RuntimeClasses("runtime-classes", classes, opts=opts)
-    for vendor, lacking in plugin_targets(pools, targets).items():
-        DevicePlugin(f"{vendor}-device-plugin", vendor, lacking, opts=opts)
+    for kind, lacking in plugin_targets(pools, targets).items():
+        DevicePlugin(f"{kind}-device-plugin", kind, lacking, opts=opts)
 
 
 def _stores(spec: StackSettings, platform: AwsPlatform | None, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions) -> Stores:

@@ -1,7 +1,7 @@
-"""The vendor's device plugin on the pools that this stack creates: it tells a kubelet how many cards its node has.
+"""Device plugins on the pools that this stack creates: they tell a kubelet how many cards or EFA interfaces its node has.
 
-It runs only on nodes of its vendor, and only where the image does not bring a plugin of its own (Bottlerocket does). It
-installs no driver, and nodes that were adopted keep whatever they have.
+Each runs only on nodes of its kind, and only where the image does not bring one of its own (Bottlerocket does, for NVIDIA).
+It installs no driver, and nodes that were adopted keep whatever they have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SOCKETS = "/var/lib/kubelet/device-plugins"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """How one vendor's plugin is run. `privileged` where it opens the devices themselves."""
+    """How one kind's plugin is run. `privileged` where it opens the devices themselves, `devices` where it only looks at them."""
 
     namespace: str
     image: str
@@ -37,8 +37,11 @@ class _Plugin:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     privileged: bool = False
+    host_network: bool = False
+    devices: str | None = None
 
 
+EFA = "efa"
 _PLUGINS = {
     # NVIDIA/k8s-device-plugin v0.20.0, static manifest: unprivileged, since the node's default runtime hands it the driver.
     "nvidia": _Plugin(
@@ -55,37 +58,49 @@ _PLUGINS = {
         args=("--dev_type", "gaudi"),
         privileged=True,
     ),
+    # aws/eks-charts stable/aws-efa-k8s-device-plugin (daemonset.yaml, README, v0.5.8), read 2026-11. Bottlerocket brings none.
+    EFA: _Plugin(
+        namespace="efa-device-plugin",
+        image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.8",
+        env={},
+        host_network=True,
+        devices="/dev/infiniband",
+    ),
 }
 
 
 def plugin_targets(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, NodeTarget]) -> dict[str, list[NodeTarget]]:
-    """The pools that need a device plugin from us, by vendor."""
+    """The pools that need a device plugin from us, by kind: the vendor of their accelerator, and `EFA` where interfaces are asked for."""
     wanted: dict[str, list[NodeTarget]] = {}
     for name, pool in pools.items():
+        if not isinstance(pool, EksPool):
+            continue
         accelerator = targets[name].accelerator
-        if isinstance(pool, EksPool) and accelerator is not None and not pool.ami.startswith("BOTTLEROCKET"):
+        if accelerator is not None and not pool.ami.startswith("BOTTLEROCKET"):
             wanted.setdefault(accelerator.vendor, []).append(targets[name])
+        if pool.efa:
+            wanted.setdefault(EFA, []).append(targets[name])
     return wanted
 
 
 class DevicePlugin(pulumi.ComponentResource):
-    """The DaemonSet of `vendor` on the nodes of `targets`, in a namespace of its own that may hold privileged pods."""
+    """The DaemonSet for `kind` on the nodes of `targets`, in a namespace of its own that may hold privileged pods."""
 
-    def __init__(self, name: str, vendor: str, targets: Sequence[NodeTarget], *, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, kind: str, targets: Sequence[NodeTarget], *, opts: pulumi.ResourceOptions | None = None) -> None:
         pools = sorted(target.pool for target in targets)
-        super().__init__("inferplan:nodes:DevicePlugin", name, {"spec": {"vendor": vendor, "pools": pools}}, opts)
+        super().__init__("inferplan:nodes:DevicePlugin", name, {"spec": {"kind": kind, "pools": pools}}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        plugin = _PLUGINS[vendor]
+        plugin = _PLUGINS[kind]
         enforce = {"pod-security.kubernetes.io/enforce": "privileged"}
         namespace = core.Namespace(
             f"{name}-namespace",
-            metadata=meta.ObjectMetaArgs(name=plugin.namespace, labels={**labels(COMPONENT, vendor), **enforce}),
+            metadata=meta.ObjectMetaArgs(name=plugin.namespace, labels={**labels(COMPONENT, kind), **enforce}),
             opts=child,
         )
         apps.DaemonSet(
             name,
-            metadata=meta.ObjectMetaArgs(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, vendor)),
-            spec=_daemon_set(plugin, vendor, pools, _taints(targets)),
+            metadata=meta.ObjectMetaArgs(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, kind)),
+            spec=_daemon_set(plugin, kind, pools, _taints(targets)),
             # Nodes come and go with the load: a rollout is not waited for on nodes that are not there yet.
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -96,28 +111,37 @@ def _taints(targets: Sequence[NodeTarget]) -> list[Taint]:
     return list(dict.fromkeys(taint for target in targets for taint in target.taints))
 
 
-def _daemon_set(plugin: _Plugin, vendor: str, pools: list[str], taints: list[Taint]) -> apps.DaemonSetSpecArgs:
+def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint]) -> apps.DaemonSetSpecArgs:
     nodes = core.NodeSelectorRequirementArgs(key=POOL_LABEL, operator="In", values=pools)
     terms = core.NodeSelectorArgs(node_selector_terms=[core.NodeSelectorTermArgs(match_expressions=[nodes])])
     affinity = core.NodeAffinityArgs(required_during_scheduling_ignored_during_execution=terms)
     return apps.DaemonSetSpecArgs(
-        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, vendor)),
+        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, kind)),
         update_strategy=apps.DaemonSetUpdateStrategyArgs(type="RollingUpdate"),
         template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, vendor)),
+            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, kind)),
             spec=core.PodSpecArgs(
                 priority_class_name="system-node-critical",
                 automount_service_account_token=False,
                 enable_service_links=False,
+                host_network=plugin.host_network or None,
                 affinity=core.AffinityArgs(node_affinity=affinity),
                 tolerations=[
                     core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints
                 ],
                 containers=[_container(plugin)],
-                volumes=[core.VolumeArgs(name="sockets", host_path=core.HostPathVolumeSourceArgs(path=_SOCKETS, type="Directory"))],
+                volumes=[
+                    core.VolumeArgs(name=name, host_path=core.HostPathVolumeSourceArgs(path=path, type="Directory"))
+                    for name, path in _folders(plugin).items()
+                ],
             ),
         ),
     )
+
+
+def _folders(plugin: _Plugin) -> dict[str, str]:
+    """Folders of the node that the plugin sees, by volume name."""
+    return {"sockets": _SOCKETS} | ({} if plugin.devices is None else {"devices": plugin.devices})
 
 
 def _container(plugin: _Plugin) -> core.ContainerArgs:
@@ -129,8 +153,8 @@ def _container(plugin: _Plugin) -> core.ContainerArgs:
         image=plugin.image,
         command=list(plugin.command) or None,
         args=list(plugin.args) or None,
-        env=[core.EnvVarArgs(name=key, value=value) for key, value in plugin.env.items()],
+        env=[core.EnvVarArgs(name=key, value=value) for key, value in plugin.env.items()] or None,
         resources=core.ResourceRequirementsArgs(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}),
         security_context=core.SecurityContextArgs(privileged=True) if plugin.privileged else closed,
-        volume_mounts=[core.VolumeMountArgs(name="sockets", mount_path=_SOCKETS)],
+        volume_mounts=[core.VolumeMountArgs(name=name, mount_path=path) for name, path in _folders(plugin).items()],
     )

@@ -11,7 +11,7 @@ import pulumi
 from pulumi_aws import ec2
 
 from components.handles import EksHome, NodeTarget
-from components.nodes import eks_user_data, machines
+from components.nodes import eks_user_data
 from components.nodes.eks_spec import SMALLEST_ROOT, EksPool
 from components.spec import bytes_of
 
@@ -56,7 +56,6 @@ def block_devices(spec: EksPool, images: int) -> list[ec2.LaunchTemplateBlockDev
 
 def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[ec2.LaunchTemplateNetworkInterfaceArgs]:
     """One EFA interface for each network card of the machine. Only card 0 has device index 0 (EC2 user guide, EFA, read 2026-11)."""
-    cards = min(machines.machine(name).efa for name in spec.machines)
     return [
         ec2.LaunchTemplateNetworkInterfaceArgs(
             network_card_index=card,
@@ -65,7 +64,7 @@ def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[e
             delete_on_termination="true",
             security_groups=groups,
         )
-        for card in range(cards)
+        for card in range(spec.efa_interfaces)
     ]
 
 

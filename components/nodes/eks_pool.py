@@ -1,4 +1,4 @@
-"""A pool of EC2 machines: a launch template, a managed node group for each capacity type, and the role that nodes have.
+"""A pool of EC2 machines: a launch template, a managed node group for each capacity type, and who its nodes are to AWS.
 
 It sets no desired size after the first day: how many nodes there are is the cluster autoscaler's business. It installs no
 driver and no device plugin.
@@ -13,6 +13,7 @@ from pulumi_aws import ec2, eks, iam
 
 from components.identity.policies import service_trust
 from components.nodes import eks_launch_template as template
+from components.nodes.eks_spec import EFA_RESOURCE
 from components.nodes.spec import target_of
 
 if TYPE_CHECKING:
@@ -22,18 +23,22 @@ if TYPE_CHECKING:
 
 _MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
+_TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/resources"
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
 
 
-class NodeRole(pulumi.ComponentResource):
-    """The role that the nodes of every pool have: join the cluster, pull images, and nothing else.
+class NodeIdentity(pulumi.ComponentResource):
+    """What the nodes of every pool are known by: a role that joins the cluster and pulls images, and a security group.
 
-    `cni` adds the VPC CNI's rights, for clusters whose CNI has no role of its own.
+    The group opens nothing; whoever lets these nodes in and no others (a file system) names it. `cni` adds the VPC CNI's
+    rights, for clusters whose CNI has no role of its own.
     """
 
-    def __init__(self, name: str, *, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, *, home: EksHome, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
         policies = (*_MANAGED_POLICIES, _CNI_POLICY) if cni else _MANAGED_POLICIES
-        super().__init__("inferplan:nodes:NodeRole", name, {"spec": {"policies": list(policies)}}, opts)
+        before = pulumi.ResourceOptions(aliases=[pulumi.Alias(type_="inferplan:nodes:NodeRole")])
+        options = pulumi.ResourceOptions.merge(opts, before)
+        super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, options)
         child = pulumi.ResourceOptions(parent=self)
         role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com")), opts=child)
         self.arn: pulumi.Output[str] = role.arn
@@ -42,7 +47,18 @@ class NodeRole(pulumi.ComponentResource):
             iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{policy}", opts=child)
             for policy in policies
         )
-        self.register_outputs({"arn": role.arn})
+        group = ec2.SecurityGroup(
+            f"{name}-pools",
+            description="Nodes of the pools of this stack, for others to name. Opens nothing itself.",
+            vpc_id=home.vpc,
+            ingress=[],
+            # EC2 would add a rule to everywhere; what nodes may reach is said by the cluster's own group.
+            egress=[],
+            tags={**home.tags, "Name": f"inferplan-{name}"},
+            opts=child,
+        )
+        self.group: pulumi.Output[str] = group.id
+        self.register_outputs({"arn": role.arn, "group": group.id})
 
 
 class EksNodePool(pulumi.ComponentResource):
@@ -57,7 +73,7 @@ class EksNodePool(pulumi.ComponentResource):
         spec: EksPool,
         *,
         home: EksHome,
-        role: NodeRole,
+        identity: NodeIdentity,
         images: int = 1,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -68,17 +84,17 @@ class EksNodePool(pulumi.ComponentResource):
         efa = _efa_group(name, home, child) if spec.efa else None
         launch = ec2.LaunchTemplate(
             name,
-            args=_launch_template(name, spec, target=self.target, home=home, together=together, efa=efa, images=images),
+            args=_launch_template(name, spec, target=self.target, home=home, identity=identity, together=together, efa=efa, images=images),
             opts=child,
         )
         self.groups: tuple[pulumi.Resource, ...] = tuple(
             eks.NodeGroup(
                 f"{name}-{capacity.lower().replace('_', '-')}",
-                args=_node_group(spec, capacity, target=self.target, home=home, role=role, launch=launch),
+                args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch),
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
-                    depends_on=[*home.before_nodes, *role.ready],
+                    depends_on=[*home.before_nodes, *identity.ready],
                     # The cluster autoscaler sets it; taking it back would end nodes that serve.
                     ignore_changes=["scalingConfig.desiredSize"],
                 ),
@@ -94,11 +110,12 @@ def _launch_template(
     *,
     target: NodeTarget,
     home: EksHome,
+    identity: NodeIdentity,
     together: ec2.PlacementGroup | None,
     efa: ec2.SecurityGroup | None,
     images: int,
 ) -> ec2.LaunchTemplateArgs:
-    groups: list[pulumi.Input[str]] = [home.security_group] if efa is None else [home.security_group, efa.id]
+    groups: list[pulumi.Input[str]] = [home.security_group, identity.group, *([] if efa is None else [efa.id])]
     return ec2.LaunchTemplateArgs(
         image_id=spec.ami_id,
         # A capacity block's template carries the type itself (EKS user guide, capacity-blocks-mng); elsewhere the group lists several.
@@ -118,12 +135,12 @@ def _launch_template(
 
 
 def _node_group(
-    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksHome, role: NodeRole, launch: ec2.LaunchTemplate
+    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksHome, identity: NodeIdentity, launch: ec2.LaunchTemplate
 ) -> eks.NodeGroupArgs:
     keeps = spec.size.min if capacity == spec.capacity_types[-1] else 0
     return eks.NodeGroupArgs(
         cluster_name=home.name,
-        node_role_arn=role.arn,
+        node_role_arn=identity.arn,
         subnet_ids=_subnets(spec, home),
         ami_type=spec.ami,
         capacity_type=capacity,
@@ -134,7 +151,22 @@ def _node_group(
         update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),
         force_update_version=spec.update.force,
         launch_template=eks.NodeGroupLaunchTemplateArgs(id=launch.id, version=launch.latest_version.apply(str)),
+        tags=_from_zero(spec, target),
     )
+
+
+def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
+    """Tags that tell the cluster autoscaler what a node of an empty group would offer, beyond what EC2's type tells it.
+
+    It knows cpu, memory and NVIDIA's cards by the type, labels and taints by the group, and nothing else: a pod that asks for
+    Gaudi cards would wait for ever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
+    """
+    offered = {"ephemeral-storage": target.capacity.ephemeral_storage_bytes}
+    if target.accelerator is not None and target.accelerator.vendor != "nvidia":
+        offered[target.accelerator.resource] = target.capacity.accelerators
+    offered["hugepages-2Mi"] = spec.hugepages_bytes
+    offered[EFA_RESOURCE] = spec.efa_interfaces
+    return {f"{_TEMPLATE_TAG}/{resource}": str(amount) for resource, amount in offered.items() if amount}
 
 
 def _subnets(spec: EksPool, home: EksHome) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:

@@ -19,6 +19,7 @@ from components.spec import Bytes, Labels, Spec, bytes_of
 _GI = 2**30
 # The least that a root volume is made of when its size is left to us (system, kubelet, one image).
 SMALLEST_ROOT = 100 * _GI
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
 # Prefixes that EKS, Kubernetes or this project set themselves.
 _OWNED_LABELS = ("eks.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
 
@@ -145,6 +146,11 @@ class EksPool(Pool):
         if self.hugepages2_mi is not None:
             return bytes_of(self.hugepages2_mi)
         return min(machines.machine(name).hugepages_2mi_bytes for name in self.machines)
+
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA interfaces of a node: what every machine of the pool has, none where they were not asked for."""
+        return min(machines.machine(name).efa for name in self.machines) if self.efa else 0
 
     @property
     def capacity(self) -> Capacity:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.handles import Capacity
 from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
 from components.nodes import machines
-from components.nodes.eks_spec import EksPool
+from components.nodes.eks_spec import EFA_RESOURCE, EksPool
 from components.nodes.spec import (
     MachineShape,
     NodePoolSpec,
@@ -56,6 +56,9 @@ def pretend_nodes(name: str, spec: NodePoolSpec, *, count: int | None = None, pl
     nominal, offered = _nominal(spec), capacity_of(spec)
     pods, accelerator = _max_pods(spec), accelerator_of(spec)
     status = {"capacity": _resources(nominal, accelerator, pods), "allocatable": _resources(offered, accelerator, pods)}
+    if isinstance(spec, EksPool) and spec.efa_interfaces:
+        for amounts in status.values():
+            amounts[EFA_RESOURCE] = str(spec.efa_interfaces)
     taints = [_taint(each) for each in taints_of(spec)]
     where = _place_of(spec) if place is None else place
     names = [node_name(name, index) for index in range(max_nodes(spec) if count is None else count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import pytest
@@ -82,7 +83,8 @@ def test_a_template_asks_for_imdsv2_with_one_hop_and_encrypted_disks_in_the_clus
     made = template(pool())
     assert made["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
     assert [disk["ebs"]["encrypted"] for disk in made["blockDeviceMappings"]] == ["true"]
-    assert made["vpcSecurityGroupIds"] == ["sg-00000000000000001"]
+    assert made["vpcSecurityGroupIds"][0] == "sg-00000000000000001"
+    assert len(made["vpcSecurityGroupIds"]) == 2
     assert "keyName" not in made
     assert "userData" not in made
 
@@ -116,7 +118,7 @@ def test_efa_takes_every_card_a_group_of_its_own_and_no_groups_beside_the_interf
 
 
 def test_efa_traffic_stays_within_the_pool():
-    group = whole({**BLOCK, "efa": True}).one("aws:ec2/securityGroup:SecurityGroup").inputs
+    group = whole({**BLOCK, "efa": True}).one("aws:ec2/securityGroup:SecurityGroup", "p-efa").inputs
     for rules in (group["ingress"], group["egress"]):
         assert [(rule["self"], rule.get("cidrBlocks")) for rule in rules] == [(True, None)]
 
@@ -186,6 +188,56 @@ def test_device_plugins_run_on_the_nodes_of_their_kind_only_and_not_where_the_im
         [term] = made[name]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert term["matchExpressions"] == [{"key": "inferplan.dev/pool", "operator": "In", "values": [pool_name]}]
         assert [each["key"] for each in made[name]["tolerations"]] == [key]
+
+
+@pytest.mark.parametrize("ami", ["AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA"])
+def test_the_efa_plugin_comes_with_a_pool_that_asks_for_efa_whatever_its_image(ami):
+    recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "l40s": L40S, "block": {**BLOCK, "efa": True, "amiType": ami}})
+    plugin = recording.one("kubernetes:apps/v1:DaemonSet", "efa-device-plugin").inputs["spec"]["template"]["spec"]
+    [term] = plugin["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "inferplan.dev/pool", "operator": "In", "values": ["block"]}]
+    assert [each["key"] for each in plugin["tolerations"]] == ["nvidia.com/gpu"]
+    [container] = plugin["containers"]
+    assert [each["mountPath"] for each in container["volumeMounts"]] == ["/var/lib/kubelet/device-plugins", "/dev/infiniband"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    without = declared(cluster=CREATED, nodePools={"system": SYSTEM, "block": BLOCK})
+    assert "efa-device-plugin" not in {each.name for each in without}
+
+
+FROM_ZERO = "k8s.io/cluster-autoscaler/node-template/resources"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (L40S, {"ephemeral-storage"}),
+        (SYSTEM, {"ephemeral-storage"}),
+        (DL1, {"ephemeral-storage", "habana.ai/gaudi", "hugepages-2Mi"}),
+        ({**BLOCK, "efa": True}, {"ephemeral-storage", "vpc.amazonaws.com/efa"}),
+    ],
+)
+def test_an_autoscaler_is_told_what_an_empty_group_would_offer_beyond_its_machine_s_type(spec, told):
+    groups = [each.inputs for each in whole(spec).of_type(GROUP) if each.name.startswith("p-")]
+    assert groups
+    for group in groups:
+        assert {key.removeprefix(f"{FROM_ZERO}/") for key in group["tags"]} == told
+        # EKS refuses longer ones, and other characters.
+        assert all(len(key) <= 128 and value.isdigit() for key, value in group["tags"].items())
+
+
+def test_an_empty_pool_of_gaudi_offers_its_cards_to_the_autoscaler():
+    group = whole(DL1).one(GROUP, "p-on-demand").inputs
+    assert group["tags"][f"{FROM_ZERO}/habana.ai/gaudi"] == "8"
+    assert group["tags"][f"{FROM_ZERO}/hugepages-2Mi"] == str(21000 * 2 * 2**20)
+
+
+def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
+    recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "p": {**BLOCK, "efa": True}}, storage={"shared": {"kind": "efs"}})
+    groups = recording.of_type("aws:ec2/securityGroup:SecurityGroup")
+    assert len(groups) == 3
+    for each in groups:
+        for text in (each.inputs["description"], *(rule["description"] for rule in each.inputs["ingress"])):
+            assert re.fullmatch(r"[A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}", text), text
 
 
 @pytest.mark.parametrize(
