@@ -13,7 +13,7 @@ import pulumi
 
 from components.cluster.eks_cluster import ClusterAddons, CreatedCluster, adopted_cluster
 from components.handles import EksHome, NodeTarget
-from components.nodes.eks_pool import EksNodePool, NodeRole
+from components.nodes.eks_pool import EksNodePool, NodeIdentity
 from components.nodes.eks_spec import EksPool
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.efs import EfsStore
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AwsPlatform:
-    """What a stack has on AWS. `ready` must be there before anything inside the cluster is, and goes only after all of that."""
+    """What a stack has on AWS. `ready` must be there before anything inside the cluster is, and goes only after all of that.
+
+    `nodes` is the security group of the nodes of the stack's own pools, None where it makes none.
+    """
 
     spec: EksCluster
     home: EksHome
     provider: pulumi.ProviderResource
     targets: Mapping[str, NodeTarget]
     ready: tuple[pulumi.Resource, ...]
+    nodes: pulumi.Output[str] | None
 
     def store(
         self, name: str, spec: S3StoreSpec | EfsStoreSpec, *, namespace: pulumi.Output[str], scope: str, kube: pulumi.ResourceOptions
@@ -45,9 +49,14 @@ class AwsPlatform:
                 return AwsS3Store(name, spec, home=self.home, method=self.spec.identity, namespace=scope, opts=aws)
             case EfsStoreSpec():
                 both = pulumi.ResourceOptions(providers=[self.provider, *_provider_of(kube)])
-                return EfsStore(name, spec, home=self.home, namespace=namespace, scope=scope, opts=both)
+                return EfsStore(name, spec, home=self.home, clients=self._clients(spec), namespace=namespace, scope=scope, opts=both)
             case _:
                 assert_never(spec)
+
+    def _clients(self, spec: EfsStoreSpec) -> list[pulumi.Input[str]]:
+        """The security groups whose machines may mount a created file system."""
+        own: list[pulumi.Input[str]] = [] if self.nodes is None else [self.nodes]
+        return [*own, self.home.security_group] if spec.open_to == "cluster" else own
 
 
 def _provider_of(options: pulumi.ResourceOptions) -> list[pulumi.ProviderResource]:
@@ -64,16 +73,17 @@ def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.
     pools = {name: pool for name, pool in settings.node_pools.items() if isinstance(pool, EksPool)}
     targets: dict[str, NodeTarget] = {}
     groups: list[pulumi.Resource] = []
+    identity: NodeIdentity | None = None
     if pools:
-        role = NodeRole("nodes", cni=cluster.create is None and cluster.cni_uses_node_role, opts=options)
+        identity = NodeIdentity("nodes", home=home, cni=cluster.create is None and cluster.cni_uses_node_role, opts=options)
         for name, pool in pools.items():
-            made = EksNodePool(name, pool, home=home, role=role, images=_images(name, settings), opts=options)
+            made = EksNodePool(name, pool, home=home, identity=identity, images=_images(name, settings), opts=options)
             targets[name] = made.target
             groups += made.groups
     if cluster.create is not None:
         efs = any(isinstance(store, EfsStoreSpec) for store in settings.storage.values())
         groups += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(groups), opts=options).ready
-    return AwsPlatform(spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups))
+    return AwsPlatform(spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups), nodes=identity and identity.group)
 
 
 def _images(pool: str, settings: StackSettings) -> int:

@@ -68,6 +68,7 @@ class CreatedCluster(pulumi.ComponentResource):
     def __init__(self, name: str, spec: EksCluster, create: EksCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
+        guarded = pulumi.ResourceOptions(parent=self, protect=create.protect)
         network = None if spec.subnets else EksNetwork(f"{name}-network", create, zones=spec.zones, region=spec.region, opts=child)
         subnets = network.private if network is not None else (spec.subnets or {})
         key = kms.Key(
@@ -75,7 +76,7 @@ class CreatedCluster(pulumi.ComponentResource):
             description=f"Secrets of the EKS cluster {spec.name}",
             enable_key_rotation=True,
             deletion_window_in_days=30,
-            opts=child,
+            opts=guarded,
         )
         role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child)
         rights = iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)
@@ -85,7 +86,7 @@ class CreatedCluster(pulumi.ComponentResource):
             name,
             args=_cluster(spec, create, role=role, key=key, subnets=list(subnets.values())),
             # Without its rights EKS cannot take its network interfaces back when it is deleted; a log group must be there first.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[rights, logs]),
+            opts=pulumi.ResourceOptions.merge(guarded, pulumi.ResourceOptions(depends_on=[rights, logs])),
         )
         _administrators(name, create, cluster, child)
         issuer = cluster.identities[0].oidcs[0].issuer

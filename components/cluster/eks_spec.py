@@ -86,6 +86,8 @@ class EksCreation(Spec):
     """How long the control plane's logs are kept; all five kinds are written."""
     support: Literal["STANDARD", "EXTENDED"] = "STANDARD"
     """What happens at the end of standard support: STANDARD upgrades by itself, EXTENDED keeps the version and costs more."""
+    protect: bool = True
+    """Lets no destroy take the cluster or its key; protect: false, followed by an update, is what it takes to delete them."""
 
     @model_validator(mode="after")
     def _zones_are_distinct(self) -> Self:

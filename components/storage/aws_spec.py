@@ -52,6 +52,9 @@ class EfsStoreSpec(Spec):
     """elastic grows with what is read; bursting is cheaper and slow once its credits are spent."""
     backup: bool = True
     """Daily backups by AWS Backup; models can be copied again, so a small stack may do without."""
+    open_to: Literal["pools", "cluster"] = "pools"
+    """Whose machines may mount the created file system: the stack's own pools, or every machine in the cluster's security group.
+    An adopted cluster's own nodes may run preheating and the models of existing pools, so those need `cluster`."""
     kms_key_arn: KmsKeyArn | None = None
     """The key it is encrypted with; by default the account's own key for EFS."""
     retain: bool = True
@@ -61,7 +64,7 @@ class EfsStoreSpec(Spec):
     def _an_adopted_one_is_named_whole(self) -> Self:
         if (self.file_system_id is None) != (self.access_point_id is None):
             raise ValueError("fileSystemId and accessPointId go together: write both to adopt a file system, or neither to create one")
-        ours = {"path", "run_as_user", "throughput_mode", "backup", "kms_key_arn", "retain"} & self.model_fields_set
+        ours = {"path", "run_as_user", "throughput_mode", "backup", "open_to", "kms_key_arn", "retain"} & self.model_fields_set
         if self.file_system_id is not None and ours:
             named = ", ".join(sorted(type(self).model_fields[each].alias or each for each in ours))
             raise ValueError(f"{named} would change {self.file_system_id}, which is only adopted; remove it")

@@ -1,4 +1,4 @@
-"""An EFS file system as a store: encrypted, mountable from the cluster's nodes only, and lent as the claim that any share is.
+"""An EFS file system as a store: encrypted, mountable from the pools only, and lent as the claim that any share is.
 
 It mounts by an access point over TLS, so pods need neither root nor an AWS role. An adopted file system is only mounted.
 """
@@ -6,6 +6,7 @@ It mounts by an access point over TLS, so pods need neither root nor an AWS role
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -31,7 +32,7 @@ _NOMINAL = "1Pi"
 class EfsStore(pulumi.ComponentResource):
     """A file system with its volume and claim in `namespace`; lends `claim`.
 
-    Takes an AWS and a Kubernetes provider in `opts`. Claim and volume are named by the content of the spec, as those of any share.
+    Machines of the security groups `clients` may mount what is created. Takes an AWS and a Kubernetes provider in `opts`. Claim and volume are named by the content of the spec, as those of any share.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class EfsStore(pulumi.ComponentResource):
         spec: EfsStoreSpec,
         *,
         home: EksHome,
+        clients: Sequence[pulumi.Input[str]],
         namespace: pulumi.Output[str],
         scope: str,
         opts: pulumi.ResourceOptions | None = None,
@@ -49,7 +51,7 @@ class EfsStore(pulumi.ComponentResource):
             handle: pulumi.Input[str] = f"{spec.file_system_id}::{spec.access_point_id}"
             targets: list[pulumi.Resource] = []
         else:
-            handle, targets = _file_system(name, spec, home, self)
+            handle, targets = _file_system(name, spec, home, clients, self)
         key = content_key(name, json.dumps(spec.intent(), sort_keys=True))
         claim_name, volume_name = bounded(name, key), bounded(f"{scope}-{name}", content_key(scope, key))
         volume = core.PersistentVolume(
@@ -83,30 +85,34 @@ class EfsStore(pulumi.ComponentResource):
         self.register_outputs({"claim": claim_name})
 
 
-def _file_system(name: str, spec: EfsStoreSpec, home: EksHome, parent: EfsStore) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+def _file_system(
+    name: str, spec: EfsStoreSpec, home: EksHome, clients: Sequence[pulumi.Input[str]], parent: EfsStore
+) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
     """A created file system: its volume handle, and what must be there before it can be mounted."""
     from pulumi_aws import efs
 
     child = pulumi.ResourceOptions(parent=parent)
+    # What says who may use the files, and keeps their backups, stays with them: a file system without its policy lets root in.
+    kept = pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain)
     system = efs.FileSystem(
         name,
         encrypted=True,
         kms_key_id=spec.kms_key_arn,
         throughput_mode=spec.throughput_mode,
         tags={**home.tags, "Name": f"inferplan-{name}"},
-        opts=pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain),
+        opts=kept,
     )
     efs.BackupPolicy(
         name,
         file_system_id=system.id,
         backup_policy=efs.BackupPolicyBackupPolicyArgs(status="ENABLED" if spec.backup else "DISABLED"),
-        opts=child,
+        opts=kept,
     )
-    point = _access_point(name, spec, system, child)
+    point = _access_point(name, spec, system, kept)
     policy = efs.FileSystemPolicy(
-        name, file_system_id=system.id, policy=pulumi.Output.json_dumps(_only_by_access_point(system.arn, point.arn)), opts=child
+        name, file_system_id=system.id, policy=pulumi.Output.json_dumps(_only_by_access_point(system.arn, point.arn)), opts=kept
     )
-    wall = _open_to_nodes(name, home, child)
+    wall = _open_to(name, home, clients, child)
     targets = [
         efs.MountTarget(f"{name}-{zone}", file_system_id=system.id, subnet_id=subnet, security_groups=[wall.id], opts=child)
         for zone, subnet in home.subnets.items()
@@ -114,7 +120,7 @@ def _file_system(name: str, spec: EfsStoreSpec, home: EksHome, parent: EfsStore)
     return pulumi.Output.concat(system.id, "::", point.id), [*targets, policy]
 
 
-def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, child: pulumi.ResourceOptions) -> efs.AccessPoint:
+def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, kept: pulumi.ResourceOptions) -> efs.AccessPoint:
     from pulumi_aws import efs
 
     user = spec.run_as_user
@@ -124,7 +130,7 @@ def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, child: 
         file_system_id=system.id,
         posix_user=efs.AccessPointPosixUserArgs(uid=user, gid=user),
         root_directory=efs.AccessPointRootDirectoryArgs(path=spec.path, creation_info=owner),
-        opts=child,
+        opts=kept,
     )
 
 
@@ -148,16 +154,16 @@ def _only_by_access_point(system_arn: pulumi.Input[str], point_arn: pulumi.Input
     }
 
 
-def _open_to_nodes(name: str, home: EksHome, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+def _open_to(name: str, home: EksHome, clients: Sequence[pulumi.Input[str]], child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
     from pulumi_aws import ec2
 
     return ec2.SecurityGroup(
         f"{name}-nfs",
-        description=f"NFS to store {name}, from the nodes of the cluster only",
+        description=f"NFS to store {name}, from the nodes of its pools only",
         vpc_id=home.vpc,
         ingress=[
             ec2.SecurityGroupIngressArgs(
-                description="NFS from nodes", protocol="tcp", from_port=_NFS, to_port=_NFS, security_groups=[home.security_group]
+                description="NFS from nodes", protocol="tcp", from_port=_NFS, to_port=_NFS, security_groups=list(clients)
             )
         ],
         # A mount target only answers, which needs no rule; the empty list takes the one that EC2 adds away.

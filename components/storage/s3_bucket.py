@@ -1,6 +1,7 @@
 """A bucket for model files, created the way a careful account wants it. It uploads nothing and grants nobody anything.
 
-`retain` protects bucket and key from deletion, and leaves both in place when the stack goes.
+`retain` protects the bucket with its key and all of its settings, and leaves them in place when the stack goes: a bucket that
+stays while its walls go would be a bucket in the open.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ class ModelBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, bucket: str, spec: BucketCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:storage:ModelBucket", name, {"spec": {"bucket": bucket, **spec.intent()}}, opts)
-        child = pulumi.ResourceOptions(parent=self)
         kept = pulumi.ResourceOptions(parent=self, protect=spec.retain, retain_on_delete=spec.retain)
         key = kms.Key(name, description=f"Objects of the bucket {bucket}", enable_key_rotation=True, deletion_window_in_days=30, opts=kept)
         made = s3.Bucket(name, bucket=bucket, opts=kept)
@@ -29,9 +29,9 @@ class ModelBucket(pulumi.ComponentResource):
             name,
             bucket=made.bucket,
             versioning_configuration=s3.BucketVersioningVersioningConfigurationArgs(status="Enabled"),
-            opts=child,
+            opts=kept,
         )
-        s3.BucketServerSideEncryptionConfiguration(name, bucket=made.bucket, rules=[_encryption(key)], opts=child)
+        s3.BucketServerSideEncryptionConfiguration(name, bucket=made.bucket, rules=[_encryption(key)], opts=kept)
         walls = s3.BucketPublicAccessBlock(
             name,
             bucket=made.bucket,
@@ -39,17 +39,17 @@ class ModelBucket(pulumi.ComponentResource):
             block_public_policy=True,
             ignore_public_acls=True,
             restrict_public_buckets=True,
-            opts=child,
+            opts=kept,
         )
         # S3 answers two changes of a bucket's access at once with a conflict, so the policy waits for the walls.
-        after_walls = pulumi.ResourceOptions(parent=self, depends_on=[walls])
+        after_walls = pulumi.ResourceOptions.merge(kept, pulumi.ResourceOptions(depends_on=[walls]))
         s3.BucketPolicy(name, bucket=made.bucket, policy=pulumi.Output.json_dumps(tls_only(bucket)), opts=after_walls)
         s3.BucketLifecycleConfiguration(
             name,
             bucket=made.bucket,
             rules=_lifecycle(spec),
             # Rules about old versions mean nothing before versioning is on (S3 refuses them now and then).
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[versions]),
+            opts=pulumi.ResourceOptions.merge(kept, pulumi.ResourceOptions(depends_on=[versions])),
         )
         self.bucket: pulumi.Output[str] = made.bucket
         self.key_arn: pulumi.Output[str] = key.arn

@@ -132,8 +132,28 @@ def _store_faults(settings: StackSettings, cluster: EksCluster) -> Iterator[Faul
                 "a created file system needs a mount target in each zone, and the zones of an adopted cluster are not known; "
                 "add cluster.subnets: {<zone>: subnet-...}, or adopt one with fileSystemId and accessPointId",
             )
+        if isinstance(store, EfsStoreSpec):
+            yield from _shut_out(name, store, settings, cluster)
         if isinstance(store, S3StoreSpec) and store.create is not None and store.region not in (None, cluster.region):
             yield Fault(("storage", name, "region"), f"a created bucket is in the cluster's region, {cluster.region}; remove region")
+
+
+def _shut_out(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: EksCluster) -> Iterator[Fault]:
+    """Nodes that the stack did not make carry none of its security groups: a mount from one of them would hang for minutes."""
+    if store.file_system_id is not None or store.open_to == "cluster":
+        return
+    for key, model in settings.models.items():
+        pool = settings.node_pools.get(model.pool)
+        filled = model.preheat is not None and model.preheat.into == name
+        mounts = filled or (model.preheat is None and model.weights.store == name)
+        if mounts and pool is not None and pool.provider == "existing":
+            cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not make"
+        elif filled and cluster.create is None:
+            cause = f"model {key!r} is preheated into it on whichever plain nodes the adopted cluster has"
+        else:
+            continue
+        yield Fault(("storage", name, "openTo"), f"only nodes of this stack's pools may mount {name!r}, and {cause}; write openTo: cluster")
+        return
 
 
 def _plain_nodes(pools: dict[str, EksPool]) -> Iterator[Fault]:

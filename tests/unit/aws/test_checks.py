@@ -72,6 +72,17 @@ def test_a_sound_stack_has_no_fault():
         ),
         ({"models": {"llama": model(drainSeconds=1800)}}, "models.llama.drainSeconds", "update.force: true"),
         ({"storage": {"weights": BUCKET, "s": {"kind": "efs"}}}, "storage.s", "add cluster.subnets"),
+        (
+            {"cluster": {**ADOPTED, "subnets": SUBNETS}, "storage": {"weights": BUCKET, "s": {"kind": "efs"}}, "models": {"llama": model(preheat={"into": "s"})}},
+            "storage.s.openTo",
+            "whichever plain nodes the adopted cluster has; write openTo: cluster",
+        ),
+        (
+            {"cluster": CREATED, "nodePools": {"system": SYSTEM, "old": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1}},
+             "storage": {"s": {"kind": "efs"}}, "models": {"llama": model(pool="old", weights={"store": "s", "path": "llama"})}},
+            "storage.s.openTo",
+            "whose nodes this stack did not make; write openTo: cluster",
+        ),
         ({"storage": {"weights": {**BUCKET, "create": {}, "region": "eu-west-1"}}}, "storage.weights.region", "remove region"),
         ({"cluster": CREATED}, "nodePools", "add a pool without accelerator"),
         ({"cluster": CREATED, "nodePools": {"system": {**SYSTEM, "size": {"max": 3}}}}, "nodePools", "size.min of system is 0"),
@@ -86,6 +97,11 @@ def test_a_fault_names_the_key_and_the_way_out(parts, path, said):
 def test_said_scarcity_is_accepted():
     pool = {**L40S, "capacityTypes": ["SPOT"], "zones": ["us-east-1a"], "instanceTypes": ["g6e.4xlarge"], "acceptScarcity": True}
     assert found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"p": pool}) == {}
+
+
+def test_a_share_that_is_open_to_the_cluster_may_be_filled_from_any_of_its_nodes():
+    storage = {"weights": BUCKET, "s": {"kind": "efs", "openTo": "cluster"}}
+    assert found(cluster={**ADOPTED, "subnets": SUBNETS}, storage=storage, models={"llama": model(preheat={"into": "s"})}) == {}
 
 
 def drained(sizes: list[int], cards: int, nodes: int, held: int) -> bool:

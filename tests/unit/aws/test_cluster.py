@@ -219,17 +219,30 @@ def test_claims_go_before_mount_targets_so_that_no_unmount_waits_for_a_server_th
 
 
 @pytest.mark.parametrize("retain", [True, False])
-def test_buckets_keys_and_file_systems_outlive_the_stack_unless_told_otherwise(retain):
+def test_stores_outlive_the_stack_with_their_walls_unless_told_otherwise(retain):
     storage = {"weights": {**BUCKET, "create": {"retain": retain}}, "shared": {"kind": "efs", "retain": retain}}
     recording = declared(cluster=CREATED, nodePools=POOLS, storage=storage)
-    kept = [
-        recording.one("aws:s3/bucket:Bucket"),
-        recording.one("aws:kms/key:Key", "weights"),
-        recording.one("aws:efs/fileSystem:FileSystem"),
-    ]
-    assert [(each.options.protect, each.options.retain_on_delete) for each in kept] == [(retain, retain)] * 3
-    others = [each for each in recording if each not in kept and (each.options.protect or each.options.retain_on_delete)]
+    named = [each for each in recording if each.name in ("weights", "shared") and each.custom and each.type.startswith("aws:")]
+    assert len(named) == 11, "a bucket with key and five settings, a file system with three"
+    assert {(each.options.protect or False, each.options.retain_on_delete or False) for each in named} == {(retain, retain)}
+    others = [each.urn for each in recording if each not in named and each.options.retain_on_delete]
     assert others == []
+
+
+def test_what_is_kept_needs_nothing_that_goes(created):
+    """`--exclude-protected` keeps what a protected resource depends on as well: no network may hang on a bucket."""
+    protected = [each for each in created if each.options.protect and each.options.retain_on_delete]
+    before = set().union(*(upstream(created, each.urn) for each in protected))
+    kinds = {each.type for each in created if each.urn in before and each.custom and each not in protected}
+    assert kinds == {"pulumi:providers:aws"}
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_a_created_cluster_and_its_key_are_protected_unless_told_otherwise(protect):
+    recording = declared(cluster={**CREATED, "create": {**CREATED["create"], "protect": protect}}, nodePools=POOLS)
+    guarded = [each.type for each in recording if each.options.protect]
+    assert sorted(guarded) == (["aws:eks/cluster:Cluster", "aws:kms/key:Key"] if protect else [])
+    assert not any(each.options.retain_on_delete for each in recording), "nobody pays for a cluster that no state knows of"
 
 
 def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():

@@ -58,12 +58,33 @@ def test_a_created_file_system_is_encrypted_elastic_backed_up_and_has_a_target_i
     assert len({each.inputs["subnetId"] for each in targets}) == 2
 
 
-def test_its_wall_lets_nfs_in_from_the_nodes_and_nothing_out(created):
-    wall = created.one("aws:ec2/securityGroup:SecurityGroup").inputs
+def groups_of(recording: Recording) -> set[str]:
+    """The security groups that every machine of the stack's pools is in."""
+    templates = recording.of_type("aws:ec2/launchTemplate:LaunchTemplate")
+    return set.intersection(*(set(each.inputs["vpcSecurityGroupIds"]) for each in templates))
+
+
+def test_its_wall_lets_nfs_in_from_the_pools_and_nothing_out(created):
+    wall = created.one("aws:ec2/securityGroup:SecurityGroup", "shared-nfs").inputs
     [rule] = wall["ingress"]
-    assert (rule["protocol"], rule["fromPort"], rule["toPort"], rule["securityGroups"]) == ("tcp", 2049, 2049, ["sg-00000000000000001"])
+    assert (rule["protocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 2049, 2049)
     assert "cidrBlocks" not in rule
     assert wall["egress"] == []
+    cluster = "sg-00000000000000001"
+    assert set(rule["securityGroups"]) == groups_of(created) - {cluster}
+    assert len(rule["securityGroups"]) == 1
+
+
+def test_the_group_of_the_pools_opens_nothing(created):
+    group = created.one("aws:ec2/securityGroup:SecurityGroup", "nodes-pools").inputs
+    assert (group["ingress"], group["egress"]) == ([], [])
+
+
+def test_a_share_is_opened_to_the_whole_cluster_only_when_told_to():
+    storage = {"shared": {"kind": "efs", "openTo": "cluster"}}
+    recording = declared(cluster=CREATED, nodePools=POOLS, storage=storage)
+    [rule] = recording.one("aws:ec2/securityGroup:SecurityGroup", "shared-nfs").inputs["ingress"]
+    assert set(rule["securityGroups"]) == groups_of(recording)
 
 
 def test_it_is_presented_as_the_same_share_that_nfs_is(created):
