@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from components.serving.served_model import ServedModel
 from components.serving.triton.models import Code
-from components.serving.triton.spec import TritonPorts
+from components.serving.triton.served import TritonPorts
 from components.serving.triton.tensors import DynamicBatching, ModelName
 from components.spec import Fault
 from components.storage.spec import RelativePath

@@ -243,6 +243,3 @@ class EnsembleModel(RepositoryModel):
     def outputs(self) -> Mapping[str, OutputTensor]:
         """Outputs by name."""
         return self.output
-
-
-AnyModel = Annotated[PythonModel | TextGenerationModel | EnsembleModel, Field(discriminator="kind")]

@@ -5,15 +5,18 @@ Weights are no part of it; they are mounted beside it. The same spec gives the s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, assert_never
 
 from components.handles import NodeTarget
+from components.serving.triton.kinds import AnyModel
 from components.serving.triton.messages import messages, text_of
-from components.serving.triton.models import AnyModel, EnsembleModel, ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
+from components.serving.triton.models import EnsembleModel, ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.tensors import DynamicBatching, VersionPolicy, Warmup
+from components.serving.triton.vllm_model import VllmModel
 
 # A version directory must exist even where nothing is in it, and a ConfigMap carries files only.
 _PLACEHOLDER = "composed of other models\n"
@@ -24,7 +27,8 @@ def repository_files(spec: TritonSpec, *, weights: str, target: NodeTarget) -> d
     placed: dict[str, str] = {}
     for name, model in spec.repository.items():
         placed[f"{name}/config.pbtxt"] = text_of(config(name, model, spec, weights=weights, target=target))
-        placed |= {f"{name}/{model.version}/{file}": text for file, text in _sources(model).items()}
+        sources = _sources(model, weights=weights, target=target)
+        placed |= {f"{name}/{model.version}/{file}": text for file, text in sources.items()}
     return dict(sorted(placed.items()))
 
 
@@ -51,6 +55,13 @@ def config(name: str, model: AnyModel, spec: TritonSpec, *, weights: str, target
             if model.generator_file is not None:
                 own["generator_file"] = f"{weights}/{model.generator_file}"
             _parameters(made, own)
+        case VllmModel():
+            made.backend = "vllm"
+            made.model_transaction_policy.decoupled = True
+            # The engine takes the cards itself, however many instances Triton would place on them.
+            made.instance_group.add(kind=messages().ModelInstanceGroup.KIND_MODEL, count=1)
+            wanted = {"REPORT_CUSTOM_METRICS": model.report_metrics, "ENABLE_VLLM_HEALTH_CHECK": model.health_check}
+            _parameters(made, {key: "true" for key, asked in wanted.items() if asked})
         case _:
             assert_never(model)
     return made
@@ -140,7 +151,7 @@ def _device(target: NodeTarget) -> str:
     return "cuda" if target.accelerator is None or target.accelerator.vendor == "nvidia" else "hpu"
 
 
-def _sources(model: AnyModel) -> dict[str, str]:
+def _sources(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str, str]:
     match model:
         case EnsembleModel():
             return {"ensemble.txt": _PLACEHOLDER}
@@ -150,6 +161,12 @@ def _sources(model: AnyModel) -> dict[str, str]:
             sources = {"model.py": _payload("text_generation.py")}
             if model.generator_file is None:
                 sources["generator.py"] = model.generator or _payload("transformers_generator.py")
+            return sources
+        case VllmModel():
+            bfloat16 = target.accelerator is None or target.accelerator.bfloat16
+            sources = {"model.json": json.dumps(model.settings(weights, bfloat16=bfloat16), indent=2) + "\n"}
+            if model.lora_adapters:
+                sources["multi_lora.json"] = json.dumps(model.adapters(weights), indent=2) + "\n"
             return sources
         case _:
             assert_never(model)

@@ -12,9 +12,10 @@ from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
 from components.serving.triton import graph
+from components.serving.triton.builds import in_build
 from components.serving.triton.repository import repository_files
-from components.serving.triton.spec import TritonPorts, TritonSpec
-from components.spec import bytes_of
+from components.serving.triton.served import TritonPorts, TritonServed
+from components.serving.triton.spec import TritonSpec
 
 # Everything that Triton can restrict but health, which the kubelet asks for without a key.
 GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"
@@ -22,7 +23,6 @@ KEY_HEADER = "authorization"
 KEY_VARIABLE = "SERVER_KEY"
 REPOSITORY = "/repository"
 MODELS = "/models"
-_NVIDIA_IMAGE = "nvcr.io/nvidia/tritonserver:"
 
 
 class TritonService(ModelService):
@@ -81,7 +81,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
     )
 
 
-def server_args(spec: TritonSpec, *, repository: str = REPOSITORY) -> list[str]:
+def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str]:
     """Arguments of `tritonserver`; the order is fixed, so that previews stay quiet."""
     arguments = [
         f"--model-repository={repository}",
@@ -93,11 +93,11 @@ def server_args(spec: TritonSpec, *, repository: str = REPOSITORY) -> list[str]:
         f"--exit-timeout-secs={spec.drain_seconds}",
         f"--model-load-thread-count={spec.model_load_thread_count}",
     ]
-    if spec.limits_rate:
-        arguments.append("--rate-limit=execution_count")
-    if spec.response_cache_size is not None:
-        arguments.append(f"--cache-config=local,size={bytes_of(spec.response_cache_size)}")
-    return arguments
+    wanted = {"histogram_latencies": spec.metrics.histogram_latencies, "summary_latencies": spec.metrics.summary_latencies}
+    arguments += [f"--metrics-config={name}=true" for name, asked in wanted.items() if asked]
+    if spec.metrics.interval_ms is not None:
+        arguments.append(f"--metrics-interval-ms={spec.metrics.interval_ms}")
+    return [*arguments, *spec.server_options]
 
 
 def key_args(key: str) -> list[str]:
@@ -117,10 +117,7 @@ def streaming(spec: TritonSpec) -> tuple[str, ...]:
 def _image(spec: TritonSpec, site: Site) -> str:
     """The image that the user names, else the table's in the build that has what the repository's models import."""
     image = workload.image_of(spec, "triton", site.target)
-    if spec.image is None and spec.needs_transformers and image.startswith(_NVIDIA_IMAGE):
-        # The plain build has no torch and no transformers; this one has both (Triton's compatibility page, 2026-08).
-        return image.removesuffix("-py3") + "-vllm-python-py3"
-    return image
+    return image if spec.image is not None else in_build(image, spec.build)
 
 
 def _repository_mount(model: str) -> core.VolumeMountArgs:

@@ -1,46 +1,30 @@
-"""What a user writes about a Triton server: one model repository, its ports, and what the server is allowed.
-
-Models are loaded once, at start: no client can load, replace or unload one, since loading a python model is running its code.
-"""
+"""What a user writes about a Triton server: one model repository, and what the server is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from components.handles import TextTensors
-from components.serving.served_model import ServedModel
-from components.serving.triton import graph
-from components.serving.triton.models import AnyModel, EnsembleModel, ExecutedModel, TextGenerationModel
+from components.serving.triton import builds, graph
+from components.serving.triton.kinds import AnyModel
+from components.serving.triton.models import EnsembleModel, ExecutedModel, TextGenerationModel
+from components.serving.triton.served import TritonServed
 from components.serving.triton.tensors import ModelName
 from components.serving.triton.texts import text_tensors
-from components.spec import Bytes, Fault, Spec
+from components.serving.triton.vllm_model import VllmModel
+from components.spec import Bytes, Fault, bytes_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
-Port = Annotated[int, Field(ge=1024, le=65_535)]
 # What a ConfigMap holds at most (1 MiB, Kubernetes' limit), less its names and metadata.
 _FILES_LIMIT = 900_000
 
 
-class TritonPorts(Spec):
-    """Where the server listens; Triton's own ports by default."""
-
-    http: Port = 8000
-    grpc: Port = 8001
-    metrics: Port = 8002
-
-    @model_validator(mode="after")
-    def _ports_differ(self) -> Self:
-        if len({self.http, self.grpc, self.metrics}) < 3:
-            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports; use each once")
-        return self
-
-
-class TritonSpec(ServedModel):
+class TritonSpec(TritonServed):
     """A model repository behind NVIDIA Triton Inference Server. Words and values are Triton's own."""
 
     entry: ClassVar[str] = "components.serving.triton.service:TritonService"
@@ -48,10 +32,8 @@ class TritonSpec(ServedModel):
     engine: Literal["triton"]
     repository: Annotated[dict[ModelName, AnyModel], Field(min_length=1, max_length=64)]
     """The repository's models by name."""
-    ports: TritonPorts = TritonPorts()
     response_cache_size: Bytes | None = None
     """Memory for answers of models with responseCache; none by default."""
-    model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
 
     @model_validator(mode="after")
     def _the_repository_holds_together(self) -> Self:
@@ -68,6 +50,25 @@ class TritonSpec(ServedModel):
         return self
 
     @model_validator(mode="after")
+    def _vllm_models_share_the_cards(self) -> Self:
+        wide = {name: model.world_size for name, model in self._vllm.items() if model.world_size > self.cards}
+        if wide:
+            raise ValueError(
+                f"{', '.join(f'{name} spans {size} cards' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
+                f"accelerators is {self.cards}; raise accelerators, or leave it out"
+            )
+        if self._vllm and not self._on_cards and max(model.world_size for model in self._vllm.values()) < self.cards:
+            raise ValueError(f"accelerators is {self.cards} and no model uses that many; lower it, or raise tensorParallelSize")
+        shares = {name: model.share for name, model in self._vllm.items()}
+        # Each engine takes the first cards, from 0 on.
+        if sum(shares.values()) > 1:
+            listed = ", ".join(f"{name} {share}" for name, share in shares.items())
+            raise ValueError(
+                f"vLLM models of one server share its first card, and claim {listed} of it; lower gpuMemoryUtilization to 1 in all"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _code_fits_a_config_map(self) -> Self:
         size = sum(len(model.model_dump_json().encode()) for model in self.repository.values())
         if size > _FILES_LIMIT:
@@ -79,7 +80,8 @@ class TritonSpec(ServedModel):
     @property
     def cards(self) -> int:
         """Accelerators for each replica."""
-        return self.accelerators or max((each.instances or 1 for each in self._on_cards.values()), default=1)
+        spanned = [each.world_size for each in self._vllm.values()]
+        return self.accelerators or max([*spanned, *(each.instances or 1 for each in self._on_cards.values())], default=1)
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -93,25 +95,45 @@ class TritonSpec(ServedModel):
         return tuple(text for name in self.public if (text := text_tensors(name, self.repository[name])) is not None)
 
     @property
-    def needs_transformers(self) -> bool:
-        """Whether any model generates with the transformers library that the image has to bring."""
+    def build(self) -> builds.Build:
+        """The build of NVIDIA's image that has what the repository's models import."""
         generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
-        return any(model.generator is None and model.generator_file is None for model in generating)
+        # The plain build has no torch and no transformers; vLLM's has both (Triton's compatibility page, 2026-08).
+        transformers = any(model.generator is None and model.generator_file is None for model in generating)
+        return "vllm" if self._vllm or transformers else "plain"
 
     @property
-    def limits_rate(self) -> bool:
-        """Whether any model takes part in the server's rate limiting."""
-        return any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.repository.values())
+    def server_options(self) -> Sequence[str]:
+        """Arguments for what the repository's models ask of the whole server."""
+        options = []
+        if any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.repository.values()):
+            options.append("--rate-limit=execution_count")
+        if self.response_cache_size is not None:
+            options.append(f"--cache-config=local,size={bytes_of(self.response_cache_size)}")
+        return options
+
+    @property
+    def _vllm(self) -> dict[str, VllmModel]:
+        return {name: model for name, model in self.repository.items() if isinstance(model, VllmModel)}
 
     @property
     def _on_cards(self) -> dict[str, ExecutedModel]:
         return {name: model for name, model in self.repository.items() if isinstance(model, ExecutedModel) and model.on_cards}
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
-        """Instances that do not come out even with the cards of a replica."""
+        """Backends that the cards do not have, and instances that do not come out even with the cards of a replica."""
         if target.accelerator is None:
             return
         gaudi = target.accelerator.vendor == "habana"
+        for name in self._vllm if gaudi else ():
+            yield Fault(
+                ("repository", name, "kind"),
+                f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
+                "use engine: vllm, or kind: textGeneration",
+            )
+        wrong = builds.fault_of(self.image, "vllm") if self.image is not None and self._vllm else None
+        if wrong is not None:
+            yield Fault(("image",), wrong)
         held = {name: model.instances or self.cards for name, model in self._on_cards.items()}
         for name, count in held.items():
             if not gaudi and count % self.cards:

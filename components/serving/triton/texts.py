@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
 _TEXT = "TYPE_STRING"
 _STREAM = "stream"
+_ANSWER = "text_output"
 
 
 def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
-    """The tensors of a prompt and its answer; None where the model needs more than one text, or answers with several."""
+    """The tensors of a prompt and its answer; None where the model needs more than one text, or answers with several of which none is called so."""
     required = [(key, tensor.data_type) for key, tensor in model.inputs.items() if not tensor.optional]
     answers = [key for key, tensor in model.outputs.items() if tensor.data_type == _TEXT]
+    if len(answers) > 1 and _ANSWER in answers:
+        answers = [_ANSWER]
     if [kind for _, kind in required] != [_TEXT] or len(answers) != 1:
         return None
     asked = model.inputs.get(_STREAM)

@@ -1,0 +1,69 @@
+"""The builds of NVIDIA's Triton image: which backends each holds, and which release carries which vLLM and TensorRT-LLM.
+
+No build holds both. Images of other names are their maker's business: nothing is said about what is in them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+REPOSITORY = "nvcr.io/nvidia/tritonserver"
+Build = Literal["plain", "vllm", "tensorrt-llm"]
+_SUFFIXES: dict[Build, str] = {"plain": "-py3", "vllm": "-vllm-python-py3", "tensorrt-llm": "-trtllm-python-py3"}
+_TAG = re.compile(rf"^{re.escape(REPOSITORY)}:(?P<release>\d\d\.\d\d)(?P<suffix>-[a-z0-9-]+)")
+# Release to (vLLM, TensorRT-LLM): docs/introduction/compatibility.md of triton-inference-server/server, read 2026-11.
+_CARRIES: dict[str, tuple[str, str]] = {
+    "25.01": ("0.6.3", "0.17.0"),
+    "25.02": ("0.7.0", "0.17.0"),
+    "25.03": ("0.7.3", "0.18.0"),
+    "25.04": ("0.8.1", "0.18.2"),
+    "25.05": ("0.8.4", "0.19.0"),
+    "25.06": ("0.9.0", "0.20.0"),
+    "25.07": ("0.9.0", "0.20.0"),
+    "25.08": ("0.9.2", "0.21.0"),
+    "25.09": ("0.10.1", "1.0.0"),
+    "25.10": ("0.10.2", "1.0.0"),
+    "25.11": ("0.11.0", "1.0.3"),
+    "25.12": ("0.11.1", "1.1.0"),
+    "26.01": ("0.13.0", "1.1.0"),
+    "26.02": ("0.15.1", "1.1.0"),
+    "26.03": ("0.17.1", "1.2.0"),
+    "26.04": ("0.19.0", "1.2.1"),
+    "26.05": ("0.19.0", "1.2.1"),
+    "26.06": ("0.22.1", "1.2.1"),
+    "26.07": ("0.24.0", "1.2.1"),
+}
+
+
+def in_build(image: str, build: Build) -> str:
+    """NVIDIA's image of the same release in the build `build`; any other image as it is."""
+    match = _TAG.match(image)
+    return image if match is None else f"{REPOSITORY}:{match['release']}{_SUFFIXES[build]}"
+
+
+def release_of(image: str) -> str | None:
+    """The release of an image of NVIDIA's, such as 26.07; None for any other image."""
+    match = _TAG.match(image)
+    return None if match is None else match["release"]
+
+
+def fault_of(image: str, build: Build, *, since: str | None = None) -> str | None:
+    """What keeps `image` from serving models that need `build` of release `since` or newer; None where nothing is known to."""
+    match = _TAG.match(image)
+    if match is None or build == "plain":
+        return None
+    release = match["release"]
+    if match["suffix"] != _SUFFIXES[build]:
+        return f"{image!r} holds no {build} backend; name {in_build(image, build)}, or leave image out"
+    if since is not None and release < since:
+        has = carried(release, build)
+        holds = f", which holds {build} {has}," if has else ""
+        return f"{image!r}{holds} is older than these models need; name release {since} or newer, or leave image out"
+    return None
+
+
+def carried(release: str, build: Build) -> str | None:
+    """The version of `build` that `release` carries; None where the table does not say."""
+    versions = _CARRIES.get(release)
+    return None if versions is None or build == "plain" else versions[build == "tensorrt-llm"]

@@ -1,0 +1,54 @@
+"""What every model behind a tritonserver of ours shares: where it listens, and how it loads.
+
+Models are loaded once, at start: no client can load, replace or unload one, since loading a python model is running its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from components.serving.served_model import ServedModel
+from components.spec import Spec
+
+Port = Annotated[int, Field(ge=1024, le=65_535)]
+
+
+class TritonPorts(Spec):
+    """Where the server listens; Triton's own ports by default."""
+
+    http: Port = 8000
+    grpc: Port = 8001
+    metrics: Port = 8002
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        if len({self.http, self.grpc, self.metrics}) < 3:
+            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports; use each once")
+        return self
+
+
+class TritonMetrics(Spec):
+    """What the server measures beyond its counters."""
+
+    histogram_latencies: bool = False
+    """Adds histograms of latencies, for models that stream that of the first response (from Triton 24.12 on)."""
+    summary_latencies: bool = False
+    """Adds quantiles of latencies."""
+    interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
+    """How often cards and CPU are looked at; 2000 by default."""
+
+
+class TritonServed(ServedModel):
+    """A model behind a tritonserver that is started here. Words and values are Triton's own."""
+
+    ports: TritonPorts = TritonPorts()
+    metrics: TritonMetrics = TritonMetrics()
+    model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
+
+    @property
+    def server_options(self) -> Sequence[str]:
+        """Arguments of tritonserver that only this engine gives."""
+        return ()
