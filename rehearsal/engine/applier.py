@@ -22,6 +22,7 @@ from rehearsal.engine.errors import Failure, ObjectFailed, RegistrationRefused
 from rehearsal.engine.kubernetes_defaults import is_object, is_patch
 from rehearsal.engine.monitor import Realized
 from rehearsal.engine.objects import Objects, Result, refusal
+from rehearsal.engine.operators import stand_in
 from rehearsal.engine.plan import ResourceState, state_of
 from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
 from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
@@ -145,10 +146,10 @@ class Applier:
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
-        live = self.waiter.ready(target, result.live, _limit(registration, result))
+        live, instead = stand_in.ready(self.objects, target, result.live, _limit(registration, result))
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
-        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=note))
+        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=instead or note))
         return live
 
     def _note(self, target: Target, key: Key, result: Result) -> None:

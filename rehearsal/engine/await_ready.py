@@ -49,13 +49,12 @@ class Waiter:
             check = self._check_for(live)
         except ValueError as error:
             raise ObjectFailed(str(error), "correct the annotation") from error
-        if check is None:
-            return live
-        self.watching.observe(live["apiVersion"], live["kind"])
-        reasons.observe_for(self.watching, live["kind"])
-        return self._until_ready(target, live, check, limit)
+        return live if check is None else self.until(target, live, check, limit)
 
-    def _until_ready(self, target: Target, applied: Object, check: Callable[[Object], Readiness], limit: float) -> Object:
+    def until(self, target: Target, applied: Object, check: Callable[[Object], Readiness], limit: float) -> Object:
+        """The object once `check` says so, after `limit` seconds at most; raises as `ready` does."""
+        self.watching.observe(applied["apiVersion"], applied["kind"])
+        reasons.observe_for(self.watching, applied["kind"])
         began, told = time.monotonic(), ""
         with self.watching.sleeper(key_of(applied)) as wake:
             while True:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.engine.api import Api, ApiError, Resource, UnknownKindError
 from rehearsal.engine.errors import ObjectFailed
+from rehearsal.engine.operators import stand_in
 from rehearsal.engine.paths import kept
 from rehearsal.engine.readiness import annotation
 from rehearsal.engine.watching import Key
@@ -150,6 +151,8 @@ class Objects:
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and what it owns, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
         uid = live["metadata"]["uid"]
+        if stand_in.operated(live):
+            stand_in.dismantle(self, live, limit)
         options = {"propagationPolicy": _propagation(live), "preconditions": {"uid": uid}}
         try:
             self.api.request("DELETE", resource.path(key.namespace, key.name), options)
@@ -166,7 +169,9 @@ def _propagation(live: Object) -> str:
     given = annotation(live, "pulumi.com/deletionPropagation").capitalize()
     if given in ("Orphan", "Background"):
         return given
-    return "Background" if live["apiVersion"] == "v1" and live["kind"] in _OWN_NOTHING else "Foreground"
+    # The garbage collector learns of a new kind up to 30 s late, and would hold such an object until then.
+    owns_nothing = live["apiVersion"] == "v1" and live["kind"] in _OWN_NOTHING
+    return "Background" if owns_nothing or stand_in.operated(live) else "Foreground"
 
 
 def patch_manager(urn: str) -> str:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from rehearsal.engine.watching import Watching
 
 Object = dict[str, Any]
-_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod")
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod", "LeaderWorkerSet", "RayService")
+# What stands between an object and its pods.
+_BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
 
 
 def observe_for(watching: Watching, kind: str) -> None:
@@ -21,8 +23,8 @@ def observe_for(watching: Watching, kind: str) -> None:
     watching.observe("v1", "Event")
     if kind in _WORKLOADS:
         watching.observe("v1", "Pod")
-    if kind == "Deployment":
-        watching.observe("apps/v1", "ReplicaSet")
+    if kind in _BETWEEN:
+        watching.observe("apps/v1", _BETWEEN[kind])
 
 
 def why(watching: Watching, live: Object) -> str:
@@ -42,7 +44,8 @@ def why(watching: Watching, live: Object) -> str:
 
 
 def _chain(watching: Watching, live: Object) -> list[Object]:
-    return [live, *watching.owned("ReplicaSet", live["metadata"]["uid"])]
+    between = _BETWEEN.get(live["kind"])
+    return [live, *(watching.owned(between, live["metadata"]["uid"]) if between else ())]
 
 
 def _pods(watching: Watching, live: Object) -> list[Object]:

@@ -1,6 +1,7 @@
 """CustomResourceDefinitions of the projects that stacks use, taken out of their pinned Go modules when first needed.
 
-Only pins and hashes are committed (`crds.toml`). A project whose module cannot be had is not in the table.
+Of those only pins and hashes are committed (`crds.toml`). For a project whose module cannot be had there is a definition
+of our own in `definitions`, with what stacks declare; nothing here installs an operator.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rehearsal.toolchain.go import Go, find_go, lock_file
 from rehearsal.toolchain.gobuild import build_fault
 
 TABLE = Path(__file__).parent / "crds.toml"
+OWN = Path(__file__).parent / "definitions"
 _LEAST_GO = (1, 24, 0)
 
 
@@ -60,20 +62,27 @@ def crd_sources() -> tuple[CrdSource, ...]:
 
 def crd_groups() -> tuple[str, ...]:
     """The API groups whose CRDs can be had, such as `gateway.networking.k8s.io`."""
-    return tuple(group for source in crd_sources() for group in source.groups)
+    return (*(group for source in crd_sources() for group in source.groups), *own_groups())
+
+
+def own_groups() -> tuple[str, ...]:
+    """The API groups whose CRDs are our own; each file is called like its definition, `<plural>.<group>.yaml`."""
+    return tuple(sorted({path.stem.partition(".")[2] for path in OWN.glob("*.yaml")}))
 
 
 def crd_documents(group: str, progress: Progress = silent) -> tuple[dict[str, Any], ...]:
     """The CustomResourceDefinition objects of one API group, sorted by name; see `crd_files` for what it may raise."""
-    return tuple(json.loads(path.read_bytes()) for path in crd_files(group, progress))
+    return tuple(document for path in crd_files(group, progress) for document in _read(path))
 
 
 def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one API group as JSON files, one each, sorted by name; fetched now if the cache does not hold them.
+    """The CRDs of one API group as YAML (or JSON) files, one each, sorted by name; fetched now if the cache does not hold them.
 
     Raises:
         ToolchainError: the group is not in the table, or its module cannot be fetched or is not the pinned one.
     """
+    if group in own_groups():
+        return tuple(sorted(OWN.glob(f"*.{group}.yaml")))
     source = next((source for source in crd_sources() if group in source.groups), None)
     if source is None:
         raise ToolchainError(

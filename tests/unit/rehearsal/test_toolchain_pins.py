@@ -86,7 +86,8 @@ def test_the_wheel_with_the_go_compiler_is_new_enough_and_pinned_by_hash():
 
 
 def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_that_group():
-    assert sorted(crds.crd_groups()) == ["gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
+    pinned = [group for source in crds.crd_sources() for group in source.groups]
+    assert sorted(pinned) == ["gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
     for source in crds.crd_sources():
         assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", source.sum)
         assert all(path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups)) for path in source.paths)
@@ -94,6 +95,15 @@ def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_t
 
 
 def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
-    with pytest.raises(ToolchainError, match=r"no CustomResourceDefinitions are pinned for the API group ray\.io") as caught:
-        crds.crd_files("ray.io")
+    with pytest.raises(ToolchainError, match=r"no CustomResourceDefinitions are pinned for the API group acme\.example") as caught:
+        crds.crd_files("acme.example")
     assert "keda.sh" in caught.value.remedy
+
+
+def test_a_definition_of_our_own_is_called_like_its_file_and_says_what_it_is_of():
+    assert crds.own_groups() == ("leaderworkerset.x-k8s.io", "ray.io")
+    for group in crds.own_groups():
+        for path, document in zip(crds.crd_files(group), crds.crd_documents(group), strict=True):
+            assert document["metadata"]["name"] == path.stem
+            assert document["spec"]["group"] == group
+            assert "written for the rehearsal" in path.read_text()

@@ -1,0 +1,60 @@
+"""What a stand-in makes for one object of an operator: its children, and the words for its status. Plain data, no requests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """The `children` of an object, complete but for their owner; `operator` is who would make them, `status` what it then says.
+
+    `condition` is the type of the condition that tells readiness. `held` says why the children of before stay as they are,
+    "" when they give way to these.
+    """
+
+    operator: str
+    children: tuple[Object, ...]
+    condition: str
+    status: Object
+    held: str = ""
+
+    @property
+    def note(self) -> str:
+        """What a person should know: who is missing, and what was done instead."""
+        if self.held:
+            return self.held
+        return f"no {self.operator} runs here: the rehearsal made the pods that it would make, and nothing runs in them"
+
+
+def child(api_version: str, kind: str, name: str, parent: Object, labels: dict[str, str], **rest: Any) -> Object:
+    """A child of `parent`, in its namespace, with `labels` of its own."""
+    metadata = {"name": name, "namespace": parent["metadata"]["namespace"], "labels": labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+def labelled(template: Object, labels: dict[str, str]) -> Object:
+    """The pod template with further labels."""
+    metadata = template.get("metadata") or {}
+    return {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
+
+
+def with_environment(template: Object, variables: list[Object]) -> Object:
+    """The pod template with `variables` in front of those of each of its containers."""
+    spec = template["spec"]
+    lists = {
+        key: [{**each, "env": [*variables, *(each.get("env") or [])]} for each in spec[key]]
+        for key in ("initContainers", "containers")
+        if spec.get(key)
+    }
+    return {**template, "spec": {**spec, **lists}}
+
+
+def digest(content: object) -> str:
+    """Ten characters that change with `content`."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,0 +1,73 @@
+"""What the LeaderWorkerSet operator would make of a LeaderWorkerSet: a StatefulSet of leaders, one of workers for each group, a Service.
+
+Names, labels and variables are those of LeaderWorkerSet v0.10.0. Unlike the operator's, each StatefulSet belongs to the
+LeaderWorkerSet itself, and a group is not made anew when one of its pods is: no controller keeps watching here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rehearsal.engine.operators.crew import Crew, child, labelled, with_environment
+
+Object = dict[str, Any]
+
+_PREFIX = "leaderworkerset.sigs.k8s.io/"
+_POD_INDEX = {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}}
+_POD_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def crew(live: Object, _owned: list[Object]) -> Crew:
+    """The children of the LeaderWorkerSet `live`."""
+    spec, name = live["spec"], live["metadata"]["name"]
+    template = spec["leaderWorkerTemplate"]
+    groups, size = spec["replicas"], template["size"]
+    leaders = _leaders(live, template.get("leaderTemplate") or template["workerTemplate"], groups, size)
+    workers = [_workers(live, template["workerTemplate"], group, size) for group in range(groups)] if size > 1 else []
+    status = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups, "hpaPodSelector": f"{_PREFIX}name={name}"}
+    return Crew(operator="LeaderWorkerSet operator", children=(_service(live), leaders, *workers), condition="Available", status=status)
+
+
+def _service(live: Object) -> Object:
+    name = live["metadata"]["name"]
+    labels = {f"{_PREFIX}name": name}
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels}
+    return child("v1", "Service", name, live, labels, spec=spec)
+
+
+def _leaders(live: Object, template: Object, groups: int, size: int) -> Object:
+    name = live["metadata"]["name"]
+    chosen = {f"{_PREFIX}name": name, f"{_PREFIX}worker-index": "0"}
+    variables = [{"name": "LWS_POD_NAME", "valueFrom": _POD_NAME}, *_variables(live, "$(LWS_POD_NAME)", size, {"value": "0"})]
+    pods = with_environment(labelled(template, chosen), variables)
+    return _stateful_set(live, name, chosen, pods, groups)
+
+
+def _workers(live: Object, template: Object, group: int, size: int) -> Object:
+    name = f"{live['metadata']['name']}-{group}"
+    chosen = {f"{_PREFIX}name": live["metadata"]["name"], f"{_PREFIX}group-index": str(group)}
+    variables = _variables(live, name, size, {"valueFrom": _POD_INDEX})
+    pods = with_environment(labelled(template, chosen), variables)
+    made = _stateful_set(live, name, chosen, pods, size - 1)
+    made["spec"]["ordinals"] = {"start": 1}
+    return made
+
+
+def _variables(live: Object, leader: str, size: int, index: Object) -> list[Object]:
+    name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
+    return [
+        {"name": "LWS_LEADER_ADDRESS", "value": f"{leader}.{name}.{namespace}"},
+        {"name": "LWS_GROUP_SIZE", "value": str(size)},
+        {"name": "LWS_WORKER_INDEX", **index},
+    ]
+
+
+def _stateful_set(live: Object, name: str, chosen: dict[str, str], pods: Object, replicas: int) -> Object:
+    spec = {
+        "replicas": replicas,
+        "serviceName": live["metadata"]["name"],
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": chosen},
+        "template": pods,
+    }
+    return child("apps/v1", "StatefulSet", name, live, chosen, spec=spec)

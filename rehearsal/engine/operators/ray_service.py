@@ -1,0 +1,66 @@
+"""What KubeRay would make of a RayService: the head pod and the worker pods of a cluster, and the services before them.
+
+Names and labels are those of KubeRay v1.7.0. Ray's own command, its probes, the autoscaler beside the head and the workers'
+wait for the head are left out: nothing runs in a pretend pod. A changed cluster comes beside the old one, which goes when the
+new one is Ready; with `upgradeStrategy` None the old one stays, as it does under KubeRay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rehearsal.engine.operators.crew import Crew, child, digest, labelled
+
+Object = dict[str, Any]
+
+_SERVE_PORT = {"name": "serve", "port": 8000, "targetPort": 8000, "protocol": "TCP"}
+_HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
+
+
+def crew(live: Object, owned: list[Object]) -> Crew:
+    """The children of the RayService `live`; `owned` are those that it has already."""
+    name, config = live["metadata"]["name"], live["spec"]["rayClusterConfig"]
+    cluster = f"{name}-{digest(_fixed(config))}"
+    running = next((each["metadata"]["labels"]["ray.io/cluster"] for each in owned if each["kind"] == "Pod"), cluster)
+    strategy = (live["spec"].get("upgradeStrategy") or {}).get("type", "NewCluster")
+    held = ""
+    if running != cluster and strategy == "None":
+        held = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll the change out"
+    workers = [pod for group in config.get("workerGroupSpecs") or [] for pod in _workers(live, cluster, group)]
+    children = (_head(live, cluster, config["headGroupSpec"]["template"]), *workers, *_services(live, cluster))
+    status = {"serviceStatus": "Running", "numServeEndpoints": len(workers), "activeServiceStatus": {"rayClusterName": running}}
+    return Crew(operator="KubeRay", children=() if held else children, condition="Ready", status=status, held=held)
+
+
+def _fixed(config: Object) -> Object:
+    """What a new cluster is made for; KubeRay changes the count of workers in place."""
+    counts = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+    groups = [{key: value for key, value in group.items() if key not in counts} for group in config.get("workerGroupSpecs") or []]
+    return {**config, "workerGroupSpecs": groups}
+
+
+def _head(live: Object, cluster: str, template: Object) -> Object:
+    return _pod(live, f"{cluster}-head", cluster, template, {"ray.io/node-type": "head", "ray.io/group": "headgroup"})
+
+
+def _workers(live: Object, cluster: str, group: Object) -> list[Object]:
+    labels = {"ray.io/node-type": "worker", "ray.io/group": group["groupName"], "ray.io/serve": "true"}
+    count = group["replicas"] * group["numOfHosts"]
+    return [_pod(live, f"{cluster}-{group['groupName']}-worker-{number}", cluster, group["template"], labels) for number in range(count)]
+
+
+def _pod(live: Object, name: str, cluster: str, template: Object, labels: dict[str, str]) -> Object:
+    ours = {"ray.io/cluster": cluster, "ray.io/is-ray-node": "yes", "ray.io/originated-from-cr-name": live["metadata"]["name"], **labels}
+    made = labelled(template, ours)
+    return child("v1", "Pod", name, live, made["metadata"]["labels"], spec=made["spec"])
+
+
+def _services(live: Object, cluster: str) -> list[Object]:
+    name = live["metadata"]["name"]
+    head = {"ray.io/cluster": cluster, "ray.io/node-type": "head"}
+    ports = [{"name": port, "port": number, "targetPort": number, "protocol": "TCP"} for port, number in _HEAD_PORTS.items()]
+    serve = {"ray.io/cluster": cluster, "ray.io/serve": "true"}
+    return [
+        child("v1", "Service", f"{name}-head-svc", live, head, spec={"clusterIP": "None", "selector": head, "ports": ports}),
+        child("v1", "Service", f"{name}-serve-svc", live, serve, spec={"selector": serve, "ports": [_SERVE_PORT]}),
+    ]

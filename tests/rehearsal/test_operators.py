@@ -1,0 +1,186 @@
+"""LeaderWorkerSets and RayServices where no operator runs: their pods are real to the scheduler, and nothing pretends otherwise."""
+
+from __future__ import annotations
+
+import re
+
+import pulumi
+import pytest
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from rehearsal.engine.apply import apply, down
+from rehearsal.engine.definitions import installer
+from rehearsal.engine.errors import ApplyFailed
+from rehearsal.engine.progress import Ready
+from rehearsal.progress import silent
+from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod
+
+pytestmark = pytest.mark.cluster
+
+LWS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
+RAY = "/apis/ray.io/v1/namespaces/default/rayservices"
+
+
+@pytest.fixture
+def up(cluster, request):
+    """Applies programs as one stack of this test, and takes them down afterwards."""
+    stack = re.sub("[^a-z0-9]+", "-", request.node.name)[:60]
+    yield lambda program, **more: apply(program, cluster, project=PROJECT, stack=stack, ensure_crds=installer(cluster, silent), **more)
+    down(cluster)
+
+
+def declared(api_version, kind, name, spec, condition, seconds=30):
+    limit = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
+    metadata = {"name": name, "namespace": "default", "annotations": {"pulumi.com/waitFor": f"condition={condition}"}}
+    CustomResource(
+        name, api_version=api_version, kind=kind, metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(custom_timeouts=limit)
+    )
+
+
+def group(name, *, pools=2, replicas=1, size=2, image="server:1", seconds=30):
+    """`pools` nodes of eight cards, and groups of `size` pods that ask for eight each."""
+
+    def program():
+        for number in range(pools):
+            Node(f"{name}-{number}")
+        template = {"metadata": {"labels": {"w": name}}, "spec": pod(8, image=image)}
+        inner = {"size": size, "leaderTemplate": template, "workerTemplate": template}
+        spec = {"replicas": replicas, "leaderWorkerTemplate": inner}
+        declared("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec, "Available", seconds)
+
+    return program
+
+
+def service(name, *, workers=2, image="server:1", strategy="NewCluster"):
+    """A node, and a Ray cluster with a head without cards and `workers` with two each."""
+
+    def program():
+        Node(f"{name}-0")
+        groups = [{"groupName": "workers", "replicas": workers, "template": {"spec": pod(2, f"{name}-0", image)}}]
+        cluster = {"headGroupSpec": {"template": {"spec": pod(0, f"{name}-0", image)}}, "workerGroupSpecs": groups}
+        spec = {"serveConfigV2": "applications: []", "upgradeStrategy": {"type": strategy}, "rayClusterConfig": cluster}
+        declared("ray.io/v1", "RayService", name, spec, "Ready")
+
+    return program
+
+
+def pods(cluster, label):
+    found = api_of(cluster).request("GET", "/api/v1/namespaces/default/pods", query={"labelSelector": label})["items"]
+    return {each["metadata"]["name"]: each for each in found}
+
+
+def is_ready(each):
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in each["status"]["conditions"])
+
+
+def told(live, kind):
+    return next(each for each in live["status"]["conditions"] if each["type"] == kind)
+
+
+def test_a_group_over_two_nodes_gets_a_leader_and_a_worker_with_eight_cards_each(up, cluster):
+    events = []
+    up(group("wide"), listener=events.append)
+    found = pods(cluster, "leaderworkerset.sigs.k8s.io/name=wide")
+    assert sorted(found) == ["wide-0", "wide-0-1"]
+    assert {each["spec"]["nodeName"] for each in found.values()} == {"wide-0", "wide-1"}
+    assert all(map(is_ready, found.values()))
+    environment = {each["name"]: each for each in found["wide-0-1"]["spec"]["containers"][0]["env"]}
+    assert environment["LWS_LEADER_ADDRESS"]["value"] == "wide-0.wide.default"
+    assert found["wide-0-1"]["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
+    available = told(api_of(cluster).request("GET", f"{LWS}/wide"), "Available")
+    assert (available["status"], available["reason"]) == ("True", "Rehearsed")
+    assert "no LeaderWorkerSet operator runs here" in available["message"]
+    assert any(isinstance(each, Ready) and "no LeaderWorkerSet operator runs here" in each.note for each in events)
+
+
+def test_a_second_run_leaves_a_group_alone_and_a_changed_image_replaces_its_pods_on_a_full_pool(up, cluster):
+    up(group("twice"))
+    before = {each["metadata"]["uid"] for each in pods(cluster, "w=twice").values()}
+    assert up(group("twice")).total_changes == 0
+    assert {each["metadata"]["uid"] for each in pods(cluster, "w=twice").values()} == before
+    assert up(group("twice", image="server:2")).total_changes == 1
+    after = pods(cluster, "w=twice").values()
+    assert {each["spec"]["containers"][0]["image"] for each in after} == {"server:2"}
+    assert all(map(is_ready, after))
+
+
+def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_scheduler(up, cluster):
+    with pytest.raises(ApplyFailed) as failed:
+        up(group("short", pools=1, seconds=3))
+    (failure,) = failed.value.failures
+    assert "Insufficient nvidia.com/gpu" in failure.message
+    assert failure.remedy.startswith("ask for less, or give its pool or quota more")
+    available = told(api_of(cluster).request("GET", f"{LWS}/short"), "Available")
+    assert available["status"] == "False"
+    assert "Insufficient nvidia.com/gpu" in available["message"]
+
+
+def test_fewer_groups_leave_no_pod_of_the_group_that_went(up, cluster):
+    up(group("fewer", pools=4, replicas=2))
+    assert len(pods(cluster, "w=fewer")) == 4
+    up(group("fewer", pools=4, replicas=1))
+    assert sorted(pods(cluster, "w=fewer")) == ["fewer-0", "fewer-0-1"]
+
+
+def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up, cluster):
+    up(service("serve"))
+    found = pods(cluster, "ray.io/originated-from-cr-name=serve")
+    assert sorted(each["metadata"]["labels"]["ray.io/node-type"] for each in found.values()) == ["head", "worker", "worker"]
+    assert all(map(is_ready, found.values()))
+    live = api_of(cluster).request("GET", f"{RAY}/serve")
+    assert "no KubeRay runs here" in told(live, "Ready")["message"]
+    slices = api_of(cluster).request(
+        "GET",
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        query={"labelSelector": "kubernetes.io/service-name=serve-serve-svc"},
+    )["items"]
+    assert sum(len(each["endpoints"]) for each in slices) == 2
+
+
+def test_another_count_of_ray_workers_leaves_the_others_and_another_image_makes_a_new_cluster(up, cluster):
+    up(service("grown", workers=1))
+    before = set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+    up(service("grown", workers=2))
+    grown = set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+    assert before < grown
+    up(service("grown", workers=2, image="server:2"))
+    assert not grown & set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+
+
+def test_a_ray_service_that_may_not_be_replaced_keeps_its_cluster_and_says_what_to_do(up, cluster):
+    up(service("kept", strategy="None"))
+    before = set(pods(cluster, "ray.io/originated-from-cr-name=kept"))
+    events = []
+    up(service("kept", strategy="None", image="server:2"), listener=events.append)
+    assert set(pods(cluster, "ray.io/originated-from-cr-name=kept")) == before
+    assert any(isinstance(each, Ready) and "delete the RayService to roll the change out" in each.note for each in events)
+
+
+def test_what_is_taken_down_takes_its_pods_and_services_with_it(up, cluster):
+    up(service("gone"))
+    up(lambda: None)
+    assert pods(cluster, "ray.io/originated-from-cr-name=gone") == {}
+    services = api_of(cluster).request("GET", "/api/v1/namespaces/default/services")["items"]
+    assert not [each for each in services if each["metadata"]["name"].startswith("gone-")]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"serveConfig": {}}, r"\.spec\.serveConfig: field not declared in schema"),
+        ({"upgradeStrategy": {"type": "Rolling"}}, 'Unsupported value: "Rolling"'),
+        ({"rayClusterConfig": {}}, "headGroupSpec"),
+        ({"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": [{"image": "a:1"}]}}}}}, r"containers\[0\]\.name"),
+        ({"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": {"name": "a"}}}}}}, "containers"),
+        ({"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "a", "env": None}]}}}}}, "env"),
+    ],
+)
+def test_the_faults_of_older_ray_examples_are_refused_by_the_api_server(up, change, words):
+    head = {"template": {"spec": {"containers": [{"name": "head", "image": "a:1"}]}}}
+
+    def program():
+        spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": head}, **change}
+        declared("ray.io/v1", "RayService", "old", spec, "Ready", seconds=3)
+
+    with pytest.raises(ApplyFailed, match=words):
+        up(program)
