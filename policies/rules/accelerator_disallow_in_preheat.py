@@ -1,4 +1,4 @@
-"""Jobs that move weights hold no accelerator."""
+"""Jobs that move weights, and pods on every node, hold no accelerator."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from policies.subjects.quantities import quantity
 
 
 def _check(pod: PodTemplate, given: Parameters) -> Findings:
-    if pod.runs_to_end and pod.at("restartPolicy").path and pod.resource.name not in given["jobs"]:
+    if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in given["jobs"]:
         for container in pod.containers:
             for _vendor, _side, field in container.accelerators():
                 if quantity(field):
-                    yield found(field, "asks for an accelerator in a Job")
+                    yield found(field, f"asks for an accelerator in a {pod.resource.short_kind}")
 
 
 RULE = Rule(
     id="accelerator-disallow-in-preheat",
-    title="Jobs that move weights hold no accelerator",
+    title="Jobs that move weights, and pods on every node, hold no accelerator",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour",
-    remedy="remove the accelerator from the Job's resources",
+    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour, and a pod on every node for ever",
+    remedy="remove the accelerator from the resources, or list a Job that computes in the parameter jobs",
     subject=PODS,
     check=_check,
     parameters={
         "jobs": Parameter(
-            default=[], description="Jobs that compute rather than copy, by name", schema={"type": "array", "items": {"type": "string"}}
+            default=[],
+            description="Jobs and DaemonSets that compute rather than copy, by name",
+            schema={"type": "array", "items": {"type": "string"}},
         )
     },
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
-
-PLACES = {"RayCluster": ("spec",), "RayService": ("spec", "rayClusterConfig"), "RayJob": ("spec", "rayClusterSpec")}
+from policies.subjects.pods import RAY_CLUSTERS
 
 
 def _check(ray: Resource, _: Parameters) -> Findings:
-    mode = ray.at(*PLACES[ray.short_kind], "authOptions", "mode")
+    mode = ray.at(*RAY_CLUSTERS[ray.kind], "authOptions", "mode")
     if mode.text() != "token":
         yield found(mode, "is not token")
 
@@ -25,6 +24,6 @@ RULE = Rule(
     ),
     why="Ray's dashboard and job port run code for anybody who reaches them, unless token authentication is on; it is off by default",
     remedy="set authOptions.mode: token in the Ray cluster's spec",
-    subject=objects("kubernetes:ray.io:RayCluster", "kubernetes:ray.io:RayService", "kubernetes:ray.io:RayJob"),
+    subject=objects(*RAY_CLUSTERS),
     check=_check,
 )

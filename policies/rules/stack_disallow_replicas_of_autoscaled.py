@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import workloads_of
+from policies.subjects.engines import SCALERS, workloads_of
+from policies.subjects.workloads import LEADER_WORKER_SET
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     scaled = set()
-    for scaler in stack.of("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject"):
+    for scaler in stack.of(*SCALERS):
         target = scaler.at("spec", "scaleTargetRef")
         kind = target.at("kind").text() or "Deployment"
         scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
-    for workload in workloads_of(stack):
+    for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
         name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
         if name in scaled and not workload.at("spec", "replicas").absent:
             yield found(workload.at("spec", "replicas"), "is set though an autoscaler owns it", urn=workload.urn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import workloads_of
+from policies.subjects.workloads import GROUPS
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -14,7 +15,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         if _denies_all(policy)
     }
     told = set()
-    for workload in workloads_of(stack):
+    for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
         namespace = workload.at("metadata", "namespace")
         if namespace.text() not in denied | told:
             told.add(namespace.text())

@@ -6,7 +6,7 @@ from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
 from policies.subjects.placement import fits_on, nodes_of
-from policies.subjects.workloads import replicas_of
+from policies.subjects.workloads import copies_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -21,7 +21,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             if all(nodes[place].accelerators[vendor] < cards for place in fitting):
                 yield found(pod.at("containers"), "asks for more accelerators than any node has", urn=workload.urn)
             key = (vendor, fitting)
-            asked[key] = asked.get(key, 0) + cards * (replicas_of(workload) or 1)
+            asked[key] = asked.get(key, 0) + cards * copies_of(pod)
             if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
                 yield found(workload.at("spec", "replicas"), "asks for more accelerators than the pool has left", urn=workload.urn)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.engine.resource import Resource, Stack
-from policies.subjects.placement import labels_at, matches_labels, same_namespace
+from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PodTemplate
-from policies.subjects.workloads import WORKLOADS, templates_of
+from policies.subjects.workloads import GROUPS, WORKLOADS, labels_of, templates_of
+
+SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
 
 def workloads_of(stack: Stack) -> Iterator[Resource]:
@@ -16,8 +18,8 @@ def workloads_of(stack: Stack) -> Iterator[Resource]:
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
-    """The workloads whose pods ask for accelerators, with those pods. Raises FieldError."""
-    for workload in workloads_of(stack):
+    """The workloads, those of serving operators too, whose pods ask for accelerators, with those pods. Raises FieldError."""
+    for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
         for pod in templates_of(workload):
             if pod.demand:
                 yield workload, pod
@@ -25,7 +27,7 @@ def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
 
 def selecting(stack: Stack, kind: str, workload: Resource, pod: PodTemplate, *path: str) -> Iterator[Resource]:
     """The resources of `kind`, in the workload's namespace, whose label selector at `path` takes the pod. Raises FieldError."""
-    labels = labels_at(pod.metadata.at("labels"))
+    labels = labels_of(pod)
     for each in stack.of(kind):
         if same_namespace(each, workload) and matches_labels(each.at(*path), labels):
             yield each

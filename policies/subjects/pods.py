@@ -25,7 +25,7 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("spec", "leaderWorkerTemplate", "workerTemplate"),
     ),
 }
-_RAY = {
+RAY_CLUSTERS = {
     "kubernetes:ray.io:RayCluster": ("spec",),
     "kubernetes:ray.io:RayService": ("spec", "rayClusterConfig"),
     "kubernetes:ray.io:RayJob": ("spec", "rayClusterSpec"),
@@ -130,12 +130,12 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
         template = resource.at(*keys)
         if not template.absent:
             yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
-    if resource.kind in _RAY:
-        cluster = resource.at(*_RAY[resource.kind])
+    if resource.kind in RAY_CLUSTERS:
+        cluster = resource.at(*RAY_CLUSTERS[resource.kind])
         for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()):
             template = group.at("template")
             if not template.absent:
                 yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-PODS = Subject("pods", frozenset([*_TEMPLATES, *_RAY]), _templates)
+PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS]), _templates)

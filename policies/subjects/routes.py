@@ -9,6 +9,7 @@ from policies.engine.resource import Resource, Stack
 
 _INGRESS = "kubernetes:networking.k8s.io:Ingress"
 _ROUTE = "kubernetes:gateway.networking.k8s.io:HTTPRoute"
+SECURITY_POLICY = "kubernetes:gateway.envoyproxy.io:SecurityPolicy"
 
 
 def ways_in(stack: Stack) -> Iterator[Resource]:
@@ -38,3 +39,17 @@ def claims_on(way: Resource) -> Iterator[tuple[str, str, Field]]:
                 matches = [match.at("path", "value") for match in rule.at("matches").each()]
                 for match in matches or [rule.at("matches")]:
                     yield host.text(), (match.text() if matches else "") or "/", match if matches else host
+
+
+def asks_for_keys(stack: Stack, way: Resource) -> bool:
+    """Whether a SecurityPolicy of Envoy Gateway asks for keys on a route itself, or on every Gateway that it hangs on. Raises FieldError."""
+    if way.kind != _ROUTE:
+        return False
+    guarded = {
+        (target.at("kind").text(), target.at("name").text())
+        for policy in stack.of(SECURITY_POLICY)
+        if any(True for _ in policy.at("spec", "apiKeyAuth", "credentialRefs").each())
+        for target in policy.at("spec", "targetRefs").each()
+    }
+    gateways = {("Gateway", parent.at("name").text()) for parent in way.at("spec", "parentRefs").each()}
+    return ("HTTPRoute", way.at("metadata", "name").text()) in guarded or (bool(gateways) and gateways <= guarded)

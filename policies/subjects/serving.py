@@ -9,9 +9,17 @@ _LAUNCHERS = frozenset(["vllm", "serve", "python3", "python", "-m", "vllm.entryp
 
 
 def is_vllm(container: Container) -> bool:
-    """Whether a container runs vLLM: by its image, or by its command."""
+    """Whether a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
     words = container.words
-    return "vllm" in image_of(container.at("image")).name or "vllm" in words or any(word.startswith("vllm.") for word in words)
+    if "vllm" in words or any(word.startswith("vllm.") for word in words):
+        return True
+    return "vllm" in image_of(container.at("image")).name and not _only_pulls(container)
+
+
+def _only_pulls(container: Container) -> bool:
+    """Whether a container has a command of its own that names no vLLM, and no accelerator to run one on."""
+    command = [each.text() for each in container.at("command").each()]
+    return bool(command) and not any("vllm" in word for word in container.words) and not any(True for _ in container.accelerators())
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:

@@ -10,6 +10,11 @@ from policies.engine.rule import Subject
 from policies.subjects.pods import PODS, PodTemplate
 
 _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
+LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
+RAY_SERVICE = "kubernetes:ray.io:RayService"
+_RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
+GROUPS = (LEADER_WORKER_SET, *_RAY)
+"""Kinds of serving operators that make pods of several templates."""
 WORKLOADS = Subject("workload", frozenset(_KINDS), lambda resource: (resource,))
 
 
@@ -21,6 +26,48 @@ def templates_of(workload: Resource) -> tuple[PodTemplate, ...]:
 def replicas_of(workload: Resource) -> float | None:
     """How many replicas a workload asks for; None where it leaves that to an autoscaler or to Kubernetes, which takes one."""
     return workload.at("spec", "replicas").number()
+
+
+def copies_of(pod: PodTemplate) -> float:
+    """How many pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most. Raises FieldError."""
+    resource = pod.resource
+    if resource.kind == LEADER_WORKER_SET:
+        groups = resource.at("spec", "replicas").number() or 1
+        template = resource.at("spec", "leaderWorkerTemplate")
+        size = template.at("size").number() or 1
+        if pod.spec.keys[2] == "leaderTemplate":
+            return groups
+        return groups * (size if template.at("leaderTemplate").absent else size - 1)
+    if resource.kind in _RAY:
+        group = _ray_group(pod)
+        if group is None:
+            return 1
+        least, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
+        hosts = group.at("numOfHosts").number() or 1
+        return hosts * (max(least, most) if _ray_cluster(resource).at("enableInTreeAutoscaling").flag() else least)
+    return replicas_of(resource) or 1
+
+
+def labels_of(pod: PodTemplate) -> dict[str, str]:
+    """The labels that the pods of a template carry: those written there, and those that its operator adds. Raises FieldError."""
+    labels = {key: each.text() for key, each in pod.metadata.at("labels").entries()}
+    if pod.resource.kind == LEADER_WORKER_SET:
+        labels["leaderworkerset.sigs.k8s.io/name"] = pod.resource.at("metadata", "name").text()
+    if pod.resource.kind in _RAY:
+        labels |= {"ray.io/is-ray-node": "yes", "ray.io/node-type": "head" if _ray_group(pod) is None else "worker"}
+    return labels
+
+
+def _ray_cluster(resource: Resource) -> Field:
+    return resource.at("spec", "rayClusterConfig") if resource.kind == RAY_SERVICE else resource.at("spec")
+
+
+def _ray_group(pod: PodTemplate) -> Field | None:
+    """The worker group that a template is of, None for the head."""
+    *_, group, position, _template, _spec = (None, None, *pod.spec.keys)
+    if group != "workerGroupSpecs":
+        return None
+    return next(each for each in _ray_cluster(pod.resource).at("workerGroupSpecs").each() if each.keys[-1] == position)
 
 
 def rollout_of(workload: Resource) -> tuple[int, int]:

@@ -115,7 +115,7 @@ def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording
                 inputs=each["inputs"],
                 dependencies=tuple(urns[name] for name in each.get("dependencies", ()) if name in urns),
                 provider=each.get("provider", urns.get("kubernetes/cluster", "") if each["type"].startswith("kubernetes:") else ""),
-                options=Options(protect=each.get("protect", False)),
+                options=Options(protect=each.get("protect", False), retain_on_delete=each.get("retain_on_delete", False)),
             )
             for each in listed
         ),

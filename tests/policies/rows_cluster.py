@@ -55,6 +55,28 @@ ROWS = (
     ),
     row("network-require-route-timeout", "HTTPRoute/second", "spec.rules[0].timeouts.request", "", "300s", REFUSED),
     row(
+        "network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.credentialRefs", [], [{"name": "a"}, {"name": "b"}], REFUSED
+    ),
+    row(
+        "network-require-key-policy",
+        "SecurityPolicy/second",
+        "spec.apiKeyAuth.extractFrom",
+        [{"headers": ["x-api-key"]}, {"params": ["key"]}],
+        [{"headers": ["x-api-key", "Authorization"]}],
+        REFUSED,
+        more=(([{"cookies": ["key"]}], REFUSED),),
+    ),
+    row(
+        "network-require-key-policy",
+        "SecurityPolicy/second",
+        "spec.jwt",
+        ABSENT,
+        {"providers": []},
+        REFUSED,
+        also={"spec.apiKeyAuth": ABSENT},
+        base=REFUSED,
+    ),
+    row(
         "network-require-policy-ports",
         "NetworkPolicy/chat",
         "spec.ingress[0].ports",

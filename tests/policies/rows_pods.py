@@ -10,6 +10,17 @@ ONE = f"{POD}.containers[0]"
 SECURITY = f"{ONE}.securityContext"
 ARGS = ["/models/chat", "--port=8000", "--shutdown-timeout=60", "--tensor-parallel-size=1"]
 HUB = ["meta-llama/Llama-3-8B", "--tensor-parallel-size=1"]
+RAY, CLUSTER = "RayService/rays", "spec.rayClusterConfig"
+QUEUED = {"metadata.labels.kueue\\.x-k8s\\.io/queue-name": "main"}
+# Where operators and controllers keep pod templates.
+TEMPLATES = (
+    ("DaemonSet/prepull", POD),
+    (JOB, POD),
+    ("LeaderWorkerSet/wide", "spec.leaderWorkerTemplate.leaderTemplate.spec"),
+    ("LeaderWorkerSet/wide", "spec.leaderWorkerTemplate.workerTemplate.spec"),
+    (RAY, f"{CLUSTER}.headGroupSpec.template.spec"),
+    (RAY, f"{CLUSTER}.workerGroupSpecs[0].template.spec"),
+)
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
@@ -121,5 +132,25 @@ ROWS = (
         "model-require-triton-floor", f"{ONE}.image", "nvcr.io/nvidia/tritonserver:25.12-py3", "nvcr.io/nvidia/tritonserver:26.07-py3", PASS
     ),
     row("ray-require-floor", f"{ONE}.image", "docker.io/rayproject/ray:2.51.2", "docker.io/rayproject/ray:2.52.0-py311", PASS),
+    *(row("pod-disallow-host-namespaces", f"{place}.hostNetwork", True, False, PASS, resource) for resource, place in TEMPLATES),
+    *(
+        row(
+            "pod-disallow-privilege-escalation", f"{place}.{of}[0].securityContext.allowPrivilegeEscalation", True, False, REFUSED, resource
+        )
+        for resource, place in TEMPLATES
+        for of in (("initContainers", "containers") if resource == "DaemonSet/prepull" else ("containers",))
+    ),
+    row("accelerator-disallow-in-preheat", f"{ONE}.resources.limits.nvidia\\.com/gpu", "1", "0", PASS, "DaemonSet/prepull"),
+    row("ray-limit-queued-groups", f"{CLUSTER}.enableInTreeAutoscaling", True, False, PASS, RAY, also=QUEUED),
+    row("ray-limit-queued-groups", f"{CLUSTER}.workerGroupSpecs[0].groupName", "head", "headless", PASS, RAY, also=QUEUED),
+    row(
+        "ray-limit-queued-groups",
+        f"{CLUSTER}.workerGroupSpecs",
+        [{"groupName": "x"}] * 18,
+        [{"groupName": "x"}] * 17,
+        PASS,
+        RAY,
+        also=QUEUED,
+    ),
     row("ray-require-token", "spec.rayClusterConfig.authOptions.mode", "disabled", "token", REFUSED, "RayService/rays"),
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from tests.policies.cases import PASS, REFUSED, UNJUDGED, Row
 
-CHAT = "Deployment/chat"
+CHAT, WIDE, RAY, SCALER = "Deployment/chat", "LeaderWorkerSet/wide", "RayService/rays", "HorizontalPodAutoscaler/scaler"
+QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
 POD = "spec.template.spec"
 DEPENDS = "@dependencies"
+# The route under another name, which no SecurityPolicy guards.
+OTHER = {"metadata.name": "third"}
 BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 
@@ -29,6 +32,62 @@ ROWS = (
         unknown=UNJUDGED,
     ),
     row("stack-require-pool-capacity", CHAT, "spec.replicas", 5, 4, PASS),
+    row("stack-require-pool-capacity", WIDE, "spec.replicas", 3, 2, PASS),
+    row("stack-require-pool-capacity", WIDE, "spec.leaderWorkerTemplate.size", 6, 4, PASS),
+    row("stack-require-known-queue", WIDE, QUEUE, "mian", "main", PASS),
+    row(
+        "stack-require-covered-resources",
+        "ClusterQueue/main",
+        "spec.resourceGroups[0].coveredResources",
+        ["cpu", "memory"],
+        ["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"],
+        REFUSED,
+    ),
+    row("stack-disallow-scaler-of-ray", SCALER, "spec.scaleTargetRef.kind", "RayService", "StatefulSet", PASS),
+    row(
+        "stack-require-gateway-before-models",
+        "SecurityPolicy/second",
+        "spec.apiKeyAuth.credentialRefs",
+        [],
+        [{"name": "chat"}, {"name": "batch"}],
+        REFUSED,
+    ),
+    row(
+        "stack-require-gateway-before-models",
+        "HTTPRoute/second",
+        "spec.rules[0].backendRefs[0].name",
+        "chat",
+        "gateway",
+        PASS,
+        also=OTHER,
+        base=REFUSED,
+    ),
+    row(
+        "stack-require-gateway-before-models",
+        "HTTPRoute/second",
+        "spec.rules[0].backendRefs[0].name",
+        "rays-serve-svc",
+        "rays",
+        PASS,
+        also=OTHER,
+        base=REFUSED,
+    ),
+    row(
+        "stack-require-policy-before-models",
+        "NetworkPolicy/wide",
+        "spec.ingress[0].from",
+        [{"podSelector": {}}],
+        [{"podSelector": {"matchLabels": {"a": "b"}}}],
+        REFUSED,
+    ),
+    row(
+        "stack-disallow-replicas-of-autoscaled",
+        SCALER,
+        "spec.scaleTargetRef",
+        {"kind": "LeaderWorkerSet", "name": "wide"},
+        {"kind": "StatefulSet", "name": "wide"},
+        PASS,
+    ),
     row("stack-require-matching-pool", CHAT, f"{POD}.nodeSelector.pool", "l40", "l40s", PASS),
     row("stack-require-default-deny", "NetworkPolicy/default-deny", "spec.policyTypes", ["Ingress"], ["Egress", "Ingress"], REFUSED),
     row(
@@ -86,16 +145,22 @@ ROWS = (
     row("stack-limit-spend", "NodeGroup/l40s", "instanceTypes[0]", "p5e.48xlarge", "g6e.xlarge", REFUSED),
 )
 
-# Rules on what a resource is registered with, which is no field of its inputs: resource, option, bad value, near miss.
+# Rules on what a resource is registered with, which is no field of its inputs and never unknown or secret: resource, option, value, verdict.
+OTHER_PROVIDER = "urn:pulumi:test::inferplan::pulumi:providers:kubernetes::other"
+SAME_PROVIDER = "urn:pulumi:test::inferplan::pulumi:providers:kubernetes::cluster"
 OPTIONS = (
-    ("stack-require-protection", "Bucket/weights", "protect", False, True),
-    ("stack-require-protection", "Cluster/main", "protect", False, True),
-    ("stack-disallow-several-providers", "Service/chat", "provider", "", None),
-    (
-        "stack-disallow-several-providers",
-        "Service/chat",
-        "provider",
-        "urn:pulumi:test::inferplan::pulumi:providers:kubernetes::other",
-        None,
-    ),
+    ("stack-require-protection", "Bucket/weights", "protect", False, REFUSED),
+    ("stack-require-protection", "Bucket/weights", "protect", True, PASS),
+    ("stack-require-protection", "Bucket/weights", "retain_on_delete", True, PASS),
+    ("stack-require-protection", "Cluster/main", "protect", False, REFUSED),
+    ("stack-require-protection", "FileSystem/shared", "protect", False, REFUSED),
+    ("stack-require-protection", "NodeGroup/l40s", "protect", False, PASS),
+    ("stack-require-protection", "Bucket/weights", "resource", None, PASS),
+    ("stack-disallow-several-providers", "Service/chat", "provider", "", REFUSED),
+    ("stack-disallow-several-providers", "Service/chat", "provider", OTHER_PROVIDER, REFUSED),
+    ("stack-disallow-several-providers", "Service/chat", "provider", SAME_PROVIDER, PASS),
+    ("stack-disallow-several-providers", "Deployment/chat", "provider", "", REFUSED),
+    ("stack-disallow-several-providers", "VllmService/chat", "provider", OTHER_PROVIDER, PASS),
+    ("stack-disallow-several-providers", "Bucket/weights", "provider", OTHER_PROVIDER, PASS),
+    ("stack-disallow-several-providers", "Service/chat", "resource", None, PASS),
 )
