@@ -148,6 +148,19 @@ class Protocol:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextTensors:
+    """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
+
+    `stream` is the input that asks for the answer in pieces, None where a model has none.
+    """
+
+    model: str
+    input: str
+    output: str
+    stream: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """What every engine exports, and all that gateway, policies, monitoring, status and clients read.
 
@@ -166,18 +179,5 @@ class Endpoint:
     served_names: tuple[str, ...]
     consumers: tuple[str, ...]
     server_key: SecretRef | None
-@dataclass(frozen=True, kw_only=True)
-class TextTensors:
-    """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
-
-    `stream` is the input that asks for the answer in pieces, None where a model has none.
-    """
-
-    model: str
-    input: str
-    output: str
-    stream: str | None = None
-
-
     texts: tuple[TextTensors, ...] = ()
     routes: tuple[str, ...] = ()
