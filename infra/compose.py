@@ -116,7 +116,14 @@ def _serve(
     opts: pulumi.ResourceOptions,
 ) -> Endpoint:
     weights = _weights(name, spec, stores=stores, namespace=namespace, opts=opts)
-    site = Site(namespace=namespace, target=targets[spec.pool], weights=weights, server_key=keys.server_key(name), gateway=GATEWAY_PODS)
+    site = Site(
+        namespace=namespace,
+        target=targets[spec.pool],
+        weights=weights,
+        server_key=keys.server_key(name),
+        server_key_fingerprint=keys.server_key_fingerprint(name),
+        gateway=GATEWAY_PODS,
+    )
     return serve(name, spec, site, opts=opts)
 
 

@@ -58,12 +58,15 @@ class ApiKeys(pulumi.ComponentResource):
     ) -> None:
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
         super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent}, opts)
-        self._models = frozenset(models)
+        self._server_marks: dict[str, pulumi.Output[str]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         secret_seed = pulumi.Output.secret(seed)
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
-            self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
+            made = self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
+            # By way of the Secret's live name: a pod that starts anew because the key changed must find the new one in place.
+            mark = pulumi.Output.all(made.metadata.name, secret_seed, server_key).apply(lambda three: keys.fingerprint(three[1], three[2]))
+            self._server_marks[model] = pulumi.Output.unsecret(mark)
         for consumer, spec in consumers.items():
             newest = secret_seed.apply(lambda text, who=consumer, version=spec.newest: keys.consumer_key(text, who, version))
             self._secret(
@@ -82,9 +85,16 @@ class ApiKeys(pulumi.ComponentResource):
 
         Raises KeyError when no key was made for that model.
         """
-        if model not in self._models:
+        if model not in self._server_marks:
             raise KeyError(f"no server key was made for {model!r}; name it among the models of ApiKeys")
         return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
+
+    def server_key_fingerprint(self, model: str) -> pulumi.Output[str]:
+        """Changes with the key of `model`'s server and says nothing about it, so a pod template may show it.
+
+        Raises KeyError when no key was made for that model.
+        """
+        return self._server_marks[model]
 
     def consumer_key(self, consumer: str) -> SecretRef:
         """Where the newest key of `consumer` is kept, for clients inside the cluster.

@@ -52,7 +52,7 @@ class ModelService(pulumi.ComponentResource):
         if server.files:
             files = files_map(name, site, server.files, opts=child)
             volumes.append(files_volume(files, server.files))
-        server = refusing_unverified(server, site.weights)
+        server = restarted_with_its_key(refusing_unverified(server, site.weights), site)
         pod = workload.pod(name, spec, server, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name)
         apps.Deployment(
             name, metadata=metadata, spec=workload.deployment(name, spec, pod, times=times), opts=gated(self, site.weights, times.rollout)
@@ -116,6 +116,13 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
     mounts = [each for each in server.mounts if each.name == MODEL_VOLUME]
     gates = verification(server.image, weights, mounts)
     return replace(server, init_containers=(*gates, *server.init_containers))
+
+
+def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Server:
+    """`server` with a mark of its key in the pod template, where it reads that key: it does so once, and would serve an old one on."""
+    if site.server_key not in server.secret_env.values():
+        return server
+    return replace(server, annotations={**server.annotations, workload.KEY_ANNOTATION: site.server_key_fingerprint})
 
 
 def verification(image: str, weights: ModelMount | ObjectStore, mounts: Sequence[core.VolumeMountArgs]) -> list[core.ContainerArgs]:

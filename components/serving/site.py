@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods."""
+    """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
+
+    `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
+    """
 
     namespace: pulumi.Input[str]
     target: NodeTarget
     weights: ModelMount | ObjectStore
     server_key: SecretRef
+    server_key_fingerprint: pulumi.Input[str]
     gateway: Mapping[str, str]
 
 

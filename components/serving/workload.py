@@ -14,13 +14,14 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, ObjectStore, SecretRef
-from components.naming import selector
+from components.naming import DOMAIN, selector
 from components.serving.demand import demand_of
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
 from components.spec import bytes_of
 
 COMPONENT = "model"
+KEY_ANNOTATION = f"{DOMAIN}/server-key"
 CACHE = "/cache"
 _WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
 _USER = 65532
@@ -41,6 +42,7 @@ class Server:
     live_path: str
     env: Mapping[str, str]
     secret_env: Mapping[str, SecretRef]
+    annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     volumes: Sequence[core.VolumeArgs] = ()
     mounts: Sequence[core.VolumeMountArgs] = ()
     init_containers: Sequence[core.ContainerArgs] = ()
@@ -119,7 +121,7 @@ def pod(
     """The pod of one replica, placed on the pool behind `target`."""
     labels = selector(COMPONENT, name)
     return core.PodTemplateSpecArgs(
-        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}),
+        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}, annotations=dict(server.annotations) or None),
         spec=core.PodSpecArgs(
             service_account_name=service_account,
             automount_service_account_token=False,

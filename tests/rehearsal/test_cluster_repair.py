@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -41,6 +42,16 @@ def await_line(process, part):
     raise AssertionError(f"the start ended without {part!r}")
 
 
+def kill(pid):
+    """Kill a process and wait until the kernel says that it is gone."""
+    handle = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        select.select([handle], [], [])
+    finally:
+        os.close(handle)
+
+
 def one_of_each(directory):
     found = running(directory)
     return sorted(found) == sorted(COMPONENTS) and all(len(pids) == 1 for pids in found.values())
@@ -55,7 +66,7 @@ def victim(state_directory):  # noqa: ARG001 - it must be set before a cluster s
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_killed_component_is_started_again_and_the_data_is_kept(victim, component):
-    os.kill(running(victim.directory)[component][0], signal.SIGKILL)
+    kill(running(victim.directory)[component][0])
 
     mended = start("victim")
 
@@ -79,7 +90,7 @@ def test_a_component_that_hangs_is_replaced(victim):
 def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(victim):
     for pids in running(victim.directory).values():
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
     record = victim.directory / "record.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"boot": "an earlier boot"}))
 
@@ -90,7 +101,7 @@ def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(vict
 
 
 def test_status_names_what_is_amiss_before_it_is_mended(victim):
-    os.kill(running(victim.directory)["kwok"][0], signal.SIGKILL)
+    kill(running(victim.directory)["kwok"][0])
 
     found = status("victim")
 

@@ -65,6 +65,20 @@ def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
     assert list(read["gateway-keys"]) == ["keys.conf"]
 
 
+def test_the_mark_of_a_server_key_changes_with_the_seed_is_shown_and_is_no_part_of_the_key():
+    def mark(seed):
+        def program():
+            ring = ApiKeys("api-keys", CONSUMERS, ["llama", "qwen"], namespace="inference", seed=pulumi.Output.secret(seed))
+            for model in ("llama", "qwen"):
+                pulumi.export(model, ring.server_key_fingerprint(model))
+
+        return dict(declare(program).outputs)
+
+    marks, others = mark(SEED), mark(SEED.replace("canary", "wicket"))
+    assert len({*marks.values(), *others.values()}) == 4
+    assert all(isinstance(each, str) and each not in keys.server_key(SEED, model) for model, each in marks.items())
+
+
 def test_references_to_keys_are_lent_and_unknown_ones_refused():
     lent = {}
     _declare(lent=lent)

@@ -32,7 +32,9 @@ GAUDI2 = pool("gaudi-2")
 
 
 def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT) -> Site:
-    return Site(namespace="inference", target=target, weights=weights, server_key=KEY, gateway=GATEWAY)
+    return Site(
+        namespace="inference", target=target, weights=weights, server_key=KEY, server_key_fingerprint="0123456789abcdef", gateway=GATEWAY
+    )
 
 
 def declared(spec: ServedModel, **where: Any) -> Recording:

@@ -37,6 +37,11 @@ def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_
         assert bytes_of(demand.get("hugepages-2Mi", "0")) * capacity.accelerators <= capacity.hugepages_2mi_bytes
 
 
+def test_a_pod_shows_a_mark_of_its_server_key_so_that_a_new_key_starts_it_anew():
+    template = deployment_of(vllm())["template"]
+    assert template["metadata"]["annotations"] == {"inferplan.dev/server-key": "0123456789abcdef"}
+
+
 def test_gaudi_gets_the_validated_options_and_its_own_image_and_never_a_visible_devices_literal():
     container = container_of(vllm(tensorParallelSize=2), target=GAUDI2)
     names = {each["name"] for each in container["env"]}
