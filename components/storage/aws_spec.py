@@ -25,6 +25,14 @@ def _throughput_mode(mode: str) -> str:
 KmsKeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
 
 
+class AccessLogs(Spec):
+    """Where S3 writes down who asked for which object; the bucket exists, in the same region and account, and lets logging.s3.amazonaws.com write."""
+
+    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    prefix: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9._-]+/)*$", max_length=200)] | None = None
+    """What the logs' names start with, a slash at its end; by default the name of the bucket that is logged."""
+
+
 class BucketCreation(Spec):
     """The bucket is created: versioned, encrypted with a key of its own, closed to the public and to requests in clear."""
 
@@ -34,6 +42,8 @@ class BucketCreation(Spec):
     """How long versions that were overwritten or deleted are kept."""
     abort_uploads_days: Annotated[int, Field(ge=1, le=365)] = 7
     """When the parts of an upload that never finished are removed."""
+    access_logs: AccessLogs | None = None
+    """Keeps a log of every request; absent, only CloudTrail can tell who read what, if the account records data events."""
 
 
 class EfsStoreSpec(Spec):

@@ -41,6 +41,9 @@ class ModelBucket(pulumi.ComponentResource):
             restrict_public_buckets=True,
             opts=kept,
         )
+        if spec.access_logs is not None:
+            prefix = f"{bucket}/" if spec.access_logs.prefix is None else spec.access_logs.prefix
+            s3.BucketLogging(name, bucket=made.bucket, target_bucket=spec.access_logs.bucket, target_prefix=prefix, opts=kept)
         # S3 answers two changes of a bucket's access at once with a conflict, so the policy waits for the walls.
         after_walls = pulumi.ResourceOptions.merge(kept, pulumi.ResourceOptions(depends_on=[walls]))
         s3.BucketPolicy(name, bucket=made.bucket, policy=pulumi.Output.json_dumps(tls_only(bucket)), opts=after_walls)

@@ -265,3 +265,12 @@ def test_stand_ins_never_look_like_something_that_exists():
     assert found is not None
     assert found["endpoint"].endswith(".invalid")
     assert ":000000000000:" in found["arn"]
+
+
+@pytest.mark.parametrize(("more", "prefix"), [({}, "acme-weights/"), ({"prefix": "weights/"}, "weights/"), ({"prefix": ""}, "")])
+def test_a_created_bucket_logs_its_requests_where_it_is_told_to(more, prefix):
+    storage = {"weights": {**BUCKET, "create": {"accessLogs": {"bucket": "acme-logs", **more}}}}
+    recording = declared(cluster=CREATED, nodePools=POOLS, storage=storage)
+    logs = recording.one("aws:s3/bucketLogging:BucketLogging")
+    assert (logs.inputs["bucket"], logs.inputs["targetBucket"], logs.inputs["targetPrefix"]) == ("acme-weights", "acme-logs", prefix)
+    assert logs.options.protect
