@@ -13,7 +13,8 @@ from typing import Any
 from cli.pretend import nodes_wanted
 from components.nodes.spec import target_of
 from components.storage.aws_spec import EfsStoreSpec
-from components.storage.spec import NfsStoreSpec
+from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
+from components.storage.spec import NfsStoreSpec, StoreSpec
 from infra.stack import StackSettings
 
 Get = Callable[[str], Mapping[str, Any]]
@@ -188,18 +189,17 @@ def _pod_reason(name: str, pods: list[Any]) -> str:
 
 def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
     for name, spec in settings.storage.items():
-        if isinstance(spec, NfsStoreSpec | EfsStoreSpec):
-            phases = [claim.get("status", {}).get("phase", "Pending") for claim in claims if _instance(claim) == name]
-            yield StoreRow(name=name, kind=spec.kind, place=_share(spec), state=phases[0] if phases else "not applied yet")
-        else:
-            place = f"s3://{spec.bucket}/{spec.prefix}".rstrip("/")
-            yield StoreRow(name=name, kind="s3", place=place + (f" at {spec.endpoint}" if spec.endpoint else ""), state="referenced")
+        yield StoreRow(name=name, kind=spec.kind, place=spec.place, state=_store_state(name, spec, claims))
 
 
-def _share(spec: NfsStoreSpec | EfsStoreSpec) -> str:
-    if isinstance(spec, NfsStoreSpec):
-        return f"{spec.server}:{spec.path}"
-    return f"{spec.file_system_id or 'a file system of this stack'}:{spec.path}"
+def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:
+    if isinstance(spec, ClaimStoreSpec):
+        mine, missing = [claim for claim in claims if _name(claim) == spec.claim_name], "not there"
+    elif isinstance(spec, NfsStoreSpec | EfsStoreSpec | NodeDiskStoreSpec):
+        mine, missing = [claim for claim in claims if _instance(claim) == name], "not applied yet"
+    else:
+        return "referenced"
+    return mine[0].get("status", {}).get("phase", "Pending") if mine else missing
 
 
 def _name(thing: Any) -> str:

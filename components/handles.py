@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -56,14 +56,16 @@ class NodeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim in the inference namespace that several pods may mount (RWX).
+    """A PersistentVolumeClaim in the inference namespace that several pods may mount.
 
-    `origin` identifies what is mounted (nfs://server/path) and stays when the claim gets another name.
+    `origin` identifies what is mounted (nfs://server/path) and stays when the claim gets another name. `nodes` is the pool whose
+    nodes each hold a copy of their own, None for a share that all see alike (RWX).
     """
 
     name: str
     origin: str | None = None
     capacity_bytes: int | None = None
+    nodes: NodeTarget | None = None
     ready: pulumi.Resource | None = field(default=None, repr=False)
 
 
@@ -118,10 +120,41 @@ class ObjectStore:
     @property
     def port(self) -> int:
         """The TCP port that the S3 API answers on: the endpoint's, else that of its scheme, else 443."""
-        if self.endpoint is None:
-            return 443
-        parts = urlsplit(self.endpoint)
-        return parts.port or (80 if parts.scheme == "http" else 443)
+        return 443 if self.endpoint is None else _port_of(self.endpoint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebStore:
+    """Files below an HTTP(S) address. `credentials` names a Secret with AUTHORIZATION, the value of that header."""
+
+    url: str
+    credentials: str | None = None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The TCP ports that a reader has to reach."""
+        return (_port_of(self.url),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubStore:
+    """Repositories of a Hugging Face hub. `credentials` names a Secret with HF_TOKEN."""
+
+    endpoint: str
+    credentials: str | None = None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The TCP ports that a reader has to reach: the hub's, and that of the servers it hands large files over to."""
+        return tuple(sorted({_port_of(self.endpoint), 443}))
+
+
+def _port_of(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (80 if parts.scheme == "http" else 443)
+
+
+ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import pulumi
 
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
+from components.handles import Endpoint, ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
 from components.namespace import InferenceNamespace
 from components.naming import bounded
 from components.nodes.device_plugin import DevicePlugin, plugin_targets
@@ -22,7 +22,7 @@ from components.preheat.preheat_job import PreheatJob
 from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
 from components.storage.aws_spec import EfsStoreSpec
-from components.storage.model_store import NfsStore, S3Store, model_store
+from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
 from components.storage.spec import S3StoreSpec
 from infra.providers import aws_provider, cluster_options
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from infra.aws import AwsPlatform
     from infra.stack import Stack, StackSettings
 
-ModelStore: TypeAlias = "NfsStore | EfsStore | S3Store"
+ModelStore: TypeAlias = "PlainStore | EfsStore"
 Stores: TypeAlias = "Mapping[str, ModelStore]"
 
 
@@ -59,7 +59,7 @@ def compose(stack: Stack) -> Exports:
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, opts=kube)
-    stores = _stores(spec, platform, namespace=home.inside, opts=kube)
+    stores = _stores(spec, platform, targets, namespace=home.inside, opts=kube)
     keys = ApiKeys("api-keys", spec.consumers, tuple(spec.models), namespace=home.inside, seed=stack.secrets.api_key_seed, opts=kube)
     endpoints = tuple(
         _serve(name, model, targets=targets, stores=stores, keys=keys, namespace=home.inside, opts=kube)
@@ -95,13 +95,20 @@ def _node_services(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, Node
         DevicePlugin(f"{kind}-device-plugin", kind, lacking, opts=opts)
 
 
-def _stores(spec: StackSettings, platform: AwsPlatform | None, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions) -> Stores:
+def _stores(
+    spec: StackSettings,
+    platform: AwsPlatform | None,
+    targets: Mapping[str, NodeTarget],
+    *,
+    namespace: pulumi.Output[str],
+    opts: pulumi.ResourceOptions,
+) -> Stores:
     stores: dict[str, ModelStore] = {}
     for name, store in spec.storage.items():
         if platform is not None and isinstance(store, S3StoreSpec | EfsStoreSpec):
             stores[name] = platform.store(name, store, namespace=namespace, scope=spec.namespace, kube=opts)
         elif not isinstance(store, EfsStoreSpec):
-            stores[name] = model_store(name, store, namespace=namespace, scope=spec.namespace, opts=opts)
+            stores[name] = model_store(name, store, namespace=namespace, scope=spec.namespace, targets=targets, opts=opts)
     return stores
 
 
@@ -135,15 +142,22 @@ def _weights(
     namespace: pulumi.Output[str],
     opts: pulumi.ResourceOptions,
 ) -> ModelMount | ObjectStore:
-    store = stores[spec.weights.store]
-    account = name if spec.preheat is None else bounded(name, "preheat")
-    source = store.reader(account, spec.weights.path) if isinstance(store, S3Store) else store.claim
+    source = _source(stores[spec.weights.store], name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
     if spec.preheat is not None:
         share = stores[spec.preheat.into]
-        if isinstance(share, S3Store):
+        if isinstance(share, S3Store | WebSource):
             raise TypeError(f"models.{name}.preheat.into: {spec.preheat.into} is no share")
         job = PreheatJob(name, spec.weights, spec.preheat, source=source, target=share.claim, namespace=namespace, opts=opts)
         return job.mount
     if isinstance(source, VolumeClaim):
         return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)
+    if not isinstance(source, ObjectStore):
+        raise TypeError(f"models.{name}.weights.store: no engine reads {spec.weights.store} itself; add preheat")
     return source
+
+
+def _source(store: ModelStore, account: str, path: str) -> ModelSource:
+    """What `store` lends to the service account that reads the directory `path` of it."""
+    if isinstance(store, S3Store):
+        return store.reader(account, path)
+    return store.files if isinstance(store, WebSource) else store.claim

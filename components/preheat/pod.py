@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
 
-from components.handles import ObjectStore, VolumeClaim
+from components.handles import ModelSource, NodeTarget, VolumeClaim
 from components.naming import POOL_LABEL
+from components.preheat.reach import environment_of, image_of, path_of
 from components.preheat.request import SOURCE
 from components.preheat.spec import PreheatSpec
 
@@ -21,6 +23,8 @@ TARGET = "/target"
 _HOME = "/opt/inferplan"
 _TOOLS = "/tools"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
+# Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
+_NO_CARDS = {"NVIDIA_VISIBLE_DEVICES": "void"}
 _SECURITY = core.SecurityContextArgs(
     allow_privilege_escalation=False,
     capabilities=core.CapabilitiesArgs(drop=["ALL"]),
@@ -36,9 +40,16 @@ def program() -> dict[str, str]:
 
 
 def pod_spec(
-    preheat: PreheatSpec, request: Mapping[str, Any], *, source: ObjectStore | VolumeClaim, target: VolumeClaim, code: str
+    preheat: PreheatSpec,
+    request: Mapping[str, Any],
+    *,
+    source: ModelSource,
+    target: VolumeClaim,
+    code: str,
+    labels: Mapping[str, str],
 ) -> core.PodSpecArgs:
-    """The pod that serves `request`. `code` names the ConfigMap with the program."""
+    """The pod that serves `request`. `code` names the ConfigMap with the program, `labels` are the pod's own."""
+    nodes = target.nodes
     return core.PodSpecArgs(
         # Each try is a pod of its own, so that the logs of a failed one stay readable.
         restart_policy="Never",
@@ -46,7 +57,9 @@ def pod_spec(
         enable_service_links=False,
         # A stopped transfer only has to close its files and give the lock back.
         termination_grace_period_seconds=30,
-        affinity=_away_from_pools(),
+        node_selector=None if nodes is None else dict(nodes.node_selector),
+        tolerations=None if nodes is None else _tolerations(nodes),
+        affinity=_away_from_pools() if nodes is None else _one_a_node(labels),
         security_context=core.PodSecurityContextArgs(
             run_as_non_root=True,
             run_as_user=preheat.run_as_user,
@@ -56,7 +69,7 @@ def pod_spec(
             seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
         ),
         init_containers=[_rclone(preheat)],
-        containers=[_container(preheat, request, source)],
+        containers=[_container(preheat, request, source, on_nodes=nodes is not None)],
         volumes=_volumes(source, target, code),
     )
 
@@ -68,13 +81,14 @@ def _rclone(preheat: PreheatSpec) -> core.ContainerArgs:
         image=preheat.rclone_image,
         # The binary of rclone's image is linked statically, so it runs in any other.
         command=["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"],
+        env=[core.EnvVarArgs(name=key, value=value) for key, value in _NO_CARDS.items()],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
         volume_mounts=[core.VolumeMountArgs(name="tools", mount_path=_TOOLS)],
     )
 
 
-def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ObjectStore | VolumeClaim) -> core.ContainerArgs:
+def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, *, on_nodes: bool) -> core.ContainerArgs:
     amounts = {"cpu": preheat.cpu, "memory": preheat.memory}
     mounts = [
         core.VolumeMountArgs(name="tools", mount_path=_TOOLS, read_only=True),
@@ -86,10 +100,10 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ObjectS
         mounts.append(core.VolumeMountArgs(name="source", mount_path=SOURCE, read_only=True))
     return core.ContainerArgs(
         name="preheat",
-        image=preheat.image,
+        image=image_of(preheat, source),
         command=["python3", "-m", "payload"],
         working_dir=_HOME,
-        env=[*_environment(request), *(_s3_environment(source) if isinstance(source, ObjectStore) else [])],
+        env=[*_environment(request, path_of(source), indexed=on_nodes), *environment_of(source, _SCRATCH)],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
         # The last line of the log says why it failed, and `kubectl describe pod` then shows it.
@@ -98,43 +112,26 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ObjectS
     )
 
 
-def _environment(request: Mapping[str, Any]) -> list[core.EnvVarArgs]:
+def _environment(request: Mapping[str, Any], path: str, *, indexed: bool) -> list[core.EnvVarArgs]:
     clear = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
-        "PATH": f"{_TOOLS}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{_TOOLS}:{path}",
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
-        "NVIDIA_VISIBLE_DEVICES": "void",
+        **_NO_CARDS,
     }
     own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    if indexed:
+        # Kubernetes adds JOB_COMPLETION_INDEX itself; with the Job's name it says whose turn a node was.
+        own |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
     env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
-    for key, path in own.items():
-        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=path))
+    for key, place in own.items():
+        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=place))
         env.append(core.EnvVarArgs(name=key, value_from=field))
     return env
 
 
-def _s3_environment(source: ObjectStore) -> list[core.EnvVarArgs]:
-    clear = {
-        "RCLONE_CONFIG_SOURCE_TYPE": "s3",
-        "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
-        "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
-        "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
-    }
-    optional = {"RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint, "RCLONE_CONFIG_SOURCE_REGION": source.region, "AWS_REGION": source.region}
-    clear |= {key: value for key, value in optional.items() if value is not None}
-    env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
-    if source.credentials is not None:
-        env += [_from_secret(key, source.credentials) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
-    return env
-
-
-def _from_secret(key: str, secret: str) -> core.EnvVarArgs:
-    return core.EnvVarArgs(name=key, value_from=core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=secret, key=key)))
-
-
-def _volumes(source: ObjectStore | VolumeClaim, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgs]:
+def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgs]:
     def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgs:
         chosen = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=used.name, read_only=read_only or None)
         return core.VolumeArgs(name=name, persistent_volume_claim=chosen)
@@ -146,6 +143,16 @@ def _volumes(source: ObjectStore | VolumeClaim, target: VolumeClaim, code: str) 
         claim("target", target),
     ]
     return [*volumes, claim("source", source, read_only=True)] if isinstance(source, VolumeClaim) else volumes
+
+
+def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:
+    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in nodes.taints]
+
+
+def _one_a_node(labels: Mapping[str, str]) -> core.AffinityArgs:
+    """Each node holds one of the Job's pods at a time, so that as many pods as nodes fill them all."""
+    term = core.PodAffinityTermArgs(topology_key="kubernetes.io/hostname", label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
+    return core.AffinityArgs(pod_anti_affinity=core.PodAntiAffinityArgs(required_during_scheduling_ignored_during_execution=[term]))
 
 
 def _away_from_pools() -> core.AffinityArgs:

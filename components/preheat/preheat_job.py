@@ -1,6 +1,6 @@
-"""The Job that copies a model onto a share and verifies it, and the mount that servers get from it.
+"""The Job that copies a model onto a share, or onto each node's disk, and verifies it, and the mount that servers get from it.
 
-It runs on CPU nodes and asks for no accelerator. What happens inside the Job is the payload's business.
+It asks for no accelerator, and runs on CPU nodes unless it is the accelerators' nodes whose disks it fills. What happens inside the Job is the payload's business.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.handles import ModelMount, ObjectStore, VolumeClaim
+from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
 from components.naming import bounded, content_key, labels, selector
-from components.network import bucket_edges, policy
+from components.network import policy
 from components.preheat.pod import TARGET, pod_spec, program
+from components.preheat.reach import edges_of, image_of
 from components.preheat.request import cache_path, deadline_seconds, request_of
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
@@ -30,7 +31,9 @@ _PULL_SECONDS = 900
 
 
 class PreheatJob(pulumi.ComponentResource):
-    """Makes the files of `weights` present and verified in `target`; lends `mount`, whose gate is the Job.
+    """Makes the files of `weights` present and verified in `target`, on each node of it where it is node disks; lends `mount`.
+
+    The mount's gate is the Job.
 
     The Job's name carries what it would copy and how, so an unchanged stack does nothing, and a changed source,
     revision, round or payload makes a new Job before the old one goes. Finished Jobs are kept (no TTL): one that
@@ -45,7 +48,7 @@ class PreheatJob(pulumi.ComponentResource):
         weights: WeightsSpec,
         preheat: PreheatSpec,
         *,
-        source: ObjectStore | VolumeClaim,
+        source: ModelSource,
         target: VolumeClaim,
         namespace: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
@@ -63,21 +66,18 @@ class PreheatJob(pulumi.ComponentResource):
             immutable=True,
             opts=child,
         )
-        pod = pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key))
+        own = selector(COMPONENT, name)
+        pod = pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key), labels=own)
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
+        if edges := edges_of(source):
+            metadata = meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
+            gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=policy(own, egress=edges), opts=child))
         if isinstance(source, ObjectStore):
-            edge = networking.NetworkPolicy(
-                f"{name}-egress",
-                metadata=meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)),
-                spec=policy(selector(COMPONENT, name), egress=bucket_edges(source)),
-                opts=child,
-            )
-            gates += [edge, *_identify(pod, source, name, namespace, child)]
+            gates += _identify(pod, source, name, namespace, child)
         # A Job cannot be changed, so everything that its pod is made of goes into its name.
         reader = [source.identity.service_account] if isinstance(source, ObjectStore) and source.identity is not None else []
-        key = content_key(
-            json.dumps(request, sort_keys=True), files_key, preheat.model_dump_json(), repr(source), target.name, str(deadline), *reader
-        )
+        shape = (preheat.model_dump_json(), image_of(preheat, source), repr(source), target.name, repr(target.nodes), str(deadline))
+        key = content_key(json.dumps(request, sort_keys=True), files_key, *shape, *reader)
         job = batch.Job(
             name,
             metadata=meta.ObjectMetaArgs(name=bounded(f"{name}-preheat", key), namespace=namespace, labels=labels(COMPONENT, name)),
@@ -87,6 +87,7 @@ class PreheatJob(pulumi.ComponentResource):
                     spec=pod,
                 ),
                 deadline,
+                nodes=None if target.nodes is None else target.nodes.nodes,
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -98,12 +99,14 @@ class PreheatJob(pulumi.ComponentResource):
         self.register_outputs({"directory": self.mount.sub_path})
 
 
-def _job_spec(template: core.PodTemplateSpecArgs, deadline: int) -> batch.JobSpecArgs:
+def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, nodes: int | None) -> batch.JobSpecArgs:
+    """One pod for a share, one for each of `nodes` that fill a disk of their own."""
     return batch.JobSpecArgs(
         template=template,
-        completions=1,
-        parallelism=1,
-        backoff_limit=_RETRIES,
+        completion_mode=None if nodes is None else "Indexed",
+        completions=nodes or 1,
+        parallelism=nodes or 1,
+        backoff_limit=_RETRIES + (nodes or 1) - 1,
         active_deadline_seconds=deadline,
         # A pod on its way out still writes; its successor would only wait for the lock.
         pod_replacement_policy="Failed",

@@ -5,7 +5,10 @@ Nothing here is registered, so that a plan, a check and a command can all ask th
 
 from __future__ import annotations
 
-from components.handles import ObjectStore, VolumeClaim
+import json
+from typing import Any, assert_never
+
+from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.naming import content_key
 from components.preheat.spec import PreheatSpec
 from components.spec import bytes_of
@@ -18,21 +21,20 @@ _UNKNOWN_SIZE_SECONDS = 6 * 3600
 _START_SECONDS = 600
 
 
-def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ObjectStore | VolumeClaim) -> str:
+def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) -> str:
     """The directory on the share that holds these files: model, content key and round, so that nothing is ever overwritten.
 
     Two models of the same source, revision and globs share one directory.
     """
-    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude)
+    named = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
+    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *named)
     return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
 
 
-def request_of(
-    name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ObjectStore | VolumeClaim, target: str
-) -> dict[str, str | int | list[str]]:
+def request_of(name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ModelSource, target: str) -> dict[str, Any]:
     """The JSON document that the payload of model `name` reads; it holds no credential."""
-    request: dict[str, str | int | list[str]] = {
-        "kind": "local" if isinstance(source, VolumeClaim) else "remote",
+    request: dict[str, Any] = {
+        "kind": kind_of(source),
         "root": _root(source, weights),
         "target": target,
         "directory": cache_path(weights, preheat, source),
@@ -44,6 +46,8 @@ def request_of(
         "include": list(preheat.include),
         "exclude": list(preheat.exclude),
         "allow_pickle": list(preheat.allow_pickle),
+        "files": {path: digest or "" for path, digest in weights.files.items()},
+        "endpoint": source.endpoint if isinstance(source, HubStore) else None,
     }
     return request | {field: value for field, value in optional.items() if value}
 
@@ -58,13 +62,44 @@ def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:
     return max(_SHORTEST_SECONDS, _START_SECONDS + 2 * bytes_of(weights.size) // _SLOWEST_BYTES_PER_SECOND)
 
 
-def _origin(source: ObjectStore | VolumeClaim, weights: WeightsSpec) -> str:
-    if isinstance(source, VolumeClaim):
-        return f"{source.origin or source.name}/{weights.path}"
-    return f"s3:{source.endpoint or ''}/{_root(source, weights)}"
+def kind_of(source: ModelSource) -> str:
+    """What the payload calls a source of this kind."""
+    match source:
+        case VolumeClaim():
+            return "local"
+        case ObjectStore():
+            return "remote"
+        case WebStore():
+            return "http"
+        case HubStore():
+            return "hub"
+        case _:
+            assert_never(source)
 
 
-def _root(source: ObjectStore | VolumeClaim, weights: WeightsSpec) -> str:
-    if isinstance(source, VolumeClaim):
-        return f"{SOURCE}/{weights.path}"
-    return "source:" + "/".join(part for part in (source.bucket, source.prefix.strip("/"), weights.path) if part)
+def _origin(source: ModelSource, weights: WeightsSpec) -> str:
+    match source:
+        case VolumeClaim():
+            return f"{source.origin or source.name}/{weights.path}"
+        case ObjectStore():
+            return f"s3:{source.endpoint or ''}/{_root(source, weights)}"
+        case WebStore():
+            return _root(source, weights)
+        case HubStore():
+            return f"{source.endpoint}/{_root(source, weights)}"
+        case _:
+            assert_never(source)
+
+
+def _root(source: ModelSource, weights: WeightsSpec) -> str:
+    match source:
+        case VolumeClaim():
+            return f"{SOURCE}/{weights.path}"
+        case ObjectStore():
+            return "source:" + "/".join(part for part in (source.bucket, source.prefix.strip("/"), weights.path) if part)
+        case WebStore():
+            return f"{source.url}/{weights.path}"
+        case HubStore():
+            return weights.path
+        case _:
+            assert_never(source)

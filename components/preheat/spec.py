@@ -14,6 +14,9 @@ from components.spec import Bytes, Cpu, PinnedImage, Spec
 # Fixed tags of Docker Hub's official Python image and of the rclone project's own image.
 DEFAULT_IMAGE = "docker.io/library/python:3.13.7-slim-trixie"
 DEFAULT_RCLONE_IMAGE = "docker.io/rclone/rclone:1.71.0"
+# KServe's own downloader: Python 3.11 with huggingface_hub in a virtual environment (python/storage-initializer.Dockerfile and
+# python/storage/pyproject.toml of kserve v0.20.0, read 2026-11).
+DEFAULT_HUB_IMAGE = "docker.io/kserve/storage-initializer:v0.20.0"
 
 Glob = Annotated[
     str,
@@ -23,10 +26,10 @@ Glob = Annotated[
 
 
 class PreheatSpec(Spec):
-    """Copies a model's files to a share once, verified, before any accelerator waits for them."""
+    """Copies a model's files to a share, or to each node's disk, verified, before any accelerator waits for them."""
 
     into: Annotated[str, StringConstraints(min_length=1, max_length=63)]
-    """The name of an nfs store under storage."""
+    """The name of a store under storage that pods can mount and write: nfs, efs, pvc or nodeDisk."""
     round: Annotated[int, Field(ge=0, le=9999)] = 0
     """Raise it by one to read the source again, into a directory of its own."""
     keep: Annotated[int, Field(ge=1, le=20)] = 2
@@ -45,7 +48,7 @@ class PreheatSpec(Spec):
     """Memory of the transfer. The program stays below 256Mi; the rest is page cache that keeps the share busy."""
     run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] = 65532
     """The numeric user and group that writes; the share must let it write, since NFS takes no ownership from Kubernetes."""
-    image: PinnedImage = DEFAULT_IMAGE
-    """An image with Python 3.11 or newer."""
+    image: PinnedImage | None = None
+    """An image with Python 3.11 or newer, for a store of kind huggingface also with huggingface_hub. Absent: one that has it."""
     rclone_image: PinnedImage = DEFAULT_RCLONE_IMAGE
     """An image with rclone at /usr/local/bin/rclone."""

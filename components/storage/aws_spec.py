@@ -70,6 +70,11 @@ class EfsStoreSpec(Spec):
     retain: bool = True
     """Protects the file system, and keeps it when the stack is destroyed."""
 
+    @property
+    def place(self) -> str:
+        """Where it is, as people write it."""
+        return f"{self.file_system_id or 'a file system of this stack'}:{self.path}"
+
     @model_validator(mode="after")
     def _an_adopted_one_is_named_whole(self) -> Self:
         if (self.file_system_id is None) != (self.access_point_id is None):

@@ -1,20 +1,25 @@
 """The stores of a stack as components: each lends a handle, none creates a bucket or a share.
 
-An NFS share becomes a static volume and its claim. An S3 bucket needs no Kubernetes object at all, so it is a plain value.
+An NFS share becomes a static volume and its claim. What needs no Kubernetes object at all (a bucket, a server, a claim that
+exists) is a plain value.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import TypeAlias, assert_never
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.handles import ObjectStore, VolumeClaim
+from components.handles import HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.naming import bounded, content_key, labels
 from components.spec import bytes_of
+from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
+from components.storage.node_disks import NodeDisks
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 _SHARED = ["ReadWriteMany"]
 
@@ -97,19 +102,56 @@ class S3Store:
         return self.objects
 
 
+class WebSource:
+    """A server or a hub that models are fetched from; lends `files`. It registers nothing."""
+
+    files: WebStore | HubStore
+
+    def __init__(self, spec: HttpStoreSpec | HubStoreSpec) -> None:
+        secret = None if spec.credentials is None else spec.credentials.secret_name
+        match spec:
+            case HttpStoreSpec():
+                self.files = WebStore(url=spec.url, credentials=secret)
+            case HubStoreSpec():
+                self.files = HubStore(endpoint=spec.endpoint, credentials=secret)
+            case _:
+                assert_never(spec)
+
+
+class ClaimStore:
+    """A claim that exists; lends `claim`. It registers nothing, and whether the claim is there shows when a pod mounts it."""
+
+    claim: VolumeClaim
+
+    def __init__(self, spec: ClaimStoreSpec) -> None:
+        capacity = None if spec.capacity is None else bytes_of(spec.capacity)
+        self.claim = VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity)
+
+
+PlainStoreSpec: TypeAlias = S3StoreSpec | NfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec
+PlainStore: TypeAlias = NfsStore | S3Store | ClaimStore | NodeDisks | WebSource
+
+
 def model_store(
     name: str,
-    spec: S3StoreSpec | NfsStoreSpec,
+    spec: PlainStoreSpec,
     *,
     namespace: pulumi.Input[str],
     scope: str,
+    targets: Mapping[str, NodeTarget],
     opts: pulumi.ResourceOptions | None = None,
-) -> NfsStore | S3Store:
-    """The store that `spec` describes, by its kind. `namespace` and `scope` are those of `NfsStore`."""
+) -> PlainStore:
+    """The store that `spec` describes, by its kind. `namespace` and `scope` are those of `NfsStore`, `targets` the pools by name."""
     match spec:
         case NfsStoreSpec():
             return NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts)
+        case NodeDiskStoreSpec():
+            return NodeDisks(name, spec, target=targets[spec.pool], namespace=namespace, scope=scope, opts=opts)
         case S3StoreSpec():
             return S3Store(spec)
+        case ClaimStoreSpec():
+            return ClaimStore(spec)
+        case HttpStoreSpec() | HubStoreSpec():
+            return WebSource(spec)
         case _:
             assert_never(spec)

@@ -1,4 +1,4 @@
-"""Where model files live: an S3 bucket, an NFS share or an EFS file system, and which of them a model is made of.
+"""Where model files live: buckets, shares, disks and servers, and which of their files a model is made of.
 
 It describes stores that exist already and refuses what AWS or the mount would refuse later: a bucket name that
 cannot be, an endpoint that carries a password, a path that climbs out of its share.
@@ -15,6 +15,8 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.spec import Bytes, DnsName, Spec
 from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
+from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
+from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 # EFS user guide, "Mounting without the EFS mount helper", read 2026-11. `hard` keeps a reader waiting instead of handing it an
 # I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
@@ -129,6 +131,12 @@ class S3StoreSpec(Spec):
     kms_key_arn: KmsKeyArn | None = None
     """The KMS key of a bucket that exists and is encrypted with one; its readers may then decrypt."""
 
+    @property
+    def place(self) -> str:
+        """Where it is, as people write it."""
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
+
     @model_validator(mode="after")
     def _only_aws_creates_buckets(self) -> Self:
         if self.create is not None:
@@ -154,8 +162,17 @@ class NfsStoreSpec(Spec):
     retain: Literal[True] = True
     """What is on the share outlives the stack; nothing here deletes a share."""
 
+    @property
+    def place(self) -> str:
+        """Where it is, as people write it."""
+        return f"{self.server}:{self.path}"
 
-StoreSpec = Annotated[S3StoreSpec | NfsStoreSpec | EfsStoreSpec, Field(discriminator="kind")]
+
+StoreSpec = Annotated[
+    S3StoreSpec | NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec,
+    Field(discriminator="kind"),
+]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="A sha256 in 64 lower-case hex digits.")]
 
 
 class WeightsSpec(Spec):
@@ -167,5 +184,7 @@ class WeightsSpec(Spec):
     """The directory that holds the model, below the store's prefix or share."""
     revision: Revision | None = None
     """Names the content: new files are a new revision, in a directory of their own. Absent: raise preheat.round to read again."""
+    files: dict[Annotated[RelativePath, StringConstraints(min_length=1)], Sha256 | None] = {}
+    """The files of a store of kind http, each with its sha256 or null. Absent: its SHA256SUMS names them, else its index pages."""
     size: Bytes | None = None
     """How much the files weigh together; times, device memory and share capacity are checked against it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from components.gateway.names import consumer_secret, server_key_secret
 from components.naming import bounded
 from components.spec import Fault
+from components.storage.spec import S3StoreSpec
+from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:
     from infra.stack import StackSettings
@@ -54,7 +56,7 @@ def _secrets(settings: StackSettings) -> Iterator[tuple[str, Path]]:
     yield from ((server_key_secret(name), ("models", name)) for name in settings.models)
     yield from ((consumer_secret(name), ("consumers", name)) for name in settings.consumers)
     for name, store in settings.storage.items():
-        if store.kind == "s3" and store.credentials is not None:
+        if isinstance(store, S3StoreSpec | HttpStoreSpec | HubStoreSpec) and store.credentials is not None:
             # Two stores may share one Secret; only one that we make ourselves would be overwritten.
             ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
             if store.credentials.secret_name in ours:

@@ -17,6 +17,7 @@ from .progress import Progress, size
 from .request import VARIABLE, Request, parse
 from .run import Preheat
 from .sources import open_source
+from .turn import Turn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -40,7 +41,10 @@ def main() -> int:
 
 def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     try:
+        turn = Turn(request.private)
+        turn.check()
         result = Preheat(request, open_source(request, progress, stop), progress, stop).run()
+        turn.note()
     except PreheatError as failure:
         return _failed(progress, failure)
     except Stopped:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 _SHORTEST_SECRET = 8
+_SECRET_NAMES = ("SECRET", "TOKEN", "ACCESS_KEY", "PASSWORD", "HEADERS", "AUTHORIZATION")
 
 
 class Exit(IntEnum):
@@ -55,6 +56,9 @@ class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to sto
 def scrubbed(text: str) -> str:
     """`text` without the value of any credential that this process holds in its environment."""
     for name, value in os.environ.items():
-        if len(value) >= _SHORTEST_SECRET and any(word in name for word in ("SECRET", "TOKEN", "ACCESS_KEY", "PASSWORD", "HEADERS")):
-            text = text.replace(value, f"<{name}>")
+        if any(word in name for word in _SECRET_NAMES):
+            # A header's value is a word such as Bearer and the secret itself, which may be quoted alone.
+            for part in (value, *value.split()):
+                if len(part) >= _SHORTEST_SECRET:
+                    text = text.replace(part, f"<{name}>")
     return text

@@ -31,18 +31,21 @@ class Rclone:
         self._environment = {**os.environ, **environment, "RCLONE_CONFIG": "", "GOGC": "50"}
         self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", *flags]
 
-    def listing(self, location: str) -> list[dict[str, Any]]:
-        """Every file below `location`, as `rclone lsjson` describes it. Raises PreheatError."""
-        found = json.loads(self._run(["lsjson", "-R", "--files-only", "--hash", "--no-mimetype", location]))
+    def listing(self, location: str, only: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """Every file below `location`, as `rclone lsjson` describes it; of `only` those that are there. Raises PreheatError."""
+        names = "".join(f"{path}\n" for path in only)
+        chosen = ["--files-from-raw", "-"] if names else []
+        found = json.loads(self._run(["lsjson", "-R", "--files-only", "--hash", "--no-mimetype", *chosen, location], names))
         return [each for each in found if not each["IsDir"]]
 
     def stat(self, location: str) -> dict[str, Any]:
         """One file, as `rclone lsjson --stat` describes it. Raises PreheatError."""
         return json.loads(self._run(["lsjson", "--stat", "--no-mimetype", location]))
 
-    def read(self, location: str) -> bytes:
-        """The bytes of one small file. Raises PreheatError."""
-        return self._run(["cat", location])
+    def read(self, location: str, offset: int = 0, count: int | None = None) -> bytes:
+        """The bytes of one small file, or some of them. Raises PreheatError."""
+        part = [] if count is None else ["--offset", str(offset), "--count", str(count)]
+        return self._run(["cat", *part, location])
 
     def link(self, location: str) -> str:
         """A URL that reads one object for ten minutes. It is a credential: never print it. Raises PreheatError."""
@@ -74,21 +77,21 @@ class Rclone:
             watcher.end()
         return "" if process.returncode == 0 else last_line(err) or f"rclone ended with {process.returncode}"
 
-    def _run(self, arguments: Sequence[str]) -> bytes:
+    def _run(self, arguments: Sequence[str], text: str = "") -> bytes:
         tries = 0
         while True:
             try:
-                return self._once(arguments)
+                return self._once(arguments, text)
             except PreheatError as failure:
                 tries += 1
                 if not failure.transient or self._patience.ended(tries):
                     raise
                 self._patience.wait(tries, arguments[-1], failure.found or failure.problem)
 
-    def _once(self, arguments: Sequence[str]) -> bytes:
+    def _once(self, arguments: Sequence[str], text: str) -> bytes:
         command = ["rclone", *arguments[:1], *self._flags, *_OURS, *arguments[1:]]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=self._environment, check=False)
+            done = subprocess.run(command, input=text.encode(), capture_output=True, env=self._environment, check=False)
         except FileNotFoundError:
             raise PreheatError(
                 Exit.BAD_REQUEST, "there is no rclone on PATH", "use an image that has it, see preheat.rcloneImage"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,11 @@ class Request:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     allow_pickle: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files there are, each with its sha256 or ""; only read for kind http."""
     keep: int = 2
     streams: int = 4
-    segment_bytes: int = 256 << 20
+    segment_bytes: int = 512 << 20
     retries: int = 8
     backoff_seconds: float = 1.0
     stall_seconds: float = 60.0

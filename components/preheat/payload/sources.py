@@ -1,29 +1,43 @@
 """Which source a request means, and the environment that rclone needs for it.
 
-Kinds: a remote that the Job's environment defines (S3), and a mounted directory.
+Kinds: a remote that the Job's environment defines (S3), a mounted directory, an HTTP(S) server, a hub's repository.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
+from .hub import open_hub
 from .outcome import Exit, PreheatError
 from .patience import Patience
 from .progress import Progress
 from .rclone import Rclone
 from .request import Request
 from .source import LocalSource, RemoteSource, Source
+from .web import WebSource, authorization, http_remote
+
+# Files are asked for by name: a server need not have index pages, and a hub has none.
+_BY_NAME = "--no-traverse"
 
 
 def open_source(request: Request, progress: Progress, stop: threading.Event) -> Source:
-    """The source that `request` names. Nothing is read yet."""
+    """The source that `request` names. Nothing is read yet. Raises PreheatError(BAD_REQUEST)."""
     patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
+
+    def rclone(environment: Mapping[str, str], *flags: str) -> Rclone:
+        return Rclone(environment, flags, idle=request.stall_seconds, patience=patience)
+
     match request.kind:
         case "remote":
             # The server's own time tells a replaced object; the uploader's would cost a request a file.
-            return RemoteSource(Rclone({}, ["--use-server-modtime"], idle=request.stall_seconds, patience=patience), request.root)
+            return RemoteSource(rclone({}, "--use-server-modtime"), request.root)
         case "local":
             # A hub cache is a tree of symbolic links to its blobs.
-            return LocalSource(Rclone({}, ["--copy-links"], idle=request.stall_seconds, patience=patience), request.root)
+            return LocalSource(rclone({}, "--copy-links"), request.root)
+        case "http":
+            return WebSource(rclone(http_remote(request.root, authorization()), _BY_NAME), request.root, request.files)
+        case "hub":
+            return open_hub(request, lambda remote: rclone(remote, _BY_NAME), stop)
         case _:
-            raise PreheatError(Exit.BAD_REQUEST, f"kind is {request.kind!r}", "write remote or local")
+            raise PreheatError(Exit.BAD_REQUEST, f"kind is {request.kind!r}", "write remote, local, http or hub")

@@ -14,6 +14,7 @@ from components.handles import ObjectStore
 
 from .proxy import BUCKET, Proxy
 from .rig import MIB, MODEL, SECRET, Job, tiny_model
+from .web import COMMIT, Commit, Hub, Web
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,6 +50,38 @@ def proxy(proxy_server):
     proxy_server.released = threading.Event()
     yield proxy_server
     proxy_server.released.set()
+
+
+def running(server):
+    """Serves until the test has ended."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.released.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def web():
+    """A web server that holds nothing yet."""
+    yield from running(Web())
+
+
+@pytest.fixture
+def hub():
+    """A hub, and the server that it hands large files to."""
+    made = Hub()
+    for _blobs in running(made.blobs):
+        yield from running(made)
+
+
+@pytest.fixture
+def repository(hub):
+    """The files of the hub's one repository."""
+    files = tiny_model()
+    hub.commits[COMMIT] = Commit(dict(files))
+    return files
 
 
 @pytest.fixture

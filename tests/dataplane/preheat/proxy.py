@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that misbehaves on request, and counts what it sends."""
+"""Servers that misbehave on request and count what they send, and the proxy in front of an S3 server that is one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,21 @@ class Faults:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class _Handler(BaseHTTPRequestHandler):
+@dataclass(frozen=True)
+class Answer:
+    """What a server says when nothing goes wrong. `length` is what a HEAD announces."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytearray
+    length: str | None = None
+
+
+class Misbehaving(BaseHTTPRequestHandler):
+    """Answers as `fetch` says, and then as the server's faults want it."""
+
     protocol_version = "HTTP/1.1"
-    server: Proxy  # pyrefly: ignore[bad-override] - the server that makes this handler is always one
+    server: FaultyServer  # pyrefly: ignore[bad-override] - the server that makes this handler is always one
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives it
         """Requests are what the tests count; they need no log."""
@@ -38,9 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         faults = self.server.faults
         path = self.path.partition("?")[0]
         action: tuple[Any, ...] = ()
-        # A request for the first byte alone asks for the ETag.
-        content = self.command == "GET" and self.headers.get("Range") != "bytes=0-0"
-        if content and path.startswith(f"/{BUCKET}/"):
+        if self.command == "GET" and self.counts(path):
             with faults.lock:
                 faults.gets[path] = count = faults.gets.get(path, 0) + 1
             action = faults.plan(path, count) or ()
@@ -53,28 +63,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             return
-        self._forward(action)
+        answer = self.fetch()
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", (answer.length if self.command == "HEAD" else str(len(answer.body))) or "0")
+        self.end_headers()
+        self._send(answer.body if self.command != "HEAD" else bytearray(), action)
 
     do_HEAD = do_GET  # noqa: N815 - the name that http.server looks up
 
-    def _forward(self, action: tuple[Any, ...]) -> None:
-        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=60)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in self.headers.items():
-            upstream.putheader(name, value)
-        upstream.endheaders(body or None)
-        answer = upstream.getresponse()
-        data = bytearray(answer.read())
-        self.send_response(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in ("connection", "transfer-encoding", "server", "date", "content-length"):
-                self.send_header(name, value)
-        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
-        self.send_header("Content-Length", length or "0")
-        self.end_headers()
-        upstream.close()
-        self._send(data, action)
+    def counts(self, path: str) -> bool:
+        """Whether a GET of `path` asks for the bytes of a file."""
+        raise NotImplementedError
+
+    def fetch(self) -> Answer:
+        """The honest answer to this request."""
+        raise NotImplementedError
 
     def _send(self, data: bytearray, action: tuple[Any, ...]) -> None:
         match action:
@@ -103,14 +108,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
-class Proxy(ThreadingHTTPServer):
-    """Forwards to an S3 server and does what `faults` says."""
+class FaultyServer(ThreadingHTTPServer):
+    """A server on a free port of this machine that does what `faults` says."""
 
     daemon_threads = True
 
-    def __init__(self, upstream: tuple[str, int]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.upstream = upstream
+    def __init__(self, handler: type[Misbehaving]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self.faults = Faults()
         self.released = threading.Event()
 
@@ -121,3 +125,39 @@ class Proxy(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed is part of the plan."""
+
+    def mend(self) -> None:
+        """Forget all faults and counts, and let go of whoever is kept waiting."""
+        self.released.set()
+        self.released = threading.Event()
+        self.faults = Faults()
+
+
+class _Forward(Misbehaving):
+    server: Proxy  # pyrefly: ignore[bad-override] - as above
+
+    def counts(self, path: str) -> bool:
+        # A request for the first byte alone asks for the ETag.
+        return path.startswith(f"/{BUCKET}/") and self.headers.get("Range") != "bytes=0-0"
+
+    def fetch(self) -> Answer:
+        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=60)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            upstream.putheader(name, value)
+        upstream.endheaders(body or None)
+        answer = upstream.getresponse()
+        data = bytearray(answer.read())
+        ours = ("connection", "transfer-encoding", "server", "date", "content-length")
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in ours}
+        upstream.close()
+        return Answer(answer.status, headers, data, answer.getheader("Content-Length"))
+
+
+class Proxy(FaultyServer):
+    """Forwards to an S3 server."""
+
+    def __init__(self, upstream: tuple[str, int]) -> None:
+        super().__init__(_Forward)
+        self.upstream = upstream

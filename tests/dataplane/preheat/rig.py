@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.handles import ObjectStore, VolumeClaim
+from components.handles import ModelSource, VolumeClaim
 from components.preheat.preheat_job import PreheatJob
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
 from tests.recorder import declare
 
 PAYLOAD_HOME = Path(__file__).parents[3] / "components" / "preheat"
-SECRET = {"AWS_ACCESS_KEY_ID": "canary-access-key", "AWS_SECRET_ACCESS_KEY": "canary-secret-key"}
+SECRET = {
+    "AWS_ACCESS_KEY_ID": "canary-access-key",
+    "AWS_SECRET_ACCESS_KEY": "canary-secret-key",
+    "AUTHORIZATION": "Bearer canary-web-token",
+    "HF_TOKEN": "hf_canaryhubtoken",
+}
 MODEL = "tiny-llm"
 MIB = 1 << 20
 
@@ -48,7 +53,7 @@ class Job:
     """The container of a preheat Job, run on this machine: its command and environment, with mounts mapped to directories."""
 
     target: Path
-    source: ObjectStore | VolumeClaim
+    source: ModelSource
     mounts: Mapping[str, Path] = field(default_factory=dict)
     weights: Mapping[str, Any] = field(default_factory=dict)
     preheat: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +84,8 @@ class Job:
         source = variable["valueFrom"]
         if "secretKeyRef" in source:
             return SECRET[source["secretKeyRef"]["key"]]
-        return {"metadata.name": f"{self.name}-pod", "metadata.namespace": "inference"}[source["fieldRef"]["fieldPath"]]
+        own = {"name": f"{self.name}-pod", "namespace": "inference", "labels['batch.kubernetes.io/job-name']": f"{self.name}-preheat-0a"}
+        return own[source["fieldRef"]["fieldPath"].removeprefix("metadata.")]
 
     def start(self) -> subprocess.Popen[str]:
         """The running container, its output readable as text."""

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from components.handles import ObjectStore, VolumeClaim
+from components.handles import Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.nodes.accelerators import Taint
 from components.preheat.preheat_job import PreheatJob
-from components.preheat.spec import PreheatSpec
+from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
 from components.storage.spec import WeightsSpec
 from tests.recorder import declare
 
 JOB, MAP, POLICY = "kubernetes:batch/v1:Job", "kubernetes:core/v1:ConfigMap", "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 S3 = ObjectStore(
     bucket="acme-weights", prefix="llm", region="eu-central-1", endpoint="http://minio:9000", path_style=True, credentials="minio"
+)
+
+L40S = NodeTarget(
+    pool="l40s",
+    accelerator=None,
+    node_selector={"inferplan.dev/pool": "l40s"},
+    taints=(Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),),
+    capacity=Capacity(cpu_millicores=48_000, memory_bytes=2**38),
+    nodes=3,
 )
 
 
@@ -28,7 +39,7 @@ def preheat(*, weights=None, spec=None, source=S3, target="shared"):
                 WeightsSpec.model_validate({"store": "weights", "path": "llama-3-8b", "size": "16Gi", **(weights or {})}),
                 PreheatSpec.model_validate({"into": "shared", **(spec or {})}),
                 source=source,
-                target=VolumeClaim(name=target),
+                target=VolumeClaim(name=target) if isinstance(target, str) else target,
                 namespace="inference",
             )
         )
@@ -189,3 +200,71 @@ def test_names_fit_kubernetes_however_long_the_model_is_called():
     for registration in recording.registrations:
         if registration.custom:
             assert len(registration.inputs["metadata"]["name"]) <= 63
+
+
+WEB = WebStore(url="https://mirror.acme.example:8443/llm", credentials="mirror")
+HUB = HubStore(endpoint="https://huggingface.co", credentials="hub")
+DISKS = VolumeClaim(name="nvme-0a", origin="disk://l40s/mnt/nvme", nodes=L40S)
+
+
+@pytest.mark.parametrize(
+    ("source", "ports"), [(WEB, [8443]), (HUB, [443]), (replace(HUB, endpoint="http://hub.internal:8080"), [443, 8080])]
+)
+def test_only_the_ports_of_a_server_are_opened_and_the_metadata_address_is_not(source, ports):
+    [rule] = preheat(source=source)[0].one(POLICY).inputs["spec"]["egress"]
+    assert [port["port"] for port in rule["ports"]] == ports
+    assert rule["to"][0]["ipBlock"]["except"] == ["169.254.169.254/32"]
+
+
+@pytest.mark.parametrize(
+    ("source", "variable", "secret"),
+    [(WEB, "HTTP_AUTHORIZATION", {"name": "mirror", "key": "AUTHORIZATION"}), (HUB, "HF_TOKEN", {"name": "hub", "key": "HF_TOKEN"})],
+    ids=["http", "hub"],
+)
+def test_the_right_to_read_a_server_is_a_reference(source, variable, secret):
+    assert env(source=source)[variable]["valueFrom"] == {"secretKeyRef": secret}
+    assert variable not in env(source=replace(source, credentials=None))
+    assert not any("AWS" in each for each in env(source=source))
+
+
+def test_a_hub_is_read_with_an_image_that_has_its_client_unless_another_is_named():
+    assert pod(source=HUB)["containers"][0]["image"] == DEFAULT_HUB_IMAGE
+    assert pod(source=WEB)["containers"][0]["image"] == DEFAULT_IMAGE
+    assert pod(source=HUB, spec={"image": "acme/hub:1"})["containers"][0]["image"] == "acme/hub:1"
+    assert env(source=HUB)["HF_ENDPOINT"]["value"] == "https://huggingface.co"
+
+
+@pytest.mark.parametrize("change", [{"url": "https://other.example"}, {"credentials": "other"}], ids=str)
+def test_another_server_is_another_job(change):
+    assert job(source=replace(WEB, **change)).inputs["metadata"]["name"] != job(source=WEB).inputs["metadata"]["name"]
+
+
+def test_other_named_files_are_another_directory():
+    named = {"weights": {"files": {"config.json": "0" * 64}}, "source": WEB}
+    assert preheat(source=WEB)[1].sub_path != preheat(**named)[1].sub_path
+    assert json.loads(env(**named)["PREHEAT_REQUEST"]["value"])["files"] == {"config.json": "0" * 64}
+
+
+def test_disks_of_nodes_are_filled_by_one_pod_on_each_node_of_the_pool():
+    spec = job(target=DISKS).inputs["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    made = spec["template"]["spec"]
+    assert made["nodeSelector"] == {"inferplan.dev/pool": "l40s"}
+    assert made["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}]
+    [apart] = made["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["labelSelector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_pods_on_accelerator_nodes_ask_for_no_card_and_see_none():
+    made = pod(target=DISKS)
+    for container in made["containers"] + made["initContainers"]:
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+        assert set(container["resources"]["limits"]) == {"cpu", "memory"}
+    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {"emptyDir", "configMap", "persistentVolumeClaim"}
+
+
+def test_another_number_of_nodes_is_another_job_and_the_same_directory():
+    more = replace(DISKS, nodes=replace(L40S, nodes=4))
+    assert job(target=more).inputs["metadata"]["name"] != job(target=DISKS).inputs["metadata"]["name"]
+    assert preheat(target=more)[1].sub_path == preheat(target=DISKS)[1].sub_path

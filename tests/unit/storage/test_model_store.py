@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pulumi_kubernetes.core.v1 import Namespace
+from pydantic import TypeAdapter
 
-from components.handles import ObjectStore, VolumeClaim
+from components.handles import Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.nodes.accelerators import Taint
 from components.storage.model_store import NfsStore, S3Store, model_store
-from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from components.storage.spec import NfsStoreSpec, S3StoreSpec, StoreSpec
 from rehearsal.engine.values import UNKNOWN
 from tests.recorder import declare
 
@@ -80,7 +82,7 @@ def test_names_are_the_same_every_time():
 
 def test_an_s3_bucket_registers_nothing():
     spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "prefix": "llm/"})
-    recording = declare(lambda: model_store("weights", spec, namespace="inference", scope="inference"))
+    recording = declare(lambda: model_store("weights", spec, namespace="inference", scope="inference", targets={}))
     assert not recording.registrations
 
 
@@ -97,3 +99,52 @@ def test_credentials_travel_as_the_name_of_a_secret():
     spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}})
     assert S3Store(spec).objects == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
     assert VolumeClaim(name="x").origin is None
+
+
+L40S = NodeTarget(
+    pool="l40s",
+    accelerator=None,
+    node_selector={"inferplan.dev/pool": "l40s"},
+    taints=(Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),),
+    capacity=Capacity(cpu_millicores=48_000, memory_bytes=2**38),
+    nodes=3,
+)
+
+
+def store_of(**fields):
+    spec = TypeAdapter(StoreSpec).validate_python(fields)
+    lent = []
+    recording = declare(lambda: lent.append(model_store("x", spec, namespace="inference", scope="inference", targets={"l40s": L40S})))
+    return recording, lent[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "lent"),
+    [
+        ({"kind": "http", "url": "https://m/x", "credentials": {"secretName": "s"}}, WebStore(url="https://m/x", credentials="s")),
+        ({"kind": "huggingface"}, HubStore(endpoint="https://huggingface.co")),
+    ],
+    ids=["http", "hub"],
+)
+def test_a_server_registers_nothing_and_lends_its_address(fields, lent):
+    recording, store = store_of(**fields)
+    assert not recording.registrations
+    assert store.files == lent
+
+
+def test_a_claim_that_exists_is_lent_and_never_declared():
+    recording, store = store_of(kind="pvc", claimName="models", capacity="1Ti")
+    assert not recording.registrations
+    assert store.claim == VolumeClaim(name="models", origin="pvc://models", capacity_bytes=2**40)
+
+
+def test_disks_of_nodes_are_one_local_volume_that_every_node_of_the_pool_mounts_as_its_own():
+    recording, store = store_of(kind="nodeDisk", pool="l40s", path="/mnt/nvme/models", capacity="1Ti")
+    volume, claim = recording.one(PV).inputs, recording.one(PVC).inputs
+    assert volume["spec"]["local"] == {"path": "/mnt/nvme/models"}
+    [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": "inferplan.dev/pool", "operator": "In", "values": ["l40s"]}]}
+    assert volume["spec"]["claimRef"] == {"namespace": "inference", "name": claim["metadata"]["name"]}
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert store.claim.nodes is L40S

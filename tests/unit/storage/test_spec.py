@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from components.storage.spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec, S3StoreSpec, StoreSpec, WeightsSpec
+from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 STORE = TypeAdapter(StoreSpec)
 
@@ -133,3 +134,67 @@ def test_every_endpoint_text_is_either_taken_or_refused_cleanly(text):
         s3(endpoint=text)
     except ValidationError:
         return
+
+
+def other(**fields):
+    return STORE.validate_python(fields)
+
+
+@pytest.mark.parametrize("url", ["https://mirror.acme.example", "http://10.0.0.4:8080/llm/", "https://[::1]/a%20b"])
+def test_a_server_is_an_address_with_a_path(url):
+    assert other(kind="http", url=url).url == url.rstrip("/")
+
+
+@pytest.mark.parametrize("url", ["mirror.example", "ftp://m", "https://", "https://m/../x", "https://m//x", "https://m:0", "https://m x"])
+def test_anything_else_is_no_address(url):
+    with pytest.raises(ValidationError):
+        other(kind="http", url=url)
+
+
+@pytest.mark.parametrize("url", ["https://me:hunter2secret@m/x", "https://m/x?token=hunter2secret", "https://m/x#hunter2secret"])
+@pytest.mark.parametrize(("spec", "field"), [(HttpStoreSpec, "url"), (HubStoreSpec, "endpoint")])
+def test_a_secret_in_an_address_is_refused_without_being_repeated(url, spec, field):
+    with pytest.raises(ValidationError) as caught:
+        spec.model_validate({"kind": "http" if field == "url" else "huggingface", field: url})
+    assert "Secret" in str(caught.value)
+    assert "hunter2secret" not in str(caught.value)
+
+
+def test_a_hub_is_the_public_one_unless_a_mirror_is_named():
+    assert other(kind="huggingface").endpoint == "https://huggingface.co"
+    assert other(kind="huggingface", endpoint="https://hub.acme.example/hf/").endpoint == "https://hub.acme.example/hf"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/mnt", "/etc/models", "/usr/share/m", "/var/lib/kubelet", "/var/lib/kubelet/x", "/mnt/../etc/x", "mnt/a"]
+)
+def test_a_directory_that_holds_more_than_models_is_no_disk_of_theirs(path):
+    with pytest.raises(ValidationError):
+        other(kind="nodeDisk", pool="l40s", path=path, capacity="1Ti")
+
+
+def test_a_disk_of_nodes_is_a_directory_of_its_own():
+    assert other(kind="nodeDisk", pool="l40s", path="/mnt/k8s-disks/0/inferplan/", capacity="1Ti").path == "/mnt/k8s-disks/0/inferplan"
+
+
+@pytest.mark.parametrize("files", [{"a": "0" * 63}, {"/a": None}, {"../a": None}, {"": None}, {"a": "A" * 64}])
+def test_a_named_file_is_a_path_with_a_sha256_or_none(files):
+    with pytest.raises(ValidationError):
+        WeightsSpec.model_validate({"store": "w", "path": "m", "files": files})
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"kind": "s3", "bucket": "acme-weights", "prefix": "llm"}, "s3://acme-weights/llm"),
+        ({"kind": "nfs", "server": "nfs.internal", "path": "/export", "capacity": "1Ti"}, "nfs.internal:/export"),
+        ({"kind": "efs"}, "a file system of this stack:/models"),
+        ({"kind": "http", "url": "https://m/x"}, "https://m/x"),
+        ({"kind": "huggingface"}, "https://huggingface.co"),
+        ({"kind": "pvc", "claimName": "models"}, "claim models"),
+        ({"kind": "nodeDisk", "pool": "l40s", "path": "/mnt/nvme/models", "capacity": "1Ti"}, "/mnt/nvme/models on nodes of l40s"),
+    ],
+    ids=lambda value: value.get("kind") if isinstance(value, dict) else None,
+)
+def test_every_store_says_where_it_is(fields, place):
+    assert other(**fields).place == place

@@ -1,0 +1,153 @@
+"""Models in a repository of a Hugging Face hub, at one commit: huggingface_hub says what there is, rclone moves the bytes.
+
+The hub gives a sha256 for each large file and git's checksum for each small one, so everything is compared with it. A
+revision that is no commit is refused, with the commit that it stands for today.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from typing import TYPE_CHECKING, TypeVar
+
+from .outcome import Exit, PreheatError, Stopped
+from .rclone import Rclone
+from .request import Request
+from .source import SourceFile
+from .web import REMOTE, http_remote
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LOOK_SECONDS = 0.25
+_DENIED = (401, 403)
+# The client asks five times, waiting longer each time, before it gives up on a hub that fails.
+_PATIENCE = 3
+_T = TypeVar("_T")
+
+
+class HubSource:
+    """The files of `repository` at the commit `revision`. `patience_seconds` is how long the hub may take to list them."""
+
+    def __init__(
+        self, rclone: Rclone, api: HfApi, repository: str, revision: str | None, *, patience_seconds: float, stop: threading.Event
+    ) -> None:
+        self.rclone = rclone
+        self.root = REMOTE
+        self.name = f"{api.endpoint}/{repository}"
+        self._api = api
+        self._repository = repository
+        self._revision = revision
+        self._patience_seconds = patience_seconds
+        self._stop = stop
+
+    def files(self) -> list[SourceFile]:
+        """Every file of the commit, with its checksum. Raises PreheatError."""
+        if self._revision is None or not _COMMIT.fullmatch(self._revision):
+            raise self._moving(self._revision)
+        return [_file(each) for each in self._ask(self._tree) if hasattr(each, "blob_id")]
+
+    def location(self, path: str) -> str:
+        """Where rclone finds a file."""
+        return f"{REMOTE}{path}"
+
+    def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
+        """None: the hub gives checksums with the list of files."""
+        return None
+
+    def _tree(self) -> list[object]:
+        return list(self._api.list_repo_tree(self._repository, recursive=True, revision=self._revision))
+
+    def _moving(self, revision: str | None) -> PreheatError:
+        known = self._ask(lambda: self._api.repo_info(self._repository, revision=revision).sha)
+        named = f"revision {revision!r} is a name that can move" if revision else "no revision is pinned"
+        problem = f"{named}, so files might change under a server"
+        return PreheatError(Exit.REFUSED, problem, f"write weights.revision: {known}, which is what it stands for today", file=self.name)
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        """The hub's answer, in a thread of its own: the client waits without end for a hub that is silent."""
+        answer: Future[_T] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(question())
+            except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for the answer
+                answer.set_exception(error)
+
+        threading.Thread(target=work, name="hub", daemon=True).start()
+        waited = 0.0
+        while not wait_for([answer], timeout=_LOOK_SECONDS).done:
+            waited += _LOOK_SECONDS
+            if self._stop.is_set():
+                raise Stopped
+            if waited > self._patience_seconds:
+                remedy = "check that it is up; the next run goes on"
+                raise PreheatError(Exit.SOURCE, f"the hub was silent for {waited:.0f} s", remedy, file=self.name)
+        try:
+            return answer.result()
+        except OSError as error:
+            raise self._explained(error) from None
+        except ValueError as error:
+            problem, remedy = "the hub does not take this repository's name or sends what is no list of files", "check weights.path"
+            raise PreheatError(Exit.REFUSED, problem, remedy, file=self.name, found=_first_line(error)) from None
+        except Exception as error:
+            # The client's own errors of the network are no OSErrors in every version of it.
+            if type(error).__module__.partition(".")[0] in ("huggingface_hub", "httpx", "httpx2", "httpcore", "httpcore2", "requests"):
+                raise self._explained(error) from None
+            raise
+
+    def _explained(self, error: Exception) -> PreheatError:
+        from huggingface_hub import errors
+
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        token = (
+            "name the Secret with HF_TOKEN under the store's credentials" if not os.environ.get("HF_TOKEN") else "look at HF_TOKEN's rights"
+        )
+        if isinstance(error, errors.GatedRepoError):
+            remedy = f"accept the repository's terms on the hub with the token's account, and {token}"
+            return PreheatError(Exit.REFUSED, "the repository is gated", remedy, file=self.name)
+        if isinstance(error, errors.RevisionNotFoundError):
+            problem = f"the repository has no commit {self._revision}"
+            return PreheatError(Exit.REFUSED, problem, "copy the commit from its page of files and versions", file=self.name)
+        if isinstance(error, errors.RepositoryNotFoundError) or status in _DENIED:
+            problem = "there is no such repository, or it is private"
+            return PreheatError(Exit.REFUSED, problem, f"check weights.path; if it is private, {token}", file=self.name)
+        remedy = "check that it is up; the next run goes on"
+        return PreheatError(Exit.SOURCE, "the hub did not answer as it should", remedy, file=self.name, found=_first_line(error))
+
+
+def open_hub(request: Request, rclone: Callable[[dict[str, str]], Rclone], stop: threading.Event) -> HubSource:
+    """The repository that `request` names; `rclone` makes one with further environment.
+
+    Raises PreheatError(BAD_REQUEST) when the image lacks huggingface_hub.
+    """
+    try:
+        from huggingface_hub import HfApi, hf_hub_url
+    except ImportError:
+        remedy = "name one that has it under preheat.image, or leave preheat.image out"
+        raise PreheatError(Exit.BAD_REQUEST, "this image has no huggingface_hub", remedy) from None
+    token = os.environ.get("HF_TOKEN") or None
+    # The address of a file without its name; names are added, and escaped, by rclone.
+    base = hf_hub_url(request.root, "x", revision=request.revision, endpoint=request.endpoint).removesuffix("x")
+    remote = http_remote(base, f"Bearer {token}" if token else None)
+    # Sizes come from the hub's list. A HEAD would follow the hub to servers whose addresses are signed for GET alone.
+    mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"})
+    api = HfApi(endpoint=request.endpoint, token=token or False)
+    return HubSource(mover, api, request.root, request.revision, patience_seconds=_PATIENCE * request.stall_seconds, stop=stop)
+
+
+def _file(entry: object) -> SourceFile:
+    path, size, blob = getattr(entry, "path", ""), getattr(entry, "size", 0), getattr(entry, "blob_id", "")
+    lfs = getattr(entry, "lfs", None)
+    if lfs is None:
+        return SourceFile(path=path, size=size, origin=f"git:{blob}", git_sha1=blob)
+    return SourceFile(path=path, size=size, origin=f"lfs:{lfs.sha256}", sha256=lfs.sha256)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:300]

@@ -1,0 +1,171 @@
+"""Models from an HTTP server and from a Hugging Face hub, moved by the real payload with the real rclone and huggingface_hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from components.handles import HubStore, WebStore
+
+from .rig import MIB, SECRET, refused, tiny_model, verified
+from .web import COMMIT, REPOSITORY
+
+SHARD = "model-00001-of-00002.safetensors"
+PINNED = {"path": REPOSITORY, "revision": COMMIT}
+
+
+def evidence(preheat):
+    return {each["path"]: each["evidence"] for each in json.loads((preheat.directory / "READY").read_text())["files"]}
+
+
+def sums(files):
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items()).encode()
+
+
+def test_index_pages_say_which_files_there_are_and_each_is_read_twice(job, web):
+    files = tiny_model() | {"adapters/chat/adapter config.json": b"{}"}
+    web.put(files, "llm/tiny-llm")
+    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    verified(preheat.run(), preheat, files)
+    assert evidence(preheat)[SHARD] == "second reading"
+
+
+def test_a_sha256sums_is_the_list_of_files_and_the_proof(job, web):
+    files = tiny_model()
+    web.put({**files, "SHA256SUMS": sums(files), "notes.txt": b"not part of it"}, "llm/tiny-llm")
+    web.index = False
+    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    verified(preheat.run(), preheat, files)
+    assert set(evidence(preheat).values()) == {"sha256"}
+    assert web.faults.body_bytes < sum(map(len, files.values())) + MIB
+
+
+def test_named_files_need_neither_pages_nor_sums(job, web):
+    files = tiny_model()
+    web.put(files, "llm/tiny-llm")
+    web.index = False
+    named = dict.fromkeys(files) | {SHARD: hashlib.sha256(files[SHARD]).hexdigest()}
+    preheat = job(source=WebStore(url=f"{web.url}/llm"), weights={"files": named})
+    verified(preheat.run(), preheat, files)
+    assert evidence(preheat)[SHARD] == "sha256"
+    assert evidence(preheat)["config.json"] == "second reading"
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({SHARD: "0" * 64}, [SHARD, "differs from the source", "0" * 64]),
+        ({"model-00003-of-00002.safetensors": None}, ["model-00003-of-00002.safetensors", "weights.files names this file"]),
+    ],
+    ids=["another sha256", "a file that is not there"],
+)
+def test_a_server_that_does_not_hold_what_was_named_is_refused(job, web, named, words):
+    files = tiny_model()
+    web.put(files, "llm/tiny-llm")
+    preheat = job(source=WebStore(url=f"{web.url}/llm"), weights={"files": dict.fromkeys(files) | named})
+    refused(preheat.run(), preheat, 3, *words)
+
+
+def test_a_server_without_ranges_is_refused_before_a_large_file_moves(job, web):
+    web.put(tiny_model(), "llm/tiny-llm")
+    web.ranges = False
+    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    refused(preheat.run(), preheat, 3, "whatever part of it is asked for", "let the server answer ranges")
+    assert not any(preheat.target.rglob("*.safetensors"))
+
+
+def test_a_secret_opens_a_server_and_stays_out_of_log_and_share(job, web):
+    files = tiny_model()
+    web.put(files, "llm/tiny-llm")
+    web.authorization = SECRET["AUTHORIZATION"]
+    preheat = job(source=WebStore(url=f"{web.url}/llm", credentials="mirror"))
+    outcome = preheat.run()
+    verified(outcome, preheat, files)
+    assert set(web.authorizations) == {SECRET["AUTHORIZATION"]}
+    on_share = b"".join(path.read_bytes() for path in preheat.target.rglob("*") if path.is_file())
+    assert "canary-web-token" not in outcome.output
+    assert b"canary-web-token" not in on_share
+
+
+def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web):
+    web.put(tiny_model(), "llm/tiny-llm")
+    web.authorization = SECRET["AUTHORIZATION"]
+    preheat = job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 1})
+    refused(preheat.run(), preheat, 5, "check that it is up and that the key may read it", "401")
+
+
+def test_a_repository_arrives_at_its_commit_and_everything_is_compared_with_the_hub(job, hub, repository):
+    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED)
+    verified(preheat.run(), preheat, repository)
+    assert evidence(preheat)[SHARD] == "sha256"
+    assert evidence(preheat)["config.json"] == "git-sha1"
+
+
+def test_a_token_goes_to_the_hub_and_never_to_the_servers_behind_it(job, hub, repository):
+    hub.token = SECRET["HF_TOKEN"]
+    preheat = job(source=HubStore(endpoint=hub.url, credentials="hub"), weights=PINNED)
+    outcome = preheat.run()
+    verified(outcome, preheat, repository)
+    assert set(hub.blobs.authorizations) == {None}
+    on_share = b"".join(path.read_bytes() for path in preheat.target.rglob("*") if path.is_file())
+    assert hub.token not in outcome.output
+    assert hub.token.encode() not in on_share
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_second_run_on_a_hub_moves_no_byte(job, hub):
+    make = lambda: job(source=HubStore(endpoint=hub.url), weights=PINNED)  # noqa: E731 - the same job, made anew
+    make().run()
+    before = hub.faults.body_bytes + hub.blobs.faults.body_bytes
+    assert ", 0 B moved" in make().run().output
+    assert hub.blobs.faults.body_bytes + hub.faults.body_bytes == before
+
+
+@pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize(("revision", "words"), [("v1.0", "revision 'v1.0' is a name that can move"), (None, "no revision is pinned")])
+def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hub, revision, words):
+    hub.branches["v1.0"] = COMMIT
+    preheat = job(source=HubStore(endpoint=hub.url), weights={**PINNED, "revision": revision})
+    refused(preheat.run(), preheat, 3, words, f"write weights.revision: {COMMIT}")
+
+
+@pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": {"path": "acme/none"}}, ["there is no such repository, or it is private", "HF_TOKEN"]),
+        ({"weights": {"revision": "f" * 40}}, [f"the repository has no commit {'f' * 40}"]),
+        ({"gated": True}, ["the repository is gated", "accept the repository's terms"]),
+        ({"token": "another"}, ["there is no such repository, or it is private", "HF_TOKEN"]),
+    ],
+    ids=["no repository", "no commit", "gated", "no token"],
+)
+def test_what_the_hub_refuses_is_told_with_what_to_do(job, hub, change, words):
+    hub.gated, hub.token = change.get("gated", False), change.get("token")
+    preheat = job(source=HubStore(endpoint=hub.url), weights={**PINNED, **change.get("weights", {})})
+    refused(preheat.run(), preheat, 3, *words)
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_pickle_of_a_repository_is_refused_before_a_byte_moves(job, hub):
+    hub.commits[COMMIT].files["original/consolidated.00.pth"] = b"\x80\x04."
+    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED)
+    refused(preheat.run(), preheat, 3, "original/consolidated.00.pth", "preheat.exclude")
+    assert not hub.faults.gets
+
+
+@pytest.mark.usefixtures("repository")
+def test_an_image_without_the_hubs_client_is_told_as_such(job, hub, tmp_path):
+    (tmp_path / "huggingface_hub.py").write_text("raise ImportError\n")
+    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED)
+    preheat.env["PYTHONPATH"] = str(tmp_path)
+    refused(preheat.run(), preheat, 2, "this image has no huggingface_hub", "preheat.image")
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_hub_that_falls_silent_is_not_waited_for_without_end(job, hub):
+    hub.stall_listing = True
+    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED, tuning={"stall_seconds": 0.5})
+    refused(preheat.run(), preheat, 5, "the hub was silent for", "check that it is up")
