@@ -34,7 +34,7 @@ def main() -> int:
     except PreheatError as failure:
         sys.stderr.write(f"preheat: {failure}\n")
         return failure.code
-    progress = Progress(request.job, request.private / "status" / f"{request.job}.json", request.report_seconds)
+    progress = Progress(request.job, request.private, request.report_seconds)
     with progress:
         return _run(request, progress, stop)
 
@@ -48,8 +48,8 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     except PreheatError as failure:
         return _failed(progress, failure)
     except Stopped:
-        progress.say("stopped as asked; what has arrived stays, the next run goes on from there")
-        progress.save("stopped")
+        message = "stopped as asked; what has arrived stays, the next run goes on from there"
+        progress.end("stopped", message, code=Exit.STOPPED)
         return Exit.STOPPED
     except OSError as error:
         return _failed(progress, _explained(error, request))
@@ -61,14 +61,13 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     total = result.manifest.bytes
     progress.begin("ready", total, total)
     count = len(result.manifest.entries)
-    progress.say(f"READY: {request.directory}, {count} files, {size(total)} verified, {size(result.moved)} moved")
-    progress.save("ready", directory=request.directory, files=count)
+    message = f"READY: {request.directory}, {count} files, {size(total)} verified, {size(result.moved)} moved"
+    progress.end("ready", message, code=Exit.READY, directory=request.directory, files=count)
     return Exit.READY
 
 
 def _failed(progress: Progress, failure: PreheatError) -> int:
-    progress.say(f"not READY: {failure}")
-    progress.save("failed", failure=failure.record())
+    progress.end("failed", f"not READY: {failure}", code=failure.code, failure=failure.record())
     return failure.code
 
 

@@ -10,8 +10,9 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 
 from .disk import sync
@@ -23,7 +24,7 @@ from .progress import Progress
 from .request import Request
 from .source import Source, SourceFile
 from .staging import Staging
-from .stream import Stream
+from .stream import Stream, into_file, into_hash
 
 SMALL = 8 << 20
 
@@ -56,16 +57,21 @@ class Fetch:
         small = [file for file in files if file.size < SMALL]
         large = sorted((file for file in files if file.size >= SMALL), key=lambda file: -file.size)
         with ThreadPoolExecutor(self._request.streams, thread_name_prefix="stream") as pool:
-            tasks = [task for file in large for task in self._plan(file, begun)]
-            pending = [pool.submit(task) for task in tasks]
+            pending = [pool.submit(task) for task in self._in_turn([self._plan(file, begun) for file in large])]
             if small:
                 pending.append(pool.submit(self._bring_small, small, begun))
             self._join(pending)
 
+    def _in_turn(self, plans: Sequence[Iterable[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
+        """Segments in such an order that each stream follows a file of its own: what is read back then follows close behind."""
+        for start in range(0, len(plans), self._request.streams):
+            for tasks in zip_longest(*plans[start : start + self._request.streams]):
+                yield from (task for task in tasks if task is not None)
+
     def second_sha256(self, file: SourceFile) -> str:
         """Read a file at its source once more and throw it away; its sha256. Raises PreheatError or Stopped."""
         sha256 = hashlib.sha256()
-        self._stream.read(file.path, 0, file.size, lambda block, _offset: sha256.update(block))
+        self._stream.read(file.path, 0, file.size, into_hash(sha256.update))
         return sha256.hexdigest()
 
     def _join(self, pending: Sequence[Future[None]]) -> None:
@@ -108,15 +114,16 @@ class Fetch:
     def _segment(self, file: SourceFile, journal: Journal, number: int, fd: int) -> None:
         start = number * journal.segment + journal.done[number]
 
-        def take(block: memoryview, offset: int) -> None:
-            self._lease.check()
-            written = 0
-            while written < len(block):
-                written += os.pwrite(fd, block[written:], offset + written)
-            journal.advance(number, len(block))
-            self._progress.add(len(block), moved=True)
+        write = into_file(fd)
 
-        self._stream.read(file.path, start, journal.length(number) - journal.done[number], take)
+        def pull(pipe: int, most: int, offset: int) -> int:
+            self._lease.check()
+            taken = write(pipe, most, offset)
+            journal.advance(number, taken)
+            self._progress.add(taken, moved=True)
+            return taken
+
+        self._stream.read(file.path, start, journal.length(number) - journal.done[number], pull)
 
     def _bring_small(self, files: Sequence[SourceFile], begun: Begun) -> None:
         waiting = {file.path: file for file in files}

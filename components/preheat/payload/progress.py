@@ -1,10 +1,11 @@
-"""What a human sees while a model travels: a line every few seconds, and the same as a JSON file on the share.
+"""What a human sees while a model travels: a line every few seconds, the same as a JSON file and as metrics on the share.
 
-It reports and never decides; a status file that cannot be written does not end a transfer.
+It reports and never decides; a file of figures that cannot be written does not end a transfer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -14,17 +15,26 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from .metrics import exposition
 from .outcome import scrubbed
 
 _WINDOW = 6
+# Where the kubelet reads a container's last words from; only there in a pod, or where a test names another file.
+_LAST_WORDS = "PREHEAT_LAST_WORDS"
+_KUBELET_READS = "/dev/termination-log"
+_KUBELET_KEEPS = 4096
 
 
 class Progress:
-    """Counts bytes from several threads and reports them every `interval` seconds while it is entered."""
+    """Counts bytes from several threads and reports them every `interval` seconds while it is entered.
 
-    def __init__(self, job: str, status: Path | None, interval: float) -> None:
+    `reports` is the directory of status/<job>.json and metrics/<job>.prom; without it nothing is written.
+    """
+
+    def __init__(self, job: str, reports: Path | None, interval: float) -> None:
         self._job = job
-        self._status = status
+        self._reports = reports
+        self._started = time.time()
         self._interval = interval
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -71,9 +81,10 @@ class Progress:
             return f"{self.phase}: {size(self.present)} of {size(self.total)}{share}, {size(rate)}/s{left}"
 
     def save(self, state: str, **more: Any) -> None:
-        """Write the status file: `state` is running, ready, failed or stopped."""
-        if self._status is None:
+        """Write the status file and the metrics: `state` is running, ready, failed or stopped."""
+        if self._reports is None:
             return
+        now = time.time()
         with self._lock:
             rate = self._rate()
             document = {
@@ -85,10 +96,20 @@ class Progress:
                 "moved": self.moved,
                 "bytesPerSecond": round(rate),
                 "secondsLeft": round((self.total - self.present) / rate) if rate > 0 else None,
-                "updated": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "updated": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
                 **more,
             }
-        replace(self._status, json.dumps(document, indent=1) + "\n")
+        replace(self._reports / "status" / f"{self._job}.json", json.dumps(document, indent=1) + "\n")
+        seconds = {"startedSeconds": round(self._started), "updatedSeconds": round(now)}
+        replace(self._reports / "metrics" / f"{self._job}.prom", exposition({**document, **seconds}))
+
+    def end(self, state: str, message: str, *, code: int, **more: Any) -> None:
+        """Say how the run ended: in the log, the status file, the metrics, and as the container's last words."""
+        self.say(message)
+        self.save(state, exitCode=code, **more)
+        words = os.environ.get(_LAST_WORDS, _KUBELET_READS)
+        with contextlib.suppress(OSError), Path(words).open("r+", encoding="utf-8") as stream:
+            stream.write(scrubbed(message)[:_KUBELET_KEEPS])
 
     def _rate(self) -> float:
         now = time.monotonic()
@@ -110,7 +131,8 @@ def replace(path: Path, text: str) -> None:
         part.write_text(text)
         part.replace(path)
     except OSError:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def size(count: float) -> str:

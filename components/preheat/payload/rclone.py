@@ -53,7 +53,7 @@ class Rclone:
 
     def stream(self, location: str, offset: int, count: int) -> subprocess.Popen[bytes]:
         """A running rclone that writes `count` bytes of one file to its stdout."""
-        command = ["rclone", "cat", *self._flags, *_OURS, "--buffer-size", "0", "--offset", str(offset), "--count", str(count), location]
+        command = ["rclone", "cat", *self._flags, *_OURS, "--buffer-size", "4M", "--offset", str(offset), "--count", str(count), location]
         # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
         return subprocess.Popen(
             command,

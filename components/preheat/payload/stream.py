@@ -1,11 +1,12 @@
 """Reads a range of one file at its source through rclone, and goes on after every interruption until all of it came.
 
-It holds one block of memory a reader, whatever the size of the file.
+It holds at most one MiB a reader, whatever the size of the file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import subprocess
@@ -17,10 +18,13 @@ from .patience import Patience
 from .rclone import last_line
 from .source import Source
 
-_BLOCK = 1 << 20
+_MOST = 1 << 20
+# A file system that cannot be spliced into, or a kernel that forbids it; macOS has no splice at all.
+_NO_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
 _POLL_MILLISECONDS = 250
 
-Take = Callable[[memoryview, int], None]
+Pull = Callable[[int, int, int], int]
+"""Takes from a pipe what is there, at most so many bytes, meant for an offset: how many it took, 0 at the pipe's end."""
 
 
 class Stream:
@@ -32,14 +36,14 @@ class Stream:
         self._stall_seconds = stall_seconds
         self._halted = halted
 
-    def read(self, path: str, offset: int, count: int, take: Take) -> None:
-        """Hand `count` bytes of a file to `take`, block by block with their offsets.
+    def read(self, path: str, offset: int, count: int, pull: Pull) -> None:
+        """Have `pull` take `count` bytes of a file from a pipe, at most a MiB at a time.
 
-        Raises PreheatError(SOURCE) after too many tries without a byte, and Stopped.
+        Raises PreheatError(SOURCE) after too many tries without a byte, Stopped, and whatever `pull` raises.
         """
         tries = 0
         while count:
-            done, problem = self._pour(path, offset, count, take)
+            done, problem = self._pour(path, offset, count, pull)
             offset, count = offset + done, count - done
             if not count:
                 return
@@ -56,47 +60,72 @@ class Stream:
                 )
             self._patience.wait(tries, f"{path} from byte {offset}", problem, self._halted)
 
-    def _pour(self, path: str, offset: int, count: int, take: Take) -> tuple[int, str]:
+    def _pour(self, path: str, offset: int, count: int, pull: Pull) -> tuple[int, str]:
         """One try: how many bytes came, and why not all."""
         if self._halted():
             raise Stopped
         process = self._source.rclone.stream(self._source.location(path), offset, count)
-        buffer = memoryview(bytearray(min(_BLOCK, count)))
-        done = 0
-        try:
-            while done < count:
-                filled, problem = self._fill(process, buffer[: count - done])
-                if filled:
-                    take(buffer[:filled], offset + done)
-                    done += filled
-                if problem:
-                    return done, problem
-            return done, ""
-        finally:
-            _end(process)
-
-    def _fill(self, process: subprocess.Popen[bytes], buffer: memoryview) -> tuple[int, str]:
-        """Fill the buffer, or as much of it as comes in one look: how much, and what ended the stream."""
         if process.stdout is None or process.stderr is None:
             raise RuntimeError("rclone was started without pipes")
         out = process.stdout.fileno()
         poll = select.poll()
         poll.register(out, select.POLLIN)
-        filled, since = 0, time.monotonic()
-        while filled < len(buffer):
-            if self._halted():
-                raise Stopped
-            if not poll.poll(_POLL_MILLISECONDS):
-                if filled:
-                    return filled, ""
-                if time.monotonic() - since > self._stall_seconds:
-                    return 0, f"no byte for {self._stall_seconds:.0f} s"
-                continue
-            got = os.readv(out, [buffer[filled:]])
-            if not got:
-                return filled, last_line(process.stderr.read()) or "the stream ended early"
-            filled += got
-        return filled, ""
+        done, since = 0, time.monotonic()
+        try:
+            while done < count:
+                if self._halted():
+                    raise Stopped
+                if not poll.poll(_POLL_MILLISECONDS):
+                    if time.monotonic() - since > self._stall_seconds:
+                        return done, f"no byte for {self._stall_seconds:.0f} s"
+                    continue
+                taken = pull(out, min(_MOST, count - done), offset + done)
+                if not taken:
+                    return done, last_line(process.stderr.read()) or "the stream ended early"
+                done, since = done + taken, time.monotonic()
+            return done, ""
+        finally:
+            _end(process)
+
+
+def into_file(fd: int) -> Pull:
+    """Moves bytes from a pipe into an open file inside the kernel, so that they never pass through this program."""
+    if not hasattr(os, "splice"):
+        return _copied_into(fd)
+    copied = _copied_into(fd)
+
+    def pull(pipe: int, most: int, offset: int) -> int:
+        try:
+            return os.splice(pipe, fd, most, offset_dst=offset)
+        except OSError as error:
+            if error.errno not in _NO_SPLICE:
+                raise
+            return copied(pipe, most, offset)
+
+    return pull
+
+
+def into_hash(update: Callable[[memoryview], None]) -> Pull:
+    """Hands bytes from a pipe to a hash and forgets them."""
+    buffer = memoryview(bytearray(_MOST))
+
+    def pull(pipe: int, most: int, _offset: int) -> int:
+        taken = os.readv(pipe, [buffer[:most]])
+        update(buffer[:taken])
+        return taken
+
+    return pull
+
+
+def _copied_into(fd: int) -> Pull:
+    def pull(pipe: int, most: int, offset: int) -> int:
+        block = memoryview(os.read(pipe, most))
+        written = 0
+        while written < len(block):
+            written += os.pwrite(fd, block[written:], offset + written)
+        return len(block)
+
+    return pull
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,89 @@
+"""What a run reports beside its log: status, metrics and last words."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from components.preheat.payload.metrics import exposition
+from components.preheat.payload.progress import Progress
+
+SAMPLE = re.compile(r'^inferplan_preheat_[a-z_]+\{model="((?:[^"\\\n]|\\["\\n])*)"(?:,state="[a-z]+")?\} -?[0-9.]+$')
+STATUS = {
+    "job": "llama",
+    "state": "running",
+    "bytes": 5,
+    "total": 10,
+    "moved": 4,
+    "bytesPerSecond": 3,
+    "updatedSeconds": 7,
+    "startedSeconds": 2,
+}
+
+
+def samples(text):
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+@pytest.fixture
+def progress(tmp_path, monkeypatch):
+    words = tmp_path / "termination-log"
+    words.touch()
+    monkeypatch.setenv("PREHEAT_LAST_WORDS", str(words))
+    return Progress("llama", tmp_path / "private", 60)
+
+
+def test_every_sample_has_help_and_type_before_it_and_no_time_stamp_behind_it():
+    text = exposition(STATUS)
+    assert text.endswith("\n")
+    for line in samples(text):
+        assert SAMPLE.match(line), line
+        name = line.partition("{")[0]
+        before = text.partition(line)[0]
+        assert before.count(f"# TYPE {name} gauge\n") == before.count(f"# HELP {name} ") == 1
+
+
+def test_one_state_holds_at_a_time_and_what_is_not_known_is_left_out():
+    lines = samples(exposition(STATUS))
+    assert [line for line in lines if "_state{" in line and line.endswith(" 1")] == [
+        'inferplan_preheat_state{model="llama",state="running"} 1'
+    ]
+    assert "inferplan_preheat_moved_bytes" in exposition(STATUS)
+    assert "exit_code" not in exposition(STATUS)
+
+
+def test_a_name_cannot_break_out_of_its_label():
+    text = exposition({**STATUS, "job": 'a"} 1\n\\'})
+    assert all(SAMPLE.match(line) for line in samples(text))
+
+
+def test_the_end_of_a_run_is_in_the_log_the_status_the_metrics_and_the_last_words(progress, tmp_path, capsys):
+    progress.begin("copying", 10, 10)
+    progress.end("failed", "not READY: x.bin: no", code=3)
+    assert capsys.readouterr().out == "llama: not READY: x.bin: no\n"
+    status = json.loads((tmp_path / "private" / "status" / "llama.json").read_text())
+    assert (status["state"], status["exitCode"]) == ("failed", 3)
+    metrics = (tmp_path / "private" / "metrics" / "llama.prom").read_text()
+    assert 'inferplan_preheat_exit_code{model="llama"} 3' in metrics
+    assert (tmp_path / "termination-log").read_text() == "not READY: x.bin: no"
+
+
+def test_figures_are_replaced_in_one_step_and_nothing_that_a_collector_would_read_lies_beside_them(progress, tmp_path):
+    for _ in range(3):
+        progress.save("running")
+    assert [path.name for path in (tmp_path / "private" / "metrics").iterdir()] == ["llama.prom"]
+
+
+def test_a_share_that_takes_no_figures_does_not_end_a_run(progress, tmp_path):
+    (tmp_path / "private").write_text("in the way")
+    progress.end("ready", "READY", code=0)
+    assert (tmp_path / "termination-log").read_text() == "READY"
+
+
+def test_last_words_hold_no_credential(progress, tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-canary")
+    progress.end("failed", "canary-canary", code=5)
+    assert "canary" not in (tmp_path / "termination-log").read_text()
+    assert "canary" not in json.dumps([path.read_text() for path in tmp_path.rglob("*") if path.is_file()])
