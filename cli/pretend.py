@@ -63,7 +63,7 @@ def _wanted(name: str, settings: StackSettings) -> int:
         return max_nodes(pool)
     if accelerator_of(pool) is None:
         return min(pool.size.max, max(pool.size.min, _CPU_NODES))
-    replicas = [model.cards for model in settings.models.values() if model.pool == name for _ in range(model.replicas)]
+    replicas = [model.cards for model in settings.models.values() if model.pool == name for _ in range(model.replicas * model.pods)]
     return min(pool.size.max, max(pool.size.min, packed(replicas, capacity_of(pool).accelerators)))
 
 

@@ -6,8 +6,9 @@ It knows no price, no live node and no driver version.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from components.nodes.names import named
 
 Vendor = Literal["nvidia", "habana"]
 _MI = 2**20
+_PAIR = re.compile(r"gaudi-docker/(?P<software>\d+\.\d+\.\d+)/.*/vllm-(?P<engine>\d+\.\d+)\.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class EngineSupport:
 
     image: str | None = None
     refusal: str | None = None
+    pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Releases of the engine (major.minor) by the release of the vendor's software that they are made for; empty where any will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,17 @@ class Accelerator:
         """Support for engine `name`; an engine that the table does not list is taken to run, with an image that the user names."""
         return self.engines.get(name, EngineSupport())
 
+    def unpaired(self, engine: str, image: str) -> str | None:
+        """What is wrong with the two releases that the name of an image of Habana's shows, None when nothing is or it shows none."""
+        pairs, shown = self.engine(engine).pairs, _PAIR.search(image)
+        if not pairs or shown is None or shown["engine"] in pairs.get(shown["software"], ()):
+            return None
+        listed = "; ".join(f"{', '.join(engines)} for {software}" for software, engines in pairs.items())
+        return (
+            f"{image!r} pairs {engine} {shown['engine']} with Gaudi software {shown['software']}, which are not made for each other; "
+            f"the accelerator table has {listed}"
+        )
+
     @property
     def bfloat16(self) -> bool:
         """Whether the card computes in bfloat16; without it vLLM needs `--dtype half`."""
@@ -79,14 +94,24 @@ def lookup(name: str) -> Accelerator:
     return named(name, accelerators(), "accelerator")
 
 
+def vendor_of_image(image: str) -> Vendor | None:
+    """The vendor whose cards the image is built for, as its registry tells, None where that tells nothing."""
+    return next((vendor for vendor, prefixes in _table()["images"].items() if image.startswith(tuple(prefixes))), None)
+
+
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
     """Every row of the accelerator table by name, in the table's order."""
+    data = _table()
+    return {name: _accelerator(name, row, data["vendors"][row["vendor"]]) for name, row in data["accelerators"].items()}
+
+
+@cache
+def _table() -> dict[str, Any]:
     import tomllib
 
     with Path(__file__).with_name("accelerators.toml").open("rb") as table:
-        data = tomllib.load(table)
-    return {name: _accelerator(name, row, data["vendors"][row["vendor"]]) for name, row in data["accelerators"].items()}
+        return tomllib.load(table)
 
 
 def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Accelerator:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -20,7 +21,7 @@ from components.naming import bounded, content_key, labels, selector
 from components.network import bucket_edges, pods, tcp
 from components.network import policy as network_policy
 from components.preheat.gate import ready_check
-from components.serving import workload
+from components.serving import groups, workload
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
 
@@ -29,7 +30,7 @@ MODEL_VOLUME = "model"
 
 
 class ModelService(pulumi.ComponentResource):
-    """Deployment, Service, network edge, disruption budget and, where the engine has files of its own, a ConfigMap; lends `endpoint`."""
+    """Deployment (or LeaderWorkerSet), Service, network edge, disruption budget and, where the engine has files of its own, a ConfigMap; lends `endpoint`."""
 
     endpoint: Endpoint
 
@@ -46,19 +47,24 @@ class ModelService(pulumi.ComponentResource):
         super().__init__(f"inferplan:serving:{type(self).__name__}", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         metadata = object_meta(name, site.namespace)
-        times = workload.budget(spec, spec.cards, site.target)
+        times = workload.budget(spec, spec.cards * spec.pods, site.target)
         account = core.ServiceAccount(name, metadata=_account_meta(name, site), automount_service_account_token=False, opts=child)
         volumes = list(server.volumes)
         if server.files:
             files = files_map(name, site, server.files, opts=child)
             volumes.append(files_volume(files, server.files))
         server = restarted_with_its_key(refusing_unverified(server, site.weights), site)
-        pod = workload.pod(name, spec, server, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name)
-        apps.Deployment(
-            name, metadata=metadata, spec=workload.deployment(name, spec, pod, times=times), opts=gated(self, site.weights, times.rollout)
+        template = partial(
+            workload.pod, name, spec, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name
         )
-        core.Service(name, metadata=metadata, spec=_service(name, server.ports), opts=child)
-        networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, site, endpoint), opts=child)
+        opened = gated(self, site, times.rollout)
+        if spec.pods == 1:
+            apps.Deployment(name, metadata=metadata, spec=workload.deployment(name, spec, template(server), times=times), opts=opened)
+        else:
+            leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key))
+            groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
+        core.Service(name, metadata=metadata, spec=_service(groups.answering(name, spec), server.ports), opts=child)
+        networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, spec, site, endpoint), opts=child)
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
         self.endpoint = endpoint
@@ -142,33 +148,34 @@ def verification(image: str, weights: ModelMount | ObjectStore, mounts: Sequence
     ]
 
 
-def gated(component: pulumi.Resource, weights: ModelMount | ObjectStore, rollout_seconds: int) -> pulumi.ResourceOptions:
-    """Options of what starts servers: a child of `component` that waits for the files and is waited for as long as a rollout takes."""
+def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulumi.ResourceOptions:
+    """Options of what starts servers: a child of `component` that waits for files and images and is waited for as long as a rollout takes."""
+    weights = site.weights
     gates = [weights.gate] if isinstance(weights, ModelMount) else [weights.identity.ready] if weights.identity is not None else []
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
         parent=component,
         # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
         # start on an empty directory, or without credentials, which are handed out only as a pod is admitted.
-        depends_on=[gate for gate in gates if gate is not None],
+        depends_on=[gate for gate in (*gates, site.images) if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 
 
-def edges(name: str, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:
-    """What reaches the model's pods (the gateway, at the ports of the endpoint's protocols), and the bucket that they reach."""
+def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:
+    """What reaches the model's pods (the gateway, at the ports of the endpoint's protocols; each other), and the bucket that they reach."""
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
-    if not isinstance(site.weights, ObjectStore):
-        return network_policy(selector(workload.COMPONENT, name), ingress=[inbound])
-    return network_policy(selector(workload.COMPONENT, name), ingress=[inbound], egress=bucket_edges(site.weights))
+    inside, outside = groups.edges(spec, selector(workload.COMPONENT, name))
+    buckets = bucket_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
+    return network_policy(selector(workload.COMPONENT, name), ingress=[inbound, *inside], egress=[*buckets, *outside])
 
 
-def _service(name: str, ports: Mapping[str, int]) -> core.ServiceSpecArgs:
+def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.ServiceSpecArgs:
     protocols = {"grpc": "kubernetes.io/h2c"}
     return core.ServiceSpecArgs(
         type="ClusterIP",
-        selector=selector(workload.COMPONENT, name),
+        selector=dict(chosen),
         ports=[
             core.ServicePortArgs(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
             for port, number in ports.items()

@@ -97,8 +97,23 @@ class ServedModel(Spec):
 
     @property
     def cards(self) -> int:
-        """Accelerators for each replica."""
+        """Accelerators of each pod of a replica."""
         return self.accelerators or 1
+
+    @property
+    def pods(self) -> int:
+        """Pods that one replica is made of, each on a node of its own where their cards ask for that."""
+        return 1
+
+    @property
+    def operator_services(self) -> tuple[str, ...]:
+        """Services that an operator makes for this model, by what follows the model's name and a hyphen."""
+        return ()
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether the engine compiles before the first answer, where the accelerator needs that."""
+        return True
 
     @property
     def usable_share(self) -> float:

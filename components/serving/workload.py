@@ -13,7 +13,7 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.handles import NodeTarget, ObjectStore, SecretRef
+from components.handles import NodeTarget, SecretRef
 from components.naming import DOMAIN, selector
 from components.serving.demand import demand_of
 from components.serving.served_model import ServedModel
@@ -32,7 +32,8 @@ class Server:
     """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the paths that tell how it is.
 
     `ports` holds `http` at least; `ready_path` answers once requests are served, `live_path` for as long as the process is sound.
-    `files` are the engine's own small files by path, laid out in a volume that `mounts` refers to.
+    `files` are the engine's own small files by path, laid out in a volume that `mounts` refers to; without ports there are no probes.
+    `labels` are further ones of its pods, `worker_args` the arguments of the other pods of a replica, where it is made of several.
     """
 
     image: str
@@ -48,6 +49,8 @@ class Server:
     init_containers: Sequence[core.ContainerArgs] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    worker_args: Sequence[str] = ()
 
 
 def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
@@ -68,7 +71,7 @@ def budget(spec: ServedModel, cards: int, target: NodeTarget) -> Timing:
     memory = 0 if accelerator is None else accelerator.memory_bytes * cards
     warmup = spec.warmup_seconds
     if warmup is None:
-        warmup = _WARMUP_SECONDS["nvidia" if accelerator is None else accelerator.vendor]
+        warmup = _WARMUP_SECONDS["nvidia" if accelerator is None or not spec.warms_up else accelerator.vendor]
     return timing(
         model_bytes=bytes_of(spec.weights.size) if spec.weights.size else memory,
         load_mib_per_second=spec.load_mib_per_second,
@@ -121,7 +124,7 @@ def pod(
     """The pod of one replica, placed on the pool behind `target`."""
     labels = selector(COMPONENT, name)
     return core.PodTemplateSpecArgs(
-        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **labels}, annotations=dict(server.annotations) or None),
+        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **server.labels, **labels}, annotations=dict(server.annotations) or None),
         spec=core.PodSpecArgs(
             service_account_name=service_account,
             automount_service_account_token=False,
@@ -166,8 +169,7 @@ def container_security(*, read_only_root: bool) -> core.SecurityContextArgs:
 
 
 def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: Timing) -> core.ContainerArgs:
-    ready = core.HTTPGetActionArgs(path=server.ready_path, port="http")
-    live = core.HTTPGetActionArgs(path=server.live_path, port="http")
+    startup, readiness, liveness = _probes(server, times) if server.ports else (None, None, None)
     # NVIDIA's container hook writes into the root file system when it adds the driver's libraries (kserve config-llm-template).
     read_only_root = target.accelerator is None or target.accelerator.vendor != "nvidia"
     return core.ContainerArgs(
@@ -178,11 +180,9 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
         env=environment(spec, server.env, server.secret_env),
         ports=[core.ContainerPortArgs(name=name, container_port=port) for name, port in server.ports.items()],
         resources=resources_of(spec, spec.cards, target),
-        startup_probe=core.ProbeArgs(
-            http_get=ready, period_seconds=PROBE_PERIOD_SECONDS, failure_threshold=times.startup_failures, timeout_seconds=5
-        ),
-        readiness_probe=core.ProbeArgs(http_get=ready, period_seconds=5, failure_threshold=3, timeout_seconds=5),
-        liveness_probe=core.ProbeArgs(http_get=live, period_seconds=10, failure_threshold=6, timeout_seconds=10),
+        startup_probe=startup,
+        readiness_probe=readiness,
+        liveness_probe=liveness,
         lifecycle=core.LifecycleArgs(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=PRE_STOP_SECONDS)),
         ),
@@ -191,6 +191,16 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
             *scratch_mounts(),
             *server.mounts,
         ],
+    )
+
+
+def _probes(server: Server, times: Timing) -> tuple[core.ProbeArgs, core.ProbeArgs, core.ProbeArgs]:
+    ready = core.HTTPGetActionArgs(path=server.ready_path, port="http")
+    live = core.HTTPGetActionArgs(path=server.live_path, port="http")
+    return (
+        core.ProbeArgs(http_get=ready, period_seconds=PROBE_PERIOD_SECONDS, failure_threshold=times.startup_failures, timeout_seconds=5),
+        core.ProbeArgs(http_get=ready, period_seconds=5, failure_threshold=3, timeout_seconds=5),
+        core.ProbeArgs(http_get=live, period_seconds=10, failure_threshold=6, timeout_seconds=10),
     )
 
 
@@ -237,15 +247,3 @@ def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs
         )
         for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
     ]
-
-
-def store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, SecretRef]]:
-    """How a process in a pod reaches an S3 store: variables in clear, and credentials by Secret reference."""
-    clear: dict[str, str] = {}
-    if store.endpoint:
-        clear["AWS_ENDPOINT_URL"] = store.endpoint
-    if store.region:
-        clear["AWS_DEFAULT_REGION"] = store.region
-    if store.credentials is None:
-        return clear, {}
-    return clear, {name: SecretRef(name=store.credentials, key=name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}

@@ -111,7 +111,7 @@ def _model_faults(name: str, pool: EksPool, settings: StackSettings) -> Iterator
 def _blocked_update(name: str, pool: EksPool, models: dict[str, ModelSpec]) -> Iterator[Fault]:
     """A node is emptied with no successor: a budget lets one replica go at a time, and the next waits until that one is Ready again."""
     held = target_of(name, pool).capacity.accelerators
-    asked = sum(model.cards * model.replicas for model in models.values())
+    asked = sum(model.cards * model.pods * model.replicas for model in models.values())
     left = held * max(0, pool.size.max - pool.update.max_unavailable)
     for key, model in models.items():
         together = held // model.cards if model.cards else 0

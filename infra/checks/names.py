@@ -12,6 +12,7 @@ from components.storage.spec import S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:
+    from components.serving.spec import ModelSpec
     from infra.stack import StackSettings
 
 Path = tuple[str | int, ...]
@@ -24,6 +25,8 @@ _FIXED = {
 }
 # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
 _LONGEST_MODEL = 46
+# `<model>-group-<number>` is a StatefulSet; with ten characters of a revision it labels its pods, and a label ends at 63.
+_LONGEST_GROUP = 63 - 11 - len("-group-")
 _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -31,15 +34,29 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     """Faults of names: reserved, too long, or claimed twice."""
     if settings.namespace in _SYSTEM_NAMESPACES:
         yield Fault(("namespace",), f"{settings.namespace!r} belongs to Kubernetes; use a namespace of its own, such as inference")
-    for name in settings.models:
+    for name, model in settings.models.items():
         if name in _FIXED:
             yield Fault(("models", name), f"{name!r} is taken by {_FIXED[name]}; call the model differently")
         if len(name) > _LONGEST_MODEL:
             yield Fault(
                 ("models", name), f"{name!r} has {len(name)} characters, and its pods' names have room for {_LONGEST_MODEL}; shorten it"
             )
+        yield from _operators_names(name, model, settings)
     yield from _claimed_twice(settings)
     yield from _accounts(settings)
+
+
+def _operators_names(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[Fault]:
+    """What an operator makes of the model's name: pods that fit their labels, and services that nobody else claims."""
+    longest = _LONGEST_GROUP - len(str(max(0, model.replicas - 1)))
+    if model.pods > 1 and len(name) > longest:
+        yield Fault(
+            ("models", name), f"{name!r} has {len(name)} characters, and the StatefulSets of its pods have room for {longest}; shorten it"
+        )
+    for ending in model.operator_services:
+        taken = f"{name}-{ending}"
+        if taken in settings.models:
+            yield Fault(("models", taken), f"{taken!r} is what an operator calls a Service of {name}; call the model differently")
 
 
 def _claimed_twice(settings: StackSettings) -> Iterator[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from components.nodes.accelerators import vendor_of_image
 from components.nodes.spec import target_of
 from components.serving.demand import demand_of
 from components.spec import Fault, bytes_of, millicores_of
@@ -12,6 +13,7 @@ from infra.checks.references import unknown
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.nodes.accelerators import Accelerator
     from components.serving.spec import ModelSpec
     from infra.stack import StackSettings
 
@@ -35,7 +37,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
         if not found:
             yield from _memory(name, model, target)
             yield from _node(name, model, target)
-            asked[model.pool] += model.cards * model.replicas
+            asked[model.pool] += model.cards * model.pods * model.replicas
             yield from _pool(name, model, target, asked[model.pool])
 
 
@@ -53,18 +55,32 @@ def _engine(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
         yield Fault(("models", name, "engine"), f"{model.engine} does not run on {accelerator.name} (pool {model.pool}): {support.refusal}")
     elif support.image is None and model.image is None:
         yield Fault(("models", name, "engine"), f"there is no default image for {model.engine} on {accelerator.name}; name one under image")
+    if model.image is not None:
+        yield from _image(name, model.image, accelerator, model.engine)
     for fault in model.faults_on(target):
         yield Fault(("models", name, *fault.path), fault.message)
+
+
+def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iterator[Fault]:
+    """An image of another vendor, or one that pairs releases which the accelerator table does not list together."""
+    vendor = vendor_of_image(image)
+    if vendor not in (None, accelerator.vendor):
+        yield Fault(
+            ("models", name, "image"), f"{image!r} is built for cards of {vendor}, and {accelerator.name} is one of {accelerator.vendor}"
+        )
+    elif (unpaired := accelerator.unpaired(engine, image)) is not None:
+        yield Fault(("models", name, "image"), unpaired)
 
 
 def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
     held = target.capacity.accelerators
     path = ("models", name, "tensorParallelSize" if model.accelerators is None else "accelerators")
     if model.cards > held:
+        each = "a replica" if model.pods == 1 else f"each of the {model.pods} pods of a replica"
         yield Fault(
             path,
-            f"a replica needs {model.cards} accelerators and a node of pool {model.pool!r} has {held}; "
-            "lower tensorParallelSize x pipelineParallelSize, or name a pool of larger machines",
+            f"{each} needs {model.cards} accelerators and a node of pool {model.pool!r} has {held}; "
+            f"lower tensorParallelSize x pipelineParallelSize, {_spread(model)}or name a pool of larger machines",
         )
     elif held % model.cards:
         divisors = ", ".join(str(count) for count in range(1, held + 1) if held % count == 0)
@@ -75,15 +91,20 @@ def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
         )
 
 
+def _spread(model: ModelSpec) -> str:
+    return "raise nnodes, " if "nnodes" in type(model).model_fields else ""
+
+
 def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
     if target.accelerator is None or model.weights.size is None:
         return
-    device = target.accelerator.memory_bytes * model.cards
+    cards = model.cards * model.pods
+    device = target.accelerator.memory_bytes * cards
     share = model.usable_share
     if bytes_of(model.weights.size) > device * share:
         yield Fault(
             ("models", name, "weights", "size"),
-            f"{model.weights.size} of weights do not fit {model.cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of {target.accelerator.name}"
+            f"{model.weights.size} of weights do not fit {cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of {target.accelerator.name}"
             f" ({share:.0%} of it usable); raise tensorParallelSize, quantize, or name a pool with more memory",
         )
 
@@ -121,15 +142,16 @@ _ATTRIBUTES = {"cpu": "cpu", "memory": "memory", "hugepages2Mi": "hugepages2_mi"
 
 def _pool(name: str, model: ModelSpec, target: NodeTarget, asked: int) -> Iterator[Fault]:
     held = target.nodes * target.capacity.accelerators
+    cards = model.cards * model.pods
     if asked > held:
         yield Fault(
             ("models", name, "replicas"),
-            f"with these {model.replicas} x {model.cards} the models of pool {model.pool!r} ask for {asked} accelerators and it has {held}; "
+            f"with these {model.replicas} x {cards} the models of pool {model.pool!r} ask for {asked} accelerators and it has {held}; "
             "lower replicas, or enlarge the pool",
         )
-    elif model.rollout == "surge" and asked + model.cards > held:
+    elif model.rollout == "surge" and asked + cards > held:
         yield Fault(
             ("models", name, "rollout"),
             f"surge starts a successor before it stops a replica, and pool {model.pool!r} has {held - asked} of its {held} accelerators free "
-            f"where {model.cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
+            f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
         )

@@ -1,7 +1,7 @@
 """What a user writes about a Ray Serve service: its applications, its workers, and how its cluster is replaced.
 
-`replicas` are worker pods; how many replicas a deployment has inside them is Serve's business. The rehearsal runs no
-KubeRay operator: a RayService is accepted there where its definition is installed, and nothing says that it is ready.
+`replicas` are worker pods; how many replicas a deployment has inside them is Serve's business. The rehearsal runs no KubeRay
+operator: it makes the pods that KubeRay would make, and nobody there knows whether an application is healthy.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ class RayServeSpec(ServedModel):
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    @property
+    def operator_services(self) -> tuple[str, ...]:
+        """What KubeRay calls the services of a cluster."""
+        return ("head-svc", "serve-svc")
 
     @property
     def most_workers(self) -> int:

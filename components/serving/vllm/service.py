@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
-from components.serving import workload
+from components.serving import groups, workload
 from components.serving.model_service import ModelService, model_mount, model_volume
 from components.serving.site import Site
 from components.serving.vllm.spec import VLLM_OPTIONS, VllmSpec
@@ -41,12 +41,14 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     """What runs in the pod: `vllm serve` on the mounted files, or on the bucket itself through the streaming loader."""
     weights = site.weights
     streamed = isinstance(weights, ObjectStore)
-    clear, secrets = workload.store_environment(weights) if isinstance(weights, ObjectStore) else ({}, {})
+    clear, secrets = _store_environment(weights) if isinstance(weights, ObjectStore) else ({}, {})
     if streamed and weights.endpoint:
         clear["RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING"] = "0" if weights.path_style else "1"
+    arguments = serve_args(name, spec, target=site.target, weights=weights)
     return workload.Server(
         image=workload.image_of(spec, "vllm", site.target),
-        args=serve_args(name, spec, target=site.target, weights=weights),
+        args=[*arguments, *_rank(spec, "0")],
+        worker_args=[*arguments, *_rank(spec, groups.WORKER_INDEX), "--headless"],
         ports={"http": PORT},
         ready_path="/health",
         live_path="/health",
@@ -80,6 +82,13 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
     return [*arguments, *spec.extra_args]
 
 
+def _rank(spec: VllmSpec, rank: str) -> list[str]:
+    """The place of a pod among those of its replica; vLLM's own processes find each other, without Ray (vLLM docs, parallelism_scaling)."""
+    if spec.nnodes == 1:
+        return []
+    return [f"--nnodes={spec.nnodes}", f"--node-rank={rank}", f"--master-addr={groups.LEADER_ADDRESS}"]
+
+
 def _options(spec: VllmSpec, target: NodeTarget) -> dict[str, object]:
     options: dict[str, object] = {field: getattr(spec, field) for field in VLLM_OPTIONS}
     accelerator = target.accelerator
@@ -96,7 +105,21 @@ def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
     environment = {"VLLM_CACHE_ROOT": f"{workload.CACHE}/vllm", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     if target.accelerator is not None and target.accelerator.vendor == "habana":
         environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+        if spec.gaudi is not None:
+            environment |= spec.gaudi.environment()
         if spec.cards > 1:
             # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 2026-08).
             environment["PT_HPU_ENABLE_LAZY_COLLECTIVES"] = "true"
     return environment
+
+
+def _store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, SecretRef]]:
+    """How a process in a pod reaches an S3 store: variables in clear, and credentials by Secret reference."""
+    clear: dict[str, str] = {}
+    if store.endpoint:
+        clear["AWS_ENDPOINT_URL"] = store.endpoint
+    if store.region:
+        clear["AWS_DEFAULT_REGION"] = store.region
+    if store.credentials is None:
+        return clear, {}
+    return clear, {name: SecretRef(name=store.credentials, key=name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}

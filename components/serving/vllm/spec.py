@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from components.serving.served_model import ServedModel
 from components.serving.vllm.engine_args import VLLM_OPTIONS, VllmEngineArgs
+from components.serving.vllm.gaudi import GaudiTuning, field_of
+from components.spec import Fault
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
 
 # Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
 _OURS = (
     *("--host", "--port", "--api-key", "--model", "--served-model-name", "--load-format", "--shutdown-timeout"),
     *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--revision", "--download-dir", "--uds"),
     *("--enable-lora", "--no-enable-lora", "--lora-modules"),
+    *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
 )
+_NNODES = ("--nnodes", "-n")
 
 
 class VllmSpec(VllmEngineArgs, ServedModel):
@@ -24,6 +32,10 @@ class VllmSpec(VllmEngineArgs, ServedModel):
     device_share: ClassVar[float] = 0.92  # vLLM's default of gpu_memory_utilization (0.33.0)
 
     engine: Literal["vllm"]
+    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Nodes that one replica spans, each with a pod that holds its part of the cards; LeaderWorkerSet keeps them together."""
+    gaudi: GaudiTuning | None = None
+    """How vLLM compiles and warms up on Gaudi; by default vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
     """The name clients send as `model`; by default the model's key in this file."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
@@ -31,8 +43,23 @@ class VllmSpec(VllmEngineArgs, ServedModel):
 
     @property
     def cards(self) -> int:
-        """Accelerators for each replica."""
-        return self.accelerators or self.world_size
+        """Accelerators of each pod of a replica."""
+        return (self.accelerators or self.world_size) // self.nnodes
+
+    @property
+    def pods(self) -> int:
+        """Pods that one replica is made of."""
+        return self.nnodes
+
+    @property
+    def operator_services(self) -> tuple[str, ...]:
+        """The LeaderWorkerSet operator makes a Service for the names of a group's pods."""
+        return ("group",) if self.nnodes > 1 else ()
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether every size is compiled before the first answer, where the accelerator needs that."""
+        return self.gaudi is None or not self.gaudi.skip_warmup
 
     @property
     def usable_share(self) -> float:
@@ -55,6 +82,52 @@ class VllmSpec(VllmEngineArgs, ServedModel):
         return self
 
     @model_validator(mode="after")
+    def _shards_spread_evenly(self) -> Self:
+        if self.world_size % self.nnodes:
+            raise ValueError(
+                f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size} cards "
+                f"do not spread evenly over nnodes {self.nnodes}; usual is the cards of a node x the count of nodes"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_cache_scheme(self) -> Self:
+        if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
+            raise ValueError("enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off")
+        return self
+
+    @model_validator(mode="after")
+    def _env_repeats_no_field(self) -> Self:
+        repeated = [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]
+        if repeated:
+            raise ValueError(f"{', '.join(repeated)} may not stand in env; remove it")
+        return self
+
+    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+        """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
+        accelerator, held = target.accelerator, target.capacity.accelerators
+        on_gaudi = accelerator is not None and accelerator.vendor == "habana"
+        if self.gaudi is not None and not on_gaudi:
+            yield Fault(("gaudi",), f"it is read on Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
+        if self.nnodes == 1:
+            return
+        if on_gaudi:
+            yield Fault(
+                ("nnodes",), "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0); shard over the cards of one node"
+            )
+        elif self.world_size <= held:
+            yield Fault(
+                ("nnodes",),
+                f"the {self.world_size} cards of a replica fit one node of pool {target.pool!r}, which has {held}, and links between nodes are "
+                "slower than those inside one; remove nnodes",
+            )
+        if self.nnodes > target.nodes:
+            yield Fault(
+                ("nnodes",),
+                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}; enlarge the pool, or shard less",
+            )
+
+    @model_validator(mode="after")
     def _adapters_have_names_of_their_own(self) -> Self:
         if self.served_model_name in self.lora_adapters:
             raise ValueError(f"loraAdapters repeats servedModelName {self.served_model_name!r}; call the adapter differently")
@@ -65,7 +138,8 @@ class VllmSpec(VllmEngineArgs, ServedModel):
     def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
         from pydantic.alias_generators import to_camel
 
-        fields = {spelling: to_camel(name) for name, spellings in VLLM_OPTIONS.items() for spelling in spellings}
+        options = {**VLLM_OPTIONS, "nnodes": _NNODES}
+        fields = {spelling: to_camel(name) for name, spellings in options.items() for spelling in spellings}
         given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("-")]
         repeated = [f"{option} (use the field {fields[option]})" for option in given if option in fields]
         repeated += [f"{option} (inferplan sets it)" for option in given if option in _OURS]
@@ -73,3 +147,7 @@ class VllmSpec(VllmEngineArgs, ServedModel):
         if repeated:
             raise ValueError(f"{', '.join(repeated)} may not stand in extraArgs; remove it")
         return arguments
+
+
+def _title(target: NodeTarget) -> str:
+    return "no accelerator" if target.accelerator is None else target.accelerator.title

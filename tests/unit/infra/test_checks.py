@@ -162,3 +162,53 @@ def test_all_faults_are_told_at_once(lines):
     found = lines(models=models)
     assert len(found) == 41
     assert sum("is too small" in line for line in found) == 1
+
+
+H100 = {**CONFIG["nodePools"], "h100": {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 2}}
+WIDE = {"pool": "h100", "tensorParallelSize": 8, "pipelineParallelSize": 2, "nnodes": 2}
+
+
+def test_a_replica_over_two_nodes_counts_all_of_its_cards_against_the_pool(lines):
+    assert lines(WIDE, nodePools=H100) == ()
+    found = only(lines({**WIDE, "replicas": 2}, nodePools=H100))
+    assert "with these 2 x 16 the models of pool 'h100' ask for 32 accelerators and it has 16" in found
+    assert "surge starts a successor" in only(lines({**WIDE, "rollout": "surge"}, nodePools=H100))
+
+
+def test_weights_may_fill_the_cards_of_every_node_of_a_replica(lines):
+    large = {"store": "weights", "path": "llama", "revision": "v1", "size": "1000Gi"}
+    room = {
+        "shared": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "4Ti"},
+        "weights": CONFIG["storage"]["weights"],
+    }
+    assert lines({**WIDE, "weights": large}, nodePools=H100, storage=room) == ()
+    alone = {"pool": "h100", "tensorParallelSize": 8, "weights": large}
+    assert "do not fit 8 x 80Gi" in only(lines(alone, nodePools=H100, storage=room))
+
+
+def test_a_replica_that_no_node_holds_is_told_how_to_span_several(lines):
+    found = only(lines({"pool": "h100", "tensorParallelSize": 16}, nodePools=H100))
+    assert "a replica needs 16 accelerators and a node of pool 'h100' has 8" in found
+    assert "raise nnodes" in found
+
+
+def test_an_image_of_the_other_vendor_or_of_an_unlisted_pair_is_refused(lines):
+    gaudi = "vault.habana.ai/gaudi-docker/{}/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0:latest"
+    assert "is built for cards of habana" in only(lines({"image": gaudi.format("1.24.1")}))
+    assert "is built for cards of nvidia" in only(lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"}))
+    assert "pairs vllm 0.26 with Gaudi software 1.24.0" in only(lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")}))
+    assert lines({"pool": "gaudi2", "image": gaudi.format("1.24.1")}) == ()
+
+
+def test_names_that_operators_derive_are_kept_free_and_short(lines):
+    ray = {
+        **MODEL,
+        "engine": "ray-serve",
+        "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130",
+        "rayVersion": "2.56.0",
+        "applications": {"llm": {"kind": "llm"}},
+    }
+    assert "an operator calls a Service of chat" in only(lines(models={"chat": ray, "chat-serve-svc": MODEL}))
+    wide = {**MODEL, **WIDE}
+    assert "an operator calls a Service of chat" in only(lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100))
+    assert "have room for 44" in only(lines(models={"m" * 45: wide}, nodePools=H100))
