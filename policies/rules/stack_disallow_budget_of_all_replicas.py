@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import selecting, workloads_of
-from policies.subjects.workloads import replicas_of, templates_of
+from policies.subjects.engines import least_replicas, selecting, workloads_of
+from policies.subjects.workloads import templates_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     for workload in workloads_of(stack):
-        replicas = replicas_of(workload)
+        replicas = least_replicas(stack, workload)
         for pod in templates_of(workload):
             for budget in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector"):
                 least = budget.at("spec", "minAvailable")
-                if replicas is not None and least.text().isdigit() and int(least.text()) >= replicas:
+                if least.text().isdigit() and int(least.text()) >= max(replicas, 1):
                     yield found(least, "leaves no replica to disrupt", urn=budget.urn)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import selecting, workloads_of
-from policies.subjects.workloads import replicas_of, templates_of
+from policies.subjects.engines import least_replicas, selecting, workloads_of
+from policies.subjects.workloads import templates_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     for workload in workloads_of(stack):
-        if (replicas_of(workload) or 1) < 2:
+        if least_replicas(stack, workload) < 2:
             continue
         for pod in templates_of(workload):
             if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policies.engine.resource import Resource, Stack
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PodTemplate
-from policies.subjects.workloads import GROUPS, WORKLOADS, labels_of, templates_of
+from policies.subjects.workloads import GROUPS, WORKLOADS, labels_of, replicas_of, templates_of
 
 SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
@@ -15,6 +15,24 @@ SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh
 def workloads_of(stack: Stack) -> Iterator[Resource]:
     """Deployments and StatefulSets."""
     yield from stack.of(*sorted(WORKLOADS.kinds))
+
+
+def least_replicas(stack: Stack, workload: Resource) -> float:
+    """How many replicas a workload has at the least: its own number, or that of the autoscaler which owns it. Raises FieldError."""
+    declared = replicas_of(workload)
+    if declared is not None:
+        return declared
+    for scaler in stack.of(*SCALERS):
+        target = scaler.at("spec", "scaleTargetRef")
+        kind = target.at("kind").text() or "Deployment"
+        if (
+            kind == workload.short_kind
+            and target.at("name").text() == workload.at("metadata", "name").text()
+            and same_namespace(scaler, workload)
+        ):
+            least = scaler.at("spec", "minReplicas").number()
+            return (scaler.at("spec", "minReplicaCount").number() or 0) if least is None and "keda" in scaler.kind else least or 1
+    return 1
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from rehearsal.engine.values import Secret, reveal
 
 Inputs = dict[str, Any]
 
@@ -59,8 +62,20 @@ def accelerated(edit: Callable[[Inputs, str], bool | None]) -> Callable[[Inputs]
     return wrapped
 
 
+def served_by_vllm(edit: Callable[[Inputs], bool | None]) -> Callable[[Inputs], bool | None]:
+    return accelerated(lambda container, _name: edit(container) if _is_vllm(container) else False)
+
+
+def _is_vllm(container: Inputs) -> bool:
+    return "vllm" in container["image"].partition(":")[0] and bool(container.get("args"))
+
+
 def argument(value: str) -> Callable[[Inputs], bool | None]:
-    return accelerated(lambda container, _name: container.setdefault("args", []).append(value))
+    return served_by_vllm(lambda container: container["args"].append(value))
+
+
+def both_sides(value: str) -> Callable[[Inputs], bool | None]:
+    return accelerated(lambda container, name: [each.update({name: value}) for each in container["resources"].values()] and None)
 
 
 def limit(value: str) -> Callable[[Inputs], bool | None]:
@@ -76,6 +91,13 @@ def tag(change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
     return edit
 
 
+def image_of(part: str, instead: str) -> Callable[[Inputs], bool | None]:
+    def edit(container: Inputs) -> bool | None:
+        return False if part not in container["image"] else container.update(image=instead)
+
+    return edit
+
+
 def first(inputs: Inputs) -> Inputs:
     return inputs["spec"]["template"]["spec"]["containers"][0]
 
@@ -87,3 +109,37 @@ def is_engine(inputs: Inputs) -> bool:
 def accelerates(pod: Inputs) -> bool:
     limits = pod["containers"][0].get("resources", {}).get("limits", {})
     return "nvidia.com/gpu" in limits or "habana.ai/gaudi" in limits
+
+
+def pods_in(inputs: Inputs) -> list[Inputs]:
+    """The spec of every pod template in the inputs of an object, wherever controllers and operators keep them."""
+    found: list[Inputs] = []
+
+    def look(here: Any) -> None:
+        if isinstance(here, list):
+            for each in here:
+                look(each)
+        elif isinstance(here, dict):
+            for key, value in here.items():
+                spec = value.get("spec") if isinstance(value, dict) and key in ("template", "leaderTemplate", "workerTemplate") else None
+                if isinstance(spec, dict) and "containers" in spec:
+                    found.append(spec)
+                else:
+                    look(value)
+
+    look(inputs.get("spec"))
+    return found
+
+
+def in_file(name: str, change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
+    """Changes the text of one entry of a Secret, which stands there in base64 and marked secret."""
+
+    def edit(secret: Inputs) -> bool | None:
+        data = reveal(secret.get("data") or {})
+        if name not in data or not isinstance(data[name], str):
+            return False
+        text = base64.b64decode(data[name]).decode()
+        secret["data"] = Secret({**data, name: base64.b64encode(change(text).encode()).decode()})
+        return change(text) != text
+
+    return edit

@@ -1,13 +1,41 @@
-"""Careless or hostile edits of whole resources, Kubernetes and AWS, each with the rules of which one must refuse it."""
+"""Careless or hostile edits of whole objects of Kubernetes, each with the rules of which one must refuse it."""
 
 from __future__ import annotations
 
-from tests.policies.edits import Inputs, Mutation, add, drop, first, is_engine, put
+import re
+
+from tests.policies.edits import Inputs, Mutation, add, drop, first, in_file, is_engine, put
+
+_SERVER_KEY = re.compile(r"Bearer [^\"]+")
+_LARGE = re.compile(r"70b|24b")
 
 
-def _clear_disks(template: Inputs) -> None:
-    for each in template["blockDeviceMappings"]:
-        each.get("ebs", {})["encrypted"] = "false"
+def _with_two_more(text: str) -> str:
+    line = next(each for each in text.splitlines() if re.match(r'\s*"?[a-z][-a-z0-9]*_\d+"?\s+"', each))
+    more = [re.sub(r"_\d+", f"_{version}", line, count=1) for version in (901, 902)]
+    return text.replace(line, "\n".join([line, *more]))
+
+
+def _queued_head(ray: Inputs) -> None:
+    ray["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "models"
+    ray["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["groupName"] = "head"
+
+
+def _with_card(job: Inputs) -> None:
+    """A card for a Job that is otherwise placed as it should be."""
+    for side in ("requests", "limits"):
+        first(job)["resources"][side]["nvidia.com/gpu"] = "1"
+    pod = job["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {"inferplan.dev/pool": "l40s"}
+    pod["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def _barely_starting(workload: Inputs) -> bool | None:
+    """A budget that the rule for every server allows, and that reading a model of 100 GiB and more does not keep."""
+    if not is_engine(workload) or not _LARGE.search(workload["metadata"]["name"]):
+        return False
+    first(workload)["startupProbe"].update(initialDelaySeconds=0, periodSeconds=10, failureThreshold=61)
+    return None
 
 
 RESOURCES: dict[str, tuple[Mutation, ...]] = {
@@ -17,6 +45,13 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
             ("pod-require-spread",),
             lambda r: r["spec"].get("replicas", 1) > 1 and drop("spec", "template", "spec", "topologySpreadConstraints")(r),
         ),
+        Mutation("no label", ("object-require-managed-by",), drop("metadata", "labels", "app.kubernetes.io/managed-by")),
+        Mutation(
+            "replicas of the autoscaler",
+            ("stack-disallow-replicas-of-autoscaled",),
+            lambda r: "replicas" not in r["spec"] and put(2, "spec", "replicas")(r) is None,
+        ),
+        Mutation("loads for longer than it may", ("stack-require-startup-budget-for-model",), _barely_starting),
         Mutation("many replicas", ("stack-require-pool-capacity",), lambda r: is_engine(r) and put(999, "spec", "replicas")(r) is None),
         Mutation(
             "other pool",
@@ -29,11 +64,36 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
             lambda r: is_engine(r) and put({"maxSurge": 99, "maxUnavailable": 0}, "spec", "strategy", "rollingUpdate")(r) is None,
         ),
     ),
+    "HTTPRoute": (
+        Mutation("default timeout", ("network-require-route-timeout",), lambda r: r["spec"]["rules"][0].pop("timeouts", None) is not None),
+    ),
+    "RayService": (
+        Mutation("no token", ("ray-require-token",), drop("spec", "rayClusterConfig", "authOptions")),
+        Mutation("a group called head", ("ray-limit-queued-groups",), _queued_head),
+        Mutation(
+            "many workers",
+            ("stack-require-pool-capacity",),
+            lambda r: r["spec"]["rayClusterConfig"]["workerGroupSpecs"][0].update(replicas=999, maxReplicas=999),
+        ),
+    ),
+    "Secret": (
+        Mutation("guessable key", ("key-require-entropy",), in_file("api-key", lambda _key: "hunter2-hunter2")),
+        Mutation(
+            "guessable server key", ("key-require-entropy",), in_file("keys.conf", lambda text: _SERVER_KEY.sub("Bearer hunter2", text))
+        ),
+        Mutation("three versions", ("key-limit-valid-versions",), in_file("keys.conf", _with_two_more)),
+        Mutation(
+            "an old key",
+            ("key-limit-age",),
+            lambda r: (
+                "inferplan.dev/issued" in r["metadata"].get("annotations", {})
+                and put("2024-01-31", "metadata", "annotations", "inferplan.dev/issued")(r) is None
+            ),
+        ),
+    ),
     "Job": (
         Mutation("no deadline", ("job-require-end",), drop("spec", "activeDeadlineSeconds")),
-        Mutation(
-            "GPU in Job", ("accelerator-disallow-in-preheat",), lambda r: first(r)["resources"]["limits"].update({"nvidia.com/gpu": "1"})
-        ),
+        Mutation("GPU in Job", ("accelerator-disallow-in-preheat",), _with_card),
     ),
     "Service": (
         Mutation("node port", ("network-disallow-node-port",), put("NodePort", "spec", "type")),
@@ -93,71 +153,5 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "PersistentVolume": (
         Mutation("deleted volume", ("volume-require-retain",), put("Delete", "spec", "persistentVolumeReclaimPolicy")),
         Mutation("no mount options", ("volume-require-nfs-options",), lambda r: "nfs" in r["spec"] and drop("spec", "mountOptions")(r)),
-    ),
-    "BucketPublicAccessBlock": tuple(
-        Mutation(name, ("s3-disallow-public-access",), put(False, name))
-        for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
-    ),
-    "BucketVersioning": (Mutation("no versions", ("s3-require-versioning",), put("Suspended", "versioningConfiguration", "status")),),
-    "BucketPolicy": (
-        Mutation(
-            "public bucket",
-            ("s3-disallow-public-policy",),
-            put('{"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"}]}', "policy"),
-        ),
-        Mutation("clear text", ("s3-require-tls",), put('{"Statement": []}', "policy")),
-    ),
-    "Bucket": (Mutation("public ACL", ("s3-disallow-public-acl",), put("public-read", "acl")),),
-    "FileSystem": (Mutation("clear file system", ("efs-require-encryption",), put(False, "encrypted")),),
-    "Cluster": (
-        Mutation(
-            "public endpoint",
-            ("eks-disallow-public-endpoint",),
-            lambda r: r["vpcConfig"].update(endpointPublicAccess=True, publicAccessCidrs=["0.0.0.0/0"]),
-        ),
-        Mutation("no audit", ("eks-require-logs",), put(["api"], "enabledClusterLogTypes")),
-        Mutation("no encryption", ("eks-require-secret-encryption",), drop("encryptionConfig")),
-        Mutation("old Kubernetes", ("eks-require-supported-version",), put("1.27", "version")),
-    ),
-    "NodeGroup": (Mutation("Amazon Linux 2", ("eks-disallow-amazon-linux-2",), put("AL2_x86_64_GPU", "amiType")),),
-    "LaunchTemplate": (
-        Mutation("IMDSv1", ("ec2-require-imdsv2",), put("optional", "metadataOptions", "httpTokens")),
-        Mutation("two hops", ("ec2-require-imdsv2",), put(2, "metadataOptions", "httpPutResponseHopLimit")),
-        Mutation(
-            "clear disks",
-            ("ec2-require-encrypted-volumes",),
-            _clear_disks,
-        ),
-    ),
-    "SecurityGroup": (
-        Mutation(
-            "open group",
-            ("ec2-disallow-open-ingress",),
-            add({"protocol": "tcp", "fromPort": 8000, "toPort": 8000, "cidrBlocks": ["0.0.0.0/0"]}, "ingress"),
-        ),
-    ),
-    "RolePolicy": (
-        Mutation(
-            "every action",
-            ("iam-disallow-wildcard-actions",),
-            put('{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "arn:x"}]}', "policy"),
-        ),
-        Mutation(
-            "every resource",
-            ("iam-disallow-wildcard-resources",),
-            put('{"Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}', "policy"),
-        ),
-    ),
-    "Role": (
-        Mutation(
-            "anybody",
-            ("iam-disallow-wildcard-principal",),
-            put('{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}', "assumeRolePolicy"),
-        ),
-    ),
-    "RolePolicyAttachment": (
-        Mutation(
-            "administrator", ("iam-disallow-broad-managed-policies",), put("arn:aws:iam::aws:policy/AdministratorAccess", "policyArn")
-        ),
     ),
 }

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tests.policies.edits import Mutation, accelerated, accelerates, add, argument, drop, limit, put, server, tag
+from tests.policies.edits import (
+    Mutation,
+    accelerated,
+    accelerates,
+    add,
+    argument,
+    both_sides,
+    drop,
+    image_of,
+    limit,
+    put,
+    served_by_vllm,
+    server,
+    tag,
+)
 
 CONTAINERS = (
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
@@ -34,7 +48,9 @@ CONTAINERS = (
     Mutation(
         "hasty startup",
         ("pod-require-startup-budget",),
-        accelerated(lambda container, _: container["startupProbe"].update(failureThreshold=3)),
+        accelerated(
+            lambda container, _: "startupProbe" in container and container["startupProbe"].update(periodSeconds=10, failureThreshold=30)
+        ),
     ),
     Mutation("long preStop", ("pod-require-drain-time",), server(put({"preStop": {"sleep": {"seconds": 3600}}}, "lifecycle"))),
     Mutation("remote code", ("model-disallow-trust-remote-code",), argument("--trust-remote-code")),
@@ -42,6 +58,7 @@ CONTAINERS = (
     Mutation("key argument", ("pod-disallow-literal-secrets",), argument("--api-key=0123456789")),
     Mutation("too parallel", ("accelerator-require-tensor-parallel-fit",), argument("--tensor-parallel-size=16")),
     Mutation("half a card", ("accelerator-require-integer",), limit("500m")),
+    Mutation("half a card more", ("accelerator-require-integer",), both_sides("1500m")),
     Mutation("limit unlike request", ("accelerator-require-request-equals-limit",), limit("7")),
     Mutation(
         "other vendor",
@@ -55,12 +72,15 @@ CONTAINERS = (
     Mutation(
         "old vLLM",
         ("model-require-vllm-floor",),
-        accelerated(lambda container, _: container.update(image="docker.io/vllm/vllm-openai:v0.19.1")),
+        served_by_vllm(lambda container: container.update(image="docker.io/vllm/vllm-openai:v0.19.1")),
     ),
+    Mutation("no digest", ("image-require-digest",), tag(lambda image: image.partition("@")[0])),
+    Mutation("old Triton", ("model-require-triton-floor",), image_of("tritonserver", "nvcr.io/nvidia/tritonserver:25.12-py3")),
+    Mutation("old Ray", ("ray-require-floor",), image_of("rayproject/", "docker.io/rayproject/ray:2.51.2-py312")),
     Mutation(
         "hub model",
         ("model-require-revision",),
-        accelerated(lambda container, _: container["args"].__setitem__(0, "meta-llama/Llama-3.1-8B")),
+        served_by_vllm(lambda container: container["args"].__setitem__(0, "meta-llama/Llama-3.1-8B")),
     ),
     Mutation("no huge pages", ("gaudi-require-huge-pages",), drop("resources", "limits", "hugepages-2Mi")),
 )
@@ -77,7 +97,7 @@ PODS = (
     Mutation("sysctl", ("pod-disallow-unsafe-sysctls",), put([{"name": "kernel.msgmax", "value": "1"}], "securityContext", "sysctls")),
     Mutation("root pod", ("pod-require-non-root",), put(0, "securityContext", "runAsUser")),
     Mutation("no seccomp", ("pod-require-seccomp",), drop("securityContext", "seccompProfile")),
-    Mutation("no pool", ("accelerator-require-pool",), drop("nodeSelector")),
+    Mutation("no pool", ("accelerator-require-pool",), lambda pod: accelerates(pod) and drop("nodeSelector")(pod)),
     Mutation("no toleration", ("accelerator-require-toleration",), lambda pod: accelerates(pod) and drop("tolerations")(pod)),
     Mutation("no runtime class", ("gaudi-require-runtime-class",), drop("runtimeClassName")),
 )

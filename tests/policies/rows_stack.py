@@ -8,6 +8,7 @@ CHAT, WIDE, RAY, SCALER = "Deployment/chat", "LeaderWorkerSet/wide", "RayService
 QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
 POD = "spec.template.spec"
 DEPENDS = "@dependencies"
+SCALES_ALONE = {"spec.scaleTargetRef.name": "alone"}
 # The route under another name, which no SecurityPolicy guards.
 OTHER = {"metadata.name": "third"}
 BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
@@ -20,6 +21,7 @@ def row(rule, resource, path, bad, near, absent, **more):
 ROWS = (
     row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
     row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
+    row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
     row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
     row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
     row(

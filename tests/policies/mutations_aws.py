@@ -1,0 +1,94 @@
+"""Careless or hostile edits of AWS resources, each with the rules of which one must refuse it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.policies.edits import Inputs, Mutation, add, drop, put
+
+
+def _clear_disks(template: Inputs) -> None:
+    for each in template["blockDeviceMappings"]:
+        each.get("ebs", {})["encrypted"] = "false"
+
+
+def _many_machines(group: Inputs) -> bool | None:
+    if group.get("capacityType") == "CAPACITY_BLOCK":
+        return False
+    group["scalingConfig"]["maxSize"] = 999
+    return None
+
+
+def _public(bucket: Inputs) -> None:
+    policy = json.loads(bucket["policy"])
+    policy["Statement"].append({"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"})
+    bucket["policy"] = json.dumps(policy)
+
+
+AWS: dict[str, tuple[Mutation, ...]] = {
+    "BucketPublicAccessBlock": tuple(
+        Mutation(name, ("s3-disallow-public-access",), put(False, name))
+        for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+    ),
+    "BucketVersioning": (Mutation("no versions", ("s3-require-versioning",), put("Suspended", "versioningConfiguration", "status")),),
+    "BucketPolicy": (
+        Mutation("public bucket", ("s3-disallow-public-policy",), _public),
+        Mutation("clear text", ("s3-require-tls",), put('{"Statement": []}', "policy")),
+    ),
+    "Bucket": (Mutation("public ACL", ("s3-disallow-public-acl",), put("public-read", "acl")),),
+    "FileSystem": (Mutation("clear file system", ("efs-require-encryption",), put(False, "encrypted")),),
+    "Cluster": (
+        Mutation(
+            "public endpoint",
+            ("eks-disallow-public-endpoint",),
+            lambda r: r["vpcConfig"].update(endpointPublicAccess=True, publicAccessCidrs=["0.0.0.0/0"]),
+        ),
+        Mutation("no audit", ("eks-require-logs",), put(["api"], "enabledClusterLogTypes")),
+        Mutation("no encryption", ("eks-require-secret-encryption",), drop("encryptionConfig")),
+        Mutation("old Kubernetes", ("eks-require-supported-version",), put("1.27", "version")),
+    ),
+    "NodeGroup": (
+        Mutation("many machines", ("stack-limit-spend",), _many_machines),
+        Mutation("Amazon Linux 2", ("eks-disallow-amazon-linux-2",), put("AL2_x86_64_GPU", "amiType")),
+    ),
+    "LaunchTemplate": (
+        Mutation("IMDSv1", ("ec2-require-imdsv2",), put("optional", "metadataOptions", "httpTokens")),
+        Mutation("two hops", ("ec2-require-imdsv2",), put(2, "metadataOptions", "httpPutResponseHopLimit")),
+        Mutation(
+            "clear disks",
+            ("ec2-require-encrypted-volumes",),
+            _clear_disks,
+        ),
+    ),
+    "SecurityGroup": (
+        Mutation(
+            "open group",
+            ("ec2-disallow-open-ingress",),
+            add({"protocol": "tcp", "fromPort": 8000, "toPort": 8000, "cidrBlocks": ["0.0.0.0/0"]}, "ingress"),
+        ),
+    ),
+    "RolePolicy": (
+        Mutation(
+            "every action",
+            ("iam-disallow-wildcard-actions",),
+            put('{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "arn:x"}]}', "policy"),
+        ),
+        Mutation(
+            "every resource",
+            ("iam-disallow-wildcard-resources",),
+            put('{"Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}', "policy"),
+        ),
+    ),
+    "Role": (
+        Mutation(
+            "anybody",
+            ("iam-disallow-wildcard-principal",),
+            put('{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}', "assumeRolePolicy"),
+        ),
+    ),
+    "RolePolicyAttachment": (
+        Mutation(
+            "administrator", ("iam-disallow-broad-managed-policies",), put("arn:aws:iam::aws:policy/AdministratorAccess", "policyArn")
+        ),
+    ),
+}

@@ -1,0 +1,128 @@
+"""Careless or hostile edits that need a look at the whole stack: a resource that is missing or one too many, an edge, an option."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from rehearsal.engine.recording import Recording, Registration
+from tests.policies.edits import accelerates, pods_in
+
+# Resources that nobody may leave out, by kind.
+NEEDED = {
+    "PodDisruptionBudget": "stack-require-disruption-budget",
+    "BucketPublicAccessBlock": "s3-require-block",
+    "BucketServerSideEncryptionConfiguration": "s3-require-encryption",
+    "BucketVersioning": "s3-require-versioning",
+    "BucketPolicy": "s3-require-tls",
+    "BucketLogging": "s3-require-logging",
+}
+_PROTECTED = ("Bucket", "FileSystem", "Cluster", "Key")
+_LABELS = {"app.kubernetes.io/managed-by": "somebody"}
+_ROLE = "kubernetes:rbac.authorization.k8s.io/v1:Role"
+_QUEUE = "kueue.x-k8s.io/queue-name"
+Changed = tuple[str, str, Recording, tuple[str, ...]]
+
+
+def across(recording: Recording) -> Iterator[Changed]:
+    """Each mutant as name, URN, changed recording and the rules of which one must refuse it."""
+    for position, each in enumerate(recording.registrations):
+        kind = each.type.rpartition(":")[2]
+        if rule := NEEDED.get(kind) or ("stack-require-default-deny" if each.name.endswith("default-deny") else ""):
+            yield f"no {kind} {each.name}", each.urn, _replaced(recording, position, None), (rule,)
+        yield from _loosened(recording, position, each)
+        if kind in ("Ingress", "HTTPRoute"):
+            yield from _entrances(recording, position, each)
+    yield from _strangers(recording)
+
+
+def _loosened(recording: Recording, position: int, each: Registration) -> Iterator[Changed]:
+    """One resource without an edge, an option, its provider."""
+    kind = each.type.rpartition(":")[2]
+    if kind in ("Deployment", "RayService") and any("Job::" in urn for urn in each.dependencies):
+        kept = tuple(urn for urn in each.dependencies if "Job::" not in urn)
+        changed = _replaced(recording, position, dataclasses.replace(each, dependencies=kept))
+        yield f"no wait {each.name}", each.urn, changed, ("stack-require-preheat-before-serving",)
+    if each.type.startswith("kubernetes:") and kind in ("Deployment", "Service", "Secret"):
+        changed = _replaced(recording, position, dataclasses.replace(each, provider=""))
+        yield f"default provider {kind} {each.name}", each.urn, changed, ("stack-disallow-several-providers",)
+    if each.type.startswith("aws:") and kind in _PROTECTED:
+        options = dataclasses.replace(each.options, protect=False, retain_on_delete=False)
+        changed = _replaced(recording, position, dataclasses.replace(each, options=options))
+        yield f"unprotected {kind} {each.name}", each.urn, changed, ("stack-require-protection",)
+
+
+def _entrances(recording: Recording, position: int, way: Registration) -> Iterator[Changed]:
+    """A way in that leads past the gateway, and a second one to the same place."""
+    model = _service_of_model(recording)
+    if model:
+        inputs = copy.deepcopy(way.inputs)
+        rule = inputs["spec"]["rules"][0]
+        (rule["http"]["paths"][0]["backend"]["service"] if "http" in rule else rule["backendRefs"][0])["name"] = model
+        changed = _replaced(recording, position, dataclasses.replace(way, inputs=inputs))
+        yield f"past the gateway {way.name}", way.urn, changed, ("stack-require-gateway-before-models",)
+    twin = dataclasses.replace(way, urn=f"{way.urn}-twin", name=f"{way.name}-twin", inputs=copy.deepcopy(way.inputs))
+    twin.inputs["metadata"]["name"] += "-twin"
+    yield f"twin of {way.name}", twin.urn, _added(recording, twin), ("stack-require-unique-routes",)
+
+
+def _strangers(recording: Recording) -> Iterator[Changed]:
+    """Objects that somebody adds beside ours."""
+    wild = _object(recording, _ROLE, "helper", rules=[{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}])
+    yield "a role for everything", wild.urn, _added(recording, wild), ("rbac-disallow-wildcards",)
+    bare = _object(recording, "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy", "edge", spec={"targetRefs": [], "cors": {}})
+    yield "a policy without keys", bare.urn, _added(recording, bare), ("network-require-key-policy",)
+    rays = [each for each in recording if each.type.endswith(":RayService")]
+    if rays:
+        spec = {"scaleTargetRef": {"kind": "RayService", "name": rays[0].inputs["metadata"]["name"]}, "maxReplicas": 9}
+        scaler = _object(recording, "kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "rays", spec=spec)
+        yield "a scaler of Ray", scaler.urn, _added(recording, scaler), ("stack-disallow-scaler-of-ray",)
+    yield from _queued(recording)
+
+
+def _queued(recording: Recording) -> Iterator[Changed]:
+    engine = next((at for at, each in enumerate(recording) if any(accelerates(pod) for pod in pods_in(each.inputs))), None)
+    if engine is None:
+        return
+    groups = [{"coveredResources": ["cpu", "memory", "hugepages-2Mi"], "flavors": []}]
+    whole = _object(recording, "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "all", spec={"resourceGroups": groups})
+    local = _object(recording, "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue", "models", spec={"clusterQueue": "all"})
+    for name, queue, rule in (
+        ("a queue that is not there", "modles", "stack-require-known-queue"),
+        ("a queue without accelerators", "models", "stack-require-covered-resources"),
+    ):
+        waiting = dataclasses.replace(recording.registrations[engine], inputs=copy.deepcopy(recording.registrations[engine].inputs))
+        waiting.inputs["metadata"]["labels"][_QUEUE] = queue
+        yield name, waiting.urn, _added(_replaced(recording, engine, waiting), whole, local), (rule,)
+
+
+def _service_of_model(recording: Recording) -> str:
+    """The name of a Service that leads to pods with accelerators, "" where there is none."""
+    labels = [
+        each.inputs["spec"]["template"]["metadata"]["labels"]
+        for each in recording
+        if each.type.endswith(":Deployment") and any(accelerates(pod) for pod in pods_in(each.inputs))
+    ]
+    for each in recording:
+        if each.type.endswith(":Service") and any(each.inputs["spec"]["selector"].items() <= pod.items() for pod in labels):
+            return each.inputs["metadata"]["name"]
+    return ""
+
+
+def _object(recording: Recording, type_: str, name: str, **parts: Any) -> Registration:
+    near = next(each for each in recording if each.type.endswith("v1:Secret"))
+    metadata = {"name": name, "namespace": near.inputs["metadata"]["namespace"], "labels": dict(_LABELS)}
+    urn = f"urn:pulumi:{recording.stack}::inferplan::{type_}::{name}"
+    return dataclasses.replace(near, urn=urn, type=type_, name=name, inputs={"metadata": metadata, **parts})
+
+
+def _added(recording: Recording, *more: Registration) -> Recording:
+    return dataclasses.replace(recording, registrations=(*recording.registrations, *more))
+
+
+def _replaced(recording: Recording, position: int, changed: Registration | None) -> Recording:
+    listed = list(recording.registrations)
+    listed[position : position + 1] = [] if changed is None else [changed]
+    return dataclasses.replace(recording, registrations=tuple(listed))

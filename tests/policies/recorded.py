@@ -1,0 +1,82 @@
+"""What mutants are made of: recordings of our own stacks, of the engines' examples, and of two variants that no committed stack has."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.engine.rule import Level
+from policies.engine.settings import Settings
+from rehearsal.engine.record import record
+from rehearsal.engine.recording import Recording
+from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DAY = "2026-11-21"
+COMMITTED = ("local", "onprem", "prod")
+EXAMPLES = ("triton", "ray-serve")
+# The local stack behind a Gateway of the Gateway API with replicas by load; and with every image pinned, for the rule that wants that.
+VARIANTS = ("routed", "pinned")
+NAMES = (*COMMITTED, *EXAMPLES, *VARIANTS)
+_DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def settings_of(name: str) -> Settings:
+    """What each recording is judged by: no exemption, and the rule on digests only where images have some."""
+    return Settings(today=DAY, levels={"image-require-digest": Level.MANDATORY} if name == "pinned" else {})
+
+
+@cache
+def recorded(name: str) -> Recording:
+    """The recording called `name`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        if name in COMMITTED:
+            return recording_of(name)
+        if name == "pinned":
+            return _pinned(recording_of("local"))
+        if name == "routed":
+            return _routed()
+        return _run(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
+
+
+def _run(path: Path, name: str, **over: Any) -> Recording:
+    from infra.stack_file import read_stack
+    from rehearsal.secrets import open_secrets
+
+    file = read_stack(path)
+    secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
+    config = {**file.config, **secrets.values, **{f"inferplan:{key}": json.dumps(value) for key, value in over.items()}}
+    return record(ROOT / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
+
+
+def _routed() -> Recording:
+    gateway = {
+        "host": "llm.local.test",
+        "exposure": "gatewayApi",
+        "parent": {"name": "edge", "namespace": "edge"},
+        "autoscaling": {"maxReplicas": 4},
+    }
+    return _run(ROOT / "stacks" / "Pulumi.local.yaml", "routed", gateway=gateway)
+
+
+def _pinned(recording: Recording) -> Recording:
+    def pin(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: f"{item.partition('@')[0]}@{_DIGEST}" if key == "image" and isinstance(item, str) else pin(item)
+                for key, item in value.items()
+            }
+        return [pin(each) for each in value] if isinstance(value, list) else value
+
+    pinned = tuple(
+        dataclasses.replace(each, inputs=pin(copy.deepcopy(each.inputs))) if each.type.startswith("kubernetes:") else each
+        for each in recording
+    )
+    return dataclasses.replace(recording, stack="pinned", registrations=pinned)
