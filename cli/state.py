@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
-from cli.replicas import ready_replicas
 from components.nodes.spec import target_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
@@ -74,6 +74,7 @@ class StackState:
     models: tuple[ModelRow, ...]
     stores: tuple[StoreRow, ...]
     consumers: tuple[ConsumerRow, ...]
+    preheats: tuple[PreheatRow, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -83,8 +84,11 @@ class StackState:
         return models and pools and all(row.state != "Pending" for row in self.stores)
 
 
-def read_state(settings: StackSettings, get: Get) -> StackState:
-    """The state of the stack on the cluster that `get` reaches. Whatever `get` raises passes through."""
+def read_state(settings: StackSettings, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
+    """The state of the stack on the cluster that `get` reaches. Whatever `get` raises passes through.
+
+    `last_line` gives the newest line of a preheat's log, where there are logs.
+    """
     nodes = get("/api/v1/nodes").get("items", [])
     pods = get("/api/v1/pods").get("items", [])
     space = f"namespaces/{settings.namespace}"
@@ -96,6 +100,7 @@ def read_state(settings: StackSettings, get: Get) -> StackState:
         models=tuple(_models(settings, deployments, pods, jobs)),
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
+        preheats=tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line)),
     )
 
 
@@ -150,10 +155,8 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
 def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
-        mine = [pod for pod in pods if _instance(pod) == name and _label(pod, "app.kubernetes.io/component") == "model"]
-        ready = ready_replicas(spec, mine) if found is None else found.get("status", {}).get("readyReplicas", 0)
-        there = found is not None or mine
-        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, pods, jobs)
+        ready = 0 if found is None else found.get("status", {}).get("readyReplicas", 0)
+        reason = "" if found is not None and ready >= spec.replicas else _why(name, found, pods, jobs)
         yield ModelRow(
             name=name,
             engine=spec.engine,
@@ -165,14 +168,15 @@ def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[
         )
 
 
-def _why(name: str, deployment: Any, mine: list[Any], pods: list[Any], jobs: list[Any]) -> str:
-    if deployment is None and mine:
-        return _pod_reason(name, mine)
+def _why(name: str, deployment: Any, pods: list[Any], jobs: list[Any]) -> str:
     if deployment is None:
         preheat = next((job for job in jobs if _instance(job) == name), None)
         if preheat is not None and not preheat.get("status", {}).get("succeeded"):
             return _pod_reason(_name(preheat), [pod for pod in pods if _owner(pod) == _name(preheat)]) or "preheat is running"
         return "not applied yet"
+    mine = [
+        pod for pod in pods if _instance(pod) == name and pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "model"
+    ]
     failure = next((each["message"] for each in deployment.get("status", {}).get("conditions", []) if each["type"] == "ReplicaFailure"), "")
     return failure or _pod_reason(name, mine) or "no pod yet"
 
@@ -209,11 +213,7 @@ def _name(thing: Any) -> str:
 
 
 def _instance(thing: Any) -> str:
-    return _label(thing, "app.kubernetes.io/instance")
-
-
-def _label(thing: Any, label: str) -> str:
-    return thing["metadata"].get("labels", {}).get(label, "")
+    return thing["metadata"].get("labels", {}).get("app.kubernetes.io/instance", "")
 
 
 def _owner(pod: Any) -> str:

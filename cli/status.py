@@ -12,19 +12,42 @@ if TYPE_CHECKING:
     from rehearsal.cluster import Cluster
 
 
-def command(stack: Annotated[str, typer.Argument(help="Name of a stack.")]) -> None:
+def command(
+    stack: Annotated[str, typer.Argument(help="Name of a stack.")],
+    context: Annotated[str | None, typer.Option("--context", help="Ask the cluster behind this context of your kubeconfig.")] = None,
+) -> None:
     """Show pools, models, stores and consumers of STACK as they are now; exit code 3 while something is not as wanted."""
     from cli.errors import CommandError
     from cli.workspace import open_workspace
+    from components.cluster.spec import ExistingCluster
     from rehearsal.cluster import start, status
 
     workspace = open_workspace(stack)
     found = status(workspace.stack)
-    if found.state != "running":
+    own = context or (workspace.settings.cluster.context if isinstance(workspace.settings.cluster, ExistingCluster) else None)
+    if own is not None and (context is not None or found.state == "absent"):
+        settled = _show_real(workspace, own)
+    elif found.state == "running":
+        settled = show_cluster(workspace, start(workspace.stack), commands=[])
+    else:
         what = "no simulated cluster" if found.state == "absent" else f"a simulated cluster that is {found.state}"
-        raise CommandError(f"{stack} has {what}; bring it up with: inferplan up {stack}", exit_code=3)
-    if not show_cluster(workspace, start(workspace.stack), commands=[]):
+        remedy = f"bring it up with: inferplan up {stack}, or ask a real one with --context"
+        raise CommandError(f"{stack} has {what}; {remedy}", exit_code=3)
+    if not settled:
         raise typer.Exit(3)
+
+
+def _show_real(workspace: Workspace, context: str) -> bool:
+    from cli.kubectl import Kubectl
+    from cli.screen import results
+    from cli.state import read_state
+    from cli.tables import show
+
+    cluster = Kubectl(context)
+    namespace = workspace.settings.namespace
+    state = read_state(workspace.settings, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))
+    show(state, results(), commands=[])
+    return state.settled
 
 
 def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]]) -> bool:

@@ -1,4 +1,4 @@
-"""Draws a stack's state for a terminal: four tables and the commands to type next. It reads nothing itself."""
+"""Draws a stack's state for a terminal: five tables and the commands to type next. It reads nothing itself."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rich.text import Text
 
 from cli.state import ModelRow, PoolRow, StackState
 
+_COLOURS = {"ready": "green", "collected": "green", "failed": "red"}
+
 
 def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, str]]) -> None:
     """Prints the tables of `state`, then each command with what it does."""
-    for table in (_pools(state), _models(state), _stores(state), _consumers(state)):
+    for table in (_pools(state), _preheats(state), _models(state), _stores(state), _consumers(state)):
         if table.row_count:
             console.print(table)
     for command, purpose in commands:
@@ -39,6 +41,13 @@ def _accelerators(row: PoolRow) -> tuple[str, str]:
     if not row.accelerators:
         return "-", "-"
     return f"{row.accelerators_used}/{row.accelerators}", str(row.accelerators - row.accelerators_used)
+
+
+def _preheats(state: StackState) -> Table:
+    table = _table("preheats", "files of", "into", "round", "state", "in its own words")
+    for row in state.preheats:
+        table.add_row(row.name, row.share, str(row.round), Text(row.state, style=_COLOURS.get(row.state, "yellow")), Text(row.detail))
+    return table
 
 
 def _models(state: StackState) -> Table:

@@ -1,0 +1,121 @@
+"""Where each model's files stand, from the preheat Jobs and their pods: one row for each thing that a model waits for.
+
+It reads what the cluster tells (conditions, last words, the newest line of a log) and never the share itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infra.stack import StackSettings
+
+PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
+LastLine = Callable[[str], str]
+"""The newest line of a pod's log, by the pod's name; empty where there is none to read."""
+
+_COMPONENT = "preheat"
+_ROUND = re.compile(r'"directory": "[^"]*-r(\d+)"')
+_DONE = ("ready", "collected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreheatRow:
+    """The files of one model, or of one artifact beside it: which round, and how far it is in the words of its Job."""
+
+    name: str
+    share: str
+    round: int
+    state: PreheatState
+    detail: str
+
+    @property
+    def done(self) -> bool:
+        """Whether servers may read these files."""
+        return self.state in _DONE
+
+
+def preheats(
+    settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], last_line: LastLine
+) -> Iterable[PreheatRow]:
+    """A row for each model of `settings` that preheats, in the order of the stack file; `served` are the models with servers."""
+    newest: dict[str, Any] = {}
+    for job in jobs:
+        if _label(job, "component") == _COMPONENT:
+            name = _label(job, "instance")
+            newest[name] = max(newest.get(name, job), job, key=lambda each: each["metadata"].get("creationTimestamp") or "")
+    for name, model in settings.models.items():
+        if model.preheat is not None:
+            job = newest.get(name)
+            mine = [] if job is None else _pods_of(job, pods)
+            state, detail = _absent(served=name in served) if job is None else _state(job, mine, last_line)
+            number = model.preheat.round if job is None else _round(job, model.preheat.round)
+            yield PreheatRow(name=name, share=model.preheat.into, round=number, state=state, detail=detail)
+
+
+def _absent(*, served: bool) -> tuple[PreheatState, str]:
+    return ("collected", "its Job is gone; servers look for READY themselves") if served else ("not applied yet", "")
+
+
+def _state(job: Mapping[str, Any], pods: list[Any], last_line: LastLine) -> tuple[PreheatState, str]:
+    status = job.get("status", {})
+    conditions = {each["type"]: each for each in status.get("conditions", []) if each.get("status") == "True"}
+    words = next((said for said in map(_last_words, pods) if said), "")
+    if "Complete" in conditions:
+        return "ready", words or f"completed {status.get('completionTime', '')}".strip()
+    if "Failed" in conditions or "FailureTarget" in conditions:
+        told = conditions.get("Failed") or conditions["FailureTarget"]
+        return "failed", words or f"{told.get('reason', '')}: {told.get('message', '')}".strip(": ")
+    running = next((pod for pod in pods if pod.get("status", {}).get("phase") == "Running"), None)
+    if running is not None:
+        return "copying", last_line(running["metadata"]["name"]) or _earlier(status, words) or "no line in its log yet"
+    return "waiting", _why_waiting(pods) or _earlier(status, words) or "its pod has not started yet"
+
+
+def _earlier(status: Mapping[str, Any], words: str) -> str:
+    failed = status.get("failed", 0)
+    return f"try {failed + 1}, the one before said: {words}" if failed and words else ""
+
+
+def _last_words(pod: Mapping[str, Any]) -> str:
+    for each in pod.get("status", {}).get("containerStatuses", []):
+        ended = each.get("state", {}).get("terminated") or {}
+        lines = str(ended.get("message") or "").strip().splitlines()
+        if each.get("name") == _COMPONENT and lines:
+            return lines[-1]
+    return ""
+
+
+def _why_waiting(pods: list[Any]) -> str:
+    for pod in pods:
+        for condition in pod.get("status", {}).get("conditions", []):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return condition.get("message") or "waits for a node"
+        for each in (*pod.get("status", {}).get("initContainerStatuses", []), *pod.get("status", {}).get("containerStatuses", [])):
+            waiting = each.get("state", {}).get("waiting")
+            if waiting:
+                return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
+    return ""
+
+
+def _pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
+    """The Job's pods, the newest first."""
+    name = job["metadata"]["name"]
+    mine = [pod for pod in pods if any(owner["name"] == name for owner in pod["metadata"].get("ownerReferences", []))]
+    return sorted(mine, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
+
+
+def _round(job: Mapping[str, Any], otherwise: int) -> int:
+    """The round that the Job works on, which may be older than the one that the stack file asks for by now."""
+    for container in job["spec"]["template"]["spec"]["containers"]:
+        for variable in container.get("env", []):
+            found = _ROUND.search(variable.get("value") or "")
+            if found:
+                return int(found[1])
+    return otherwise
+
+
+def _label(thing: Mapping[str, Any], key: str) -> str:
+    return thing["metadata"].get("labels", {}).get(f"app.kubernetes.io/{key}", "")
