@@ -12,6 +12,7 @@ from typing import Any
 
 from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
+from cli.replicas import ready_replicas
 from components.nodes.spec import target_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
@@ -155,8 +156,10 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
 def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
-        ready = 0 if found is None else found.get("status", {}).get("readyReplicas", 0)
-        reason = "" if found is not None and ready >= spec.replicas else _why(name, found, pods, jobs)
+        mine = [pod for pod in pods if _instance(pod) == name and _label(pod, "app.kubernetes.io/component") == "model"]
+        ready = ready_replicas(spec, mine) if found is None else found.get("status", {}).get("readyReplicas", 0)
+        there = found is not None or mine
+        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, pods, jobs)
         yield ModelRow(
             name=name,
             engine=spec.engine,
@@ -168,15 +171,14 @@ def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[
         )
 
 
-def _why(name: str, deployment: Any, pods: list[Any], jobs: list[Any]) -> str:
+def _why(name: str, deployment: Any, mine: list[Any], pods: list[Any], jobs: list[Any]) -> str:
+    if deployment is None and mine:
+        return _pod_reason(name, mine)
     if deployment is None:
         preheat = next((job for job in jobs if _instance(job) == name), None)
         if preheat is not None and not preheat.get("status", {}).get("succeeded"):
             return _pod_reason(_name(preheat), [pod for pod in pods if _owner(pod) == _name(preheat)]) or "preheat is running"
         return "not applied yet"
-    mine = [
-        pod for pod in pods if _instance(pod) == name and pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "model"
-    ]
     failure = next((each["message"] for each in deployment.get("status", {}).get("conditions", []) if each["type"] == "ReplicaFailure"), "")
     return failure or _pod_reason(name, mine) or "no pod yet"
 
@@ -213,7 +215,11 @@ def _name(thing: Any) -> str:
 
 
 def _instance(thing: Any) -> str:
-    return thing["metadata"].get("labels", {}).get("app.kubernetes.io/instance", "")
+    return _label(thing, "app.kubernetes.io/instance")
+
+
+def _label(thing: Any, label: str) -> str:
+    return thing["metadata"].get("labels", {}).get(label, "")
 
 
 def _owner(pod: Any) -> str:
