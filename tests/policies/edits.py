@@ -75,7 +75,11 @@ def argument(value: str) -> Callable[[Inputs], bool | None]:
 
 
 def both_sides(value: str) -> Callable[[Inputs], bool | None]:
-    return accelerated(lambda container, name: [each.update({name: value}) for each in container["resources"].values()] and None)
+    def edit(container: Inputs, name: str) -> None:
+        for side in container["resources"].values():
+            side[name] = value
+
+    return accelerated(edit)
 
 
 def limit(value: str) -> Callable[[Inputs], bool | None]:
