@@ -66,6 +66,13 @@ def _show(workspace: Workspace, consumer: str) -> None:
         print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{consumer_key(seed, consumer, version)}")
 
 
+def newest_key(workspace: Workspace, consumer: str) -> str:
+    """The key of the highest valid version of `consumer`. Raises CommandError where the stack's seed stays sealed."""
+    from components.gateway.keys import consumer_key
+
+    return consumer_key(_seed(workspace, consumer), consumer, workspace.settings.consumers[consumer].newest)
+
+
 def _standing(last_day: date | None, today: date) -> str:
     if last_day is None:
         return "valid"

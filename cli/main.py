@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
     "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and tell what happens."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
+    "call": ("cli.call", "Put a prompt to a model through the gateway and print the answer as it comes."),
+    "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),
     "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cli.contract import Contract
 from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
 from cli.replicas import ready_replicas
@@ -85,8 +86,8 @@ class StackState:
         return models and pools and all(row.state != "Pending" for row in self.stores)
 
 
-def read_state(settings: StackSettings, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
-    """The state of the stack on the cluster that `get` reaches. Whatever `get` raises passes through.
+def read_state(settings: StackSettings, contract: Contract, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
+    """The state of the stack that exports `contract`, on the cluster that `get` reaches. Whatever `get` raises passes through.
 
     `last_line` gives the newest line of a preheat's log, where there are logs.
     """
@@ -98,7 +99,7 @@ def read_state(settings: StackSettings, get: Get, last_line: LastLine = lambda _
     claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
-        models=tuple(_models(settings, deployments, pods, jobs)),
+        models=tuple(_models(settings, contract, deployments, pods, jobs)),
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
         preheats=tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line)),
@@ -110,16 +111,6 @@ def consumers(settings: StackSettings) -> Iterable[ConsumerRow]:
     for name, spec in settings.consumers.items():
         models = tuple(model for model, each in settings.models.items() if name in each.consumers)
         yield ConsumerRow(name=name, keys=tuple(spec.keys), models=models)
-
-
-def endpoint(settings: StackSettings, model: str) -> str:
-    """The URL that clients call for `model`: the gateway's, or the one inside the cluster without a gateway."""
-    gateway = settings.gateway
-    if gateway is None:
-        return f"http://{model}.{settings.namespace}.svc:8000/v1"
-    if gateway.host is None:
-        return f"http://gateway.{settings.namespace}.svc/{model}/v1"
-    return f"{'http' if gateway.insecure else 'https'}://{gateway.host}/{model}/v1"
 
 
 def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterable[PoolRow]:
@@ -153,7 +144,9 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
     return claimed
 
 
-def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]) -> Iterable[ModelRow]:
+def _models(
+    settings: StackSettings, contract: Contract, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]
+) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
         mine = [pod for pod in pods if _instance(pod) == name and _label(pod, "app.kubernetes.io/component") == "model"]
@@ -166,7 +159,7 @@ def _models(settings: StackSettings, deployments: Mapping[str, Any], pods: list[
             pool=spec.pool,
             ready=ready,
             wanted=spec.replicas,
-            endpoint=endpoint(settings, name),
+            endpoint=contract.address(name),
             reason=reason,
         )
 

@@ -38,6 +38,7 @@ def command(
 
 
 def _show_real(workspace: Workspace, context: str) -> bool:
+    from cli.contract import contract
     from cli.kubectl import Kubectl
     from cli.screen import results
     from cli.state import read_state
@@ -45,17 +46,18 @@ def _show_real(workspace: Workspace, context: str) -> bool:
 
     cluster = Kubectl(context)
     namespace = workspace.settings.namespace
-    state = read_state(workspace.settings, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))
+    state = read_state(workspace.settings, contract(workspace), cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))
     show(state, results(), commands=[])
     return state.settled
 
 
 def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]]) -> bool:
     """Prints the state of the stack on `cluster`; whether everything is as wanted."""
+    from cli.contract import contract
     from cli.screen import results
     from cli.state import read_state
     from cli.tables import show
 
-    state = read_state(workspace.settings, cluster.get)
+    state = read_state(workspace.settings, contract(workspace), cluster.get)
     show(state, results(), commands=commands)
     return state.settled

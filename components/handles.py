@@ -184,13 +184,16 @@ class Protocol:
 class TextTensors:
     """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
 
-    `stream` is the input that asks for the answer in pieces, None where a model has none.
+    `stream` is the input that asks for the answer in pieces, None where a model has none. `shape` is that of one prompt, the batch
+    axis included where there is one. A `decoupled` model may answer in pieces, and then answers to streams only.
     """
 
     model: str
     input: str
     output: str
     stream: str | None = None
+    shape: tuple[int, ...] = (1,)
+    decoupled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

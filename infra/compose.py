@@ -42,11 +42,13 @@ class Exports:
     namespace: pulumi.Output[str]
     endpoints: tuple[Endpoint, ...]
     gateway_url: str | None
+    gateway_grpc: str | None
 
     def export(self) -> None:
         """Makes these the stack's outputs."""
         pulumi.export("namespace", self.namespace)
         pulumi.export("gateway", self.gateway_url)
+        pulumi.export("gatewayGrpc", self.gateway_grpc)
         pulumi.export("endpoints", {each.model: asdict(each) for each in self.endpoints})
 
 
@@ -68,7 +70,8 @@ def compose(stack: Stack) -> Exports:
     gateway = None
     if spec.gateway is not None:
         gateway = Gateway("gateway", spec.gateway, namespace=home.inside, endpoints=endpoints, keys=keys, opts=kube)
-    return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=None if gateway is None else gateway.url)
+    url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
+    return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
 
 
 def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:

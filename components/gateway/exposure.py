@@ -41,6 +41,15 @@ def url_of(name: str, spec: GatewaySpec) -> str:
     return f"http://{spec.host}" if spec.insecure else f"https://{spec.host}"
 
 
+def grpc_of(name: str, spec: GatewaySpec) -> str | None:
+    """host:port that gRPC clients call, inside the namespace for an internal gateway; None where the way in carries no gRPC."""
+    if spec.host is None or spec.exposure == "internal":
+        return f"{name}:{SERVICE_GRPC_PORT}"
+    if spec.alb is not None:
+        return None
+    return f"{spec.host}:{80 if spec.insecure else 443}"
+
+
 def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec) -> meta.ObjectMetaArgs:
     # The address comes from a controller that others run; an update must not wait for it.
     annotations = {"pulumi.com/skipAwait": "true"}

@@ -17,7 +17,7 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
 from components.gateway.api_keys import KeyRing
-from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, url_of
+from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, grpc_of, url_of
 from components.gateway.proxy import proxy_config
 from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, place
 from components.gateway.spec import AutoscalingSpec, GatewaySpec
@@ -41,6 +41,8 @@ class Gateway(pulumi.ComponentResource):
 
     url: str
     """What a client's base URL starts with, before `/<model>/v1`."""
+    grpc: str | None
+    """host:port for gRPC clients; None where no model speaks it, or the way in carries none."""
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Gateway(pulumi.ComponentResource):
             autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
         expose(name, spec, metadata, grpc=grpc, opts=child)
         self.url = url_of(name, spec)
+        self.grpc = grpc_of(name, spec) if grpc else None
         self.register_outputs({"url": self.url})
 
 

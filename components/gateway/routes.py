@@ -59,6 +59,20 @@ ROUTES: tuple[Route, ...] = (
     Route(kind="ray-serve", method="POST", prefix="/serve", paths=f"(?:/{_SEGMENT}){{0,8}}"),
 )
 
+
+_PREFIXES = {route.kind: route.prefix for route in ROUTES}
+
+
+def public_path(model: str, kind: ProtocolKind) -> str:
+    """Where calls of protocol `kind` to `model` start at the gateway; for gRPC that is nowhere, since metadata names the model.
+
+    Raises KeyError for a protocol that the gateway does not carry.
+    """
+    if kind == "kserve-v2-grpc":
+        return ""
+    return f"/{model}{_PREFIXES[kind]}"
+
+
 GRPC_SERVICE = "inference.GRPCInferenceService"
 GRPC_METHODS = ("ModelInfer", "ModelMetadata", "ModelStreamInfer")
 """Methods of KServe's gRPC service that pass; the model is named in the request metadata `x-model`."""

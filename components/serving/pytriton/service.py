@@ -33,8 +33,8 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this service. A script of the user's own asks for a key only if it says so itself."""
     key = None if spec.own_script else server_key
     made = triton_endpoint(name, "pytriton", spec.ports, consumers=tuple(spec.consumers), server_key=key)
-    texts = () if spec.own_script else (TextTensors(model=spec.model_name, input="text_input", output="text_output"),)
-    return replace(made, served_names=(spec.model_name,), texts=texts)
+    text = TextTensors(model=spec.model_name, input="text_input", output="text_output", shape=(1, 1), decoupled=spec.streaming)
+    return replace(made, served_names=(spec.model_name,), texts=() if spec.own_script else (text,))
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:

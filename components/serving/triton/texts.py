@@ -24,4 +24,13 @@ def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
         return None
     asked = model.inputs.get(_STREAM)
     streams = asked is not None and asked.data_type == "TYPE_BOOL"
-    return TextTensors(model=name, input=required[0][0], output=answers[0], stream=_STREAM if streams else None)
+    name_of_prompt = required[0][0]
+    shape = tuple(max(1, size) for size in model.inputs[name_of_prompt].dims)
+    return TextTensors(
+        model=name,
+        input=name_of_prompt,
+        output=answers[0],
+        stream=_STREAM if streams else None,
+        shape=(1, *shape) if model.max_batch_size else shape,
+        decoupled=model.streams,
+    )

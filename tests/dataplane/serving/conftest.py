@@ -21,3 +21,8 @@ def tritonserver(tmp_path_factory):
 @pytest.fixture(scope="session")
 def ray_environment():
     return _environment("ray")
+
+
+@pytest.fixture(scope="session")
+def client_environment():
+    return _environment("client")

@@ -1,0 +1,39 @@
+"""`inferplan snippet MODEL`: prints code that calls a model through the gateway. The key is printed only where that is asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
+    model: Annotated[str, typer.Argument(help="Name of a model of the stack.")],
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
+    protocol: Annotated[str | None, typer.Option(help="By default the best that the model speaks.")] = None,
+    language: Annotated[str | None, typer.Option(help="curl or python; by default curl where the protocol allows it.")] = None,
+    consumer: Annotated[str | None, typer.Option(help="Whose key --show-key shows; by default the first that the model names.")] = None,
+    gateway: Annotated[str | None, typer.Option(help="Address of a gateway elsewhere, such as a forwarded port.")] = None,
+    path: Annotated[str | None, typer.Option(help="Path of an application of Ray Serve.")] = None,
+    prompt: Annotated[str, typer.Option(help="What the code asks.")] = "Say hello.",
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the answer.")] = 256,
+    show_key: Annotated[bool, typer.Option("--show-key", help="Print the consumer's key before the code.")] = False,
+) -> None:
+    """Print code that puts a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
+    from cli.client.snippet import languages, snippet
+    from cli.client.target import KEY_VARIABLE, consumer_of, derived, target
+    from cli.contract import contract
+    from cli.errors import CommandError
+    from cli.workspace import open_workspace
+
+    if not stack:
+        raise CommandError(f"--stack is missing; say which one: inferplan snippet {model} --stack NAME")
+    workspace = open_workspace(stack)
+    aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    who = consumer_of(workspace, aim.endpoint, consumer)
+    code = snippet(aim, language or languages(aim.kind)[0], prompt, max_tokens=max_tokens)
+    if show_key:
+        print(f"# export {KEY_VARIABLE}={derived(workspace, who).key}")
+    else:
+        print(f'# {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} | head -1 | cut -f3)"')
+    print(code, end="")

@@ -1,0 +1,234 @@
+"""What `inferplan call` prints, and what the code of `inferplan snippet` prints when it is run: through a real gateway, against real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from cli.client.snippet import languages
+from cli.contract import contract
+from cli.main import run
+from cli.workspace import open_workspace
+from components.gateway import keys
+from components.serving.triton.service import key_args
+from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.stand import Proxy, consumer, spec
+from tests.dataplane.serving.openai_double import OpenAiDouble
+from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.triton_stand import generated, running, spec_of
+
+ROOT = Path(__file__).resolve().parents[3]
+STACK = (ROOT / "docs" / "engines" / "Pulumi.triton.yaml").read_text()
+GENERATION = {"kind": "textGeneration", "maxBatchSize": 8, "generator": GENERATOR}
+WEIGHTS = "{store: weights, path: llama, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}"
+MODELS = f"""  inferplan:models:
+    chatty: {{engine: vllm, weights: {WEIGHTS}, pool: l40s, consumers: [chat]}}
+    writer: {{engine: triton, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s, accelerators: 2, consumers: [chat],
+             repository: {{pieces: {json.dumps({**GENERATION, "streaming": True})}}}}}
+    whole: {{engine: triton, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s, consumers: [chat, other],
+            repository: {{whole: {json.dumps(GENERATION)}}}}}
+    app: {{engine: ray-serve, image: "docker.io/acme/app:1", rayVersion: 2.56.0, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s,
+          consumers: [chat], applications: {{rag: {{kind: custom, importPath: "app:build", routePrefix: /rag}}}}}}
+    locked: {{engine: vllm, weights: {WEIGHTS}, pool: l40s}}
+"""
+ENVIRONMENT = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+PROMPT = 'it\'s a "test" $HOME'
+BACKWARDS = '$HOME "test" a it\'s'
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A stack file, the gateway in front of its models, and what tells the code where the gateway is."""
+
+    stack: Path
+    proxy: Proxy
+    chat: OpenAiDouble
+    app: Backend
+    python: Path
+
+    def run(self, *arguments: str, **variables: str) -> Done:
+        """The command in this process: a process of its own would import everything again for each case."""
+        out, err = StringIO(), StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(ROOT)
+            for name, value in {**ENVIRONMENT, **variables}.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                run([*arguments, "--stack", str(self.stack)])
+        return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+    def where(self, protocol: str = "") -> list[str]:
+        return ["--gateway", f"127.0.0.1:{self.proxy.grpc_port}" if "grpc" in protocol else f"http://127.0.0.1:{self.proxy.port}"]
+
+
+@pytest.fixture(scope="module")
+def stand(tritonserver, client_environment, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("client")
+    start, end = STACK.index("  inferplan:models:"), STACK.index("  inferplan:gateway:")
+    stack = directory / "Pulumi.client.yaml"
+    stack.write_text(STACK[:start] + MODELS + STACK[end:].replace("chat: {keys: [1]}", "chat: {keys: [2, 1]}\n    other: {keys: [1]}"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+        workspace = open_workspace(str(stack))
+        seed = workspace.open_secrets().values["inferplan:apiKeySeed"]
+        exported = contract(workspace).endpoints
+    repository = {"pieces": {**GENERATION, "streaming": True}, "whole": GENERATION}
+    served = spec_of(repository, accelerators=2)
+    guard = key_args(keys.server_key(seed, "writer"))
+    chat, app, proxy = OpenAiDouble(), Backend().start(), Proxy(directory, seed=seed)
+    with running(tritonserver, served, generated(served, directory), directory / "repository", *guard):
+        ports = {"openai": chat.port, "ray-serve": app.port, "kserve-v2-grpc": served.ports.grpc}
+        here = [
+            replace(
+                each,
+                host="127.0.0.1",
+                protocols=tuple(replace(one, port=ports.get(one.kind, served.ports.http)) for one in each.protocols),
+            )
+            for each in exported.values()
+        ]
+        try:
+            proxy.run(spec(), here, {"chat": consumer(keys=[2, 1]), "other": consumer(keys=[1])})
+            # One server stands for both Triton models here, so the gateway has to present one key for both.
+            text = (directory / "keys.conf").read_text()
+            text = text.replace(keys.server_key(seed, "whole"), keys.server_key(seed, "writer"))
+            (directory / "keys.conf").write_text(text)
+            proxy.stop()
+            proxy.start()
+            yield Stand(stack, proxy, chat, app, client_environment.python)
+        finally:
+            proxy.stop()
+            chat.stop()
+            app.stop()
+
+
+@pytest.mark.parametrize(
+    ("model", "protocol"),
+    [("chatty", None), ("writer", None), ("writer", "kserve-v2-grpc"), ("whole", "kserve-v2-http"), ("whole", "triton-generate")],
+)
+def test_a_call_prints_the_answer_of_any_engine_by_any_protocol(stand, model, protocol):
+    done = stand.run("call", model, PROMPT, *(["--protocol", protocol] if protocol else []), *stand.where(protocol or ""))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.replace(" ", "") == BACKWARDS.replace(" ", "") + "\n"
+
+
+def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(stand):
+    stand.app.seen.clear()
+    for path in ([], ["--path", "/rag/words"]):
+        assert stand.run("call", "app", "hi", *path, *stand.where()).returncode == 0
+    assert [each.target for each in stand.app.seen] == ["/rag", "/rag/words"]
+
+
+def test_a_call_passes_the_limits_that_it_was_given(stand):
+    done = stand.run("call", "chatty", "a b c d", "--max-tokens", "2", *stand.where())
+    assert done.stdout == "d c\n"
+    assert stand.chat.bodies[-1]["model"] == "chatty"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        (["call", "chaty", "x"], {}, "did you mean 'chatty'; client has app, chatty, locked, whole, writer"),
+        (["call", "locked", "x"], {}, "no consumer may call locked; add one to models.locked.consumers"),
+        (["call", "writer", "x", "--consumer", "other"], {}, "other may not call writer; chat may"),
+        (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc; it speaks openai"),
+        (["call", "chatty", "x", "--protocol", "soap"], {}, "--protocol soap is none that inferplan knows"),
+        (["call", "writer", "x", "--protocol", "kserve-v2-http"], {}, "answers in pieces"),
+        (["call", "chatty", "x"], {"INFERPLAN_API_KEY": "ipk_nobody_1_x"}, "chatty answers 401: the API key is missing or not valid"),
+        (["call", "chatty", "fail"], {}, "chatty the engine died"),
+        (["call", "whole", "fail", "--protocol", "triton-generate"], {}, "the generator failed"),
+        (["snippet", "chatty", "--language", "cobol"], {}, "there is no cobol for openai; there is curl, python"),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_to_do(stand, arguments, variables, said):
+    done = stand.run(*arguments, *stand.where("grpc" if "kserve-v2-grpc" in arguments else ""), **variables)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ipk_" not in done.stderr
+
+
+def test_a_grpc_call_with_a_key_that_is_refused_says_so(stand):
+    done = stand.run("call", "writer", "x", "--protocol", "kserve-v2-grpc", *stand.where("grpc"), INFERPLAN_API_KEY="ipk_nobody_1_x")
+    assert done.returncode == 1
+    assert "writer answers 401: the API key is missing or not valid" in done.stderr
+
+
+def test_on_a_simulated_cluster_and_without_a_listener_a_call_says_what_to_do_next(stand):
+    done = stand.run("call", "chatty", "x")
+    assert done.returncode == 1
+    assert "pretend ones and nothing serves there" in done.stderr
+    assert "--gateway URL" in done.stderr
+    done = stand.run("call", "chatty", "x", "--gateway", "http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "nothing answers at http://127.0.0.1:1/chatty/v1/chat/completions" in done.stderr
+
+
+SNIPPETS = [
+    ("chatty", "openai"),
+    ("writer", "triton-generate"),
+    ("writer", "kserve-v2-grpc"),
+    ("whole", "kserve-v2-http"),
+    ("app", "ray-serve"),
+]
+CASES = [(model, protocol, language) for model, protocol in SNIPPETS for language in languages(protocol)]  # type: ignore[arg-type]  # literals of the table above
+
+
+def test_every_protocol_has_code_in_python_and_every_http_one_in_curl():
+    assert {protocol for _, protocol, language in CASES if language == "python"} == {protocol for _, protocol in SNIPPETS}
+    assert {protocol for _, protocol, language in CASES if language == "curl"} == {protocol for _, protocol in SNIPPETS} - {
+        "kserve-v2-grpc"
+    }
+
+
+@pytest.mark.parametrize(("model", "protocol", "language"), CASES)
+def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, language):
+    made = stand.run("snippet", model, "--protocol", protocol, "--language", language, "--prompt", PROMPT, *stand.where(protocol))
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "ipk_" not in made.stdout
+    code = tmp_path / "code"
+    code.write_text(made.stdout)
+    environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
+    command = ["bash", str(code)] if language == "curl" else [str(stand.python), str(code)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert text_in(done.stdout, protocol, language) == BACKWARDS.replace(" ", "")
+    refused = subprocess.run(
+        command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert refused.returncode != 0
+
+
+def text_in(printed: str, protocol: str, language: str) -> str:
+    """The answer without its spaces: as Python prints it, and out of the JSON that curl prints."""
+    if protocol == "ray-serve":
+        # The double echoes the request's line; that it arrived at the application's route is the answer.
+        return BACKWARDS.replace(" ", "") if json.loads(printed)["target"] == "/rag" else printed
+    if language == "curl":
+        strings = {"openai": r'"content": "((?:[^"\\]|\\.)*)"', "triton-generate": r'"text_output":"((?:[^"\\]|\\.)*)"'}
+        pattern = strings.get(protocol, r'"data":\["((?:[^"\\]|\\.)*)"')
+        printed = "".join(json.loads(f'"{piece}"') for piece in re.findall(pattern, printed))
+    return "".join(printed.split())
+
+
+def test_the_key_is_shown_where_that_is_asked_for_and_only_there(stand):
+    key = stand.proxy.key("chat", 2)
+    assert key in stand.run("snippet", "chatty", "--show-key").stdout
+    assert key not in stand.run("snippet", "chatty").stdout

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cli.contract import Contract, contract, endpoint_of
+from cli.state import read_state
+from cli.workspace import open_workspace
+from components.handles import Endpoint, Protocol
+
+ROOT = Path(__file__).resolve().parents[3]
+FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "ray-serve": "/serve"}
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+
+
+@pytest.mark.parametrize("engine", sorted(FIRST))
+def test_status_shows_the_endpoint_of_each_engine_as_the_stack_exports_it(engine):
+    workspace = open_workspace(str(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml"))
+    rows = read_state(workspace.settings, contract(workspace), lambda _path: {}).models
+    assert rows
+    for row in rows:
+        assert row.endpoint == f"http://llm.local.test/{row.name}{FIRST[row.engine]}"
+
+
+def made(**fields):
+    return Endpoint(
+        model="m", engine="e", host="m", protocols=(Protocol(kind="openai", port=9000, path="/v7"),), health_path="/h", metrics_path="/m",
+        metrics_port=1, served_names=("m",), consumers=(), server_key=None, **fields,
+    )  # fmt: skip
+
+
+def test_without_a_gateway_the_address_is_the_service_s_own_with_the_record_s_port_and_path():
+    found = Contract(namespace="models", gateway=None, grpc=None, endpoints={"m": made()})
+    assert found.address("m") == "http://m.models.svc:9000/v7"
+    with pytest.raises(ValueError, match="no gateway"):
+        found.url("m", "openai")
+
+
+def test_an_exported_record_reads_back_as_it_was():
+    workspace = open_workspace(str(ROOT / "docs" / "engines" / "Pulumi.triton.yaml"))
+    for endpoint in contract(workspace).endpoints.values():
+        assert endpoint_of(asdict(endpoint)) == endpoint
+        assert endpoint.server_key is not None
+        assert endpoint.texts
+
+
+def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries_none():
+    from components.gateway.exposure import grpc_of
+    from components.gateway.spec import GatewaySpec
+
+    def at(**written):
+        return grpc_of("gateway", GatewaySpec.model_validate(written))
+
+    assert at(exposure="internal") == "gateway:8082"
+    assert at(host="llm.example", tls={"secretName": "t"}) == "llm.example:443"
+    alb = {"certificateArn": "arn:aws:acm:eu-central-1:123456789012:certificate/0a1b2c3d-0000-4000-8000-000000000000"}
+    assert at(host="llm.example", ingressClassName="alb", alb=alb) is None
