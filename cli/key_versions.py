@@ -54,7 +54,7 @@ def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: d
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Makes `version` of `consumer` invalid; its dates go with it.
+    """Makes `version` of `consumer` invalid; its dates, and the key where it was brought, go with it.
 
     Raises CommandError for a version that is not valid, for the newest one (the next one added would be the same key again), and
     when the file's layout is better edited by hand.
@@ -77,9 +77,9 @@ def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: C
     from infra.yaml_edit import remove_entry
 
     text = remove_entry(text, (*path, "keys", index))
-    for name, dates in (("expires", spec.expires), ("issued", spec.issued)):
-        if version in dates:
-            text = remove_entry(text, (*path, name) if len(dates) == 1 else (*path, name, str(version)))
+    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("ownKeys", spec.own_keys)):
+        if version in by_version:
+            text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
     return text
 
 
@@ -139,5 +139,6 @@ def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> 
         return False
     key = f"{PROJECT}:consumers"
     rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
-    same = rest[0] == rest[1] and before.secrets == after.secrets and before.encryption_salt == after.encryption_salt
+    # An own key goes with its version; none may come, and none may change.
+    same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
     return same and _versions(settings) == wanted

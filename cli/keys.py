@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cli.workspace import Workspace
 
 
+# A key that was brought is known to whoever brought it; showing it would only spread it.
+_BROUGHT = "(brought, not shown)"
+
+
 class Action(StrEnum):
     """What to do with the keys of a consumer."""
 
@@ -63,7 +67,8 @@ def _show(workspace: Workspace, consumer: str) -> None:
     spec = workspace.settings.consumers[consumer]
     for version in sorted(spec.keys, reverse=True):
         # The key comes last and the line is not folded, so that it can be cut out by column.
-        print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{consumer_key(seed, consumer, version)}")
+        key = _BROUGHT if version in spec.own_keys else consumer_key(seed, consumer, version)
+        print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{key}")
 
 
 def newest_key(workspace: Workspace, consumer: str) -> str:

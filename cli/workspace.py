@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.project import project_root, short_path, stack_file
+from infra.brought_keys import with_secrets
 from infra.stack_file import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
@@ -44,12 +45,8 @@ class Workspace:
 
     def engine_input(self, secrets: OpenedSecrets) -> dict[str, Any]:
         """Project, stack and configuration, as the stand-in engine takes them."""
-        return {
-            "project": PROJECT,
-            "stack": self.stack,
-            "config": {**self.file.config, **secrets.values},
-            "secret_keys": frozenset(secrets.values),
-        }
+        config, secret_keys = with_secrets(self.file.config, secrets.values, stand_in=secrets.stand_in)
+        return {"project": PROJECT, "stack": self.stack, "config": config, "secret_keys": secret_keys}
 
     def rehearsed(self) -> Callable[[], object]:
         """The program, with pretend nodes beside it where the stack's own nodes are elsewhere."""

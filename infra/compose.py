@@ -62,7 +62,16 @@ def compose(stack: Stack) -> Exports:
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, opts=kube)
     stores = _stores(spec, platform, targets, namespace=home.inside, opts=kube)
-    keys = ApiKeys("api-keys", spec.consumers, tuple(spec.models), namespace=home.inside, seed=stack.secrets.api_key_seed, opts=kube)
+    secrets = stack.secrets
+    keys = ApiKeys(
+        "api-keys",
+        spec.consumers,
+        tuple(spec.models),
+        namespace=home.inside,
+        seed=secrets.api_key_seed,
+        own_keys=secrets.own_keys,
+        opts=kube,
+    )
     endpoints = tuple(
         _serve(name, model, targets=targets, stores=stores, keys=keys, namespace=home.inside, opts=kube)
         for name, model in spec.models.items()

@@ -9,17 +9,23 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from components.gateway.keys import seed_fault
 from components.spec import Fault
+from infra import brought_keys
 from infra.checks import check
 from infra.faults import LocatedFault, StackFaults
 from infra.stack import Stack, StackSecrets, StackSettings
 from infra.stack_file import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 from infra.wording import faults_of
+
+if TYPE_CHECKING:
+    import pulumi
+
+_CONSUMERS = f"{PROJECT}:{brought_keys.SECTION}"
 
 
 def validate(file: StackFile) -> StackSettings:
@@ -45,6 +51,7 @@ def load() -> Stack:
     fields = [each.alias or key for key, each in StackSettings.model_fields.items()]
     values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
     seed = config.get(SECRET_KEYS[0])
+    own = _brought(values.get(_CONSUMERS, "{}"))
     file = _file_behind(values, name)
     if file is not None:
         # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
@@ -55,9 +62,28 @@ def load() -> Stack:
     if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
         message = f"stands in clear; replace it with: pulumi config set --secret {SECRET_KEYS[0]}"
         faults = [*faults, LocatedFault(Fault(SECRET_KEYS, message), file.locate(SECRET_KEYS) if file else None)]
+    noted = {each.fault.path for each in faults}
+    brought = [each for each in brought_keys.faults(own, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
+    faults = [*faults, *(LocatedFault(each, file.locate(each.path) if file else None) for each in brought)]
     if settings is None or faults or seed is None:
         raise StackRefused(file.shown_path if file else f"stack {name}", faults)
-    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed)), simulated_kubeconfig(name))
+    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed), _secret_keys(own)), simulated_kubeconfig(name))
+
+
+def _brought(consumers: str) -> dict[tuple[str, int], str]:
+    try:
+        return brought_keys.in_clear(json.loads(consumers))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _secret_keys(own: Mapping[tuple[str, int], str]) -> dict[str, dict[int, pulumi.Output[str]]]:
+    import pulumi
+
+    found: dict[str, dict[int, pulumi.Output[str]]] = {}
+    for (consumer, version), key in sorted(own.items()):
+        found.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
+    return found
 
 
 def simulated_kubeconfig(stack: str) -> str:
@@ -74,7 +100,7 @@ def simulated_kubeconfig(stack: str) -> str:
 
 def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
     notation = list(file.faults) if file else []
-    data = {key.removeprefix(f"{PROJECT}:"): _structure(text) for key, text in config.items()}
+    data = {key.removeprefix(f"{PROJECT}:"): _structure(key, text) for key, text in config.items()}
     for optional in ("gateway", "budget"):
         if data.get(optional) == {}:
             # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
@@ -107,11 +133,13 @@ def _faults_between_the_sound(data: dict[str, Any], found: list[Fault], *, has_k
     return list(check(settings, has_key_seed=has_key_seed))
 
 
-def _structure(text: str) -> Any:
+def _structure(key: str, text: str) -> Any:
+    """What the text means; brought keys are left out, sealed or opened."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return text
+    return brought_keys.masked(found) if key == _CONSUMERS else found
 
 
 def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:
@@ -123,6 +151,6 @@ def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:
     if not path.is_file():
         return None
     file = read_stack(path, shown_path=str(path.relative_to(root)) if path.is_relative_to(root) else str(path))
-    written = {key: _structure(text) for key, text in file.config.items() if key in config}
-    passed = {key: _structure(text) for key, text in config.items() if key in written}
+    written = {key: _structure(key, text) for key, text in file.config.items() if key in config}
+    passed = {key: _structure(key, text) for key, text in config.items() if key in written}
     return file if written == passed else None

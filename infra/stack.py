@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ class StackSecrets:
 
     api_key_seed: pulumi.Output[str] = field(repr=False)
     """What API keys are derived from."""
+    own_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
+    """Keys that users brought instead, by consumer and version."""
 
 
 @dataclass(frozen=True)

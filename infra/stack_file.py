@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.spec import Fault
+from infra import brought_keys
 from infra.faults import LocatedFault, Place, nearest, shown
+from infra.sealed import ciphertext, misplaced
 from infra.yaml_tree import ListNode, MapNode, Node, ScalarNode, complaints, find, read_tree, to_data
 from infra.yaml_tree import Path as YamlPath
 
@@ -200,42 +202,28 @@ class _Sections:
     def _value(self, full: str, path: YamlPath, node: Node, place: Place) -> Iterator[LocatedFault]:
         ours = full.startswith(f"{PROJECT}:")
         name = full.partition(":")[2]
-        ciphertext = _ciphertext(node)
+        sealed = ciphertext(node)
         if ours and name in SECRET_KEYS:
-            if ciphertext is not None:
-                self.secrets[full] = ciphertext
+            if sealed is not None:
+                self.secrets[full] = sealed
                 return
             what = "stands here in clear" if isinstance(node, ScalarNode) and node.value is not None else "is no encrypted value"
             remedy = f"replace it with: pulumi config set --secret {name}"
             spilled = ", and treat the old value as known to others" if "clear" in what else ""
             yield LocatedFault(Fault(path, f"{what}; {remedy}{spilled}"), place)
             return
-        if ciphertext is not None and not ours:
-            self.secrets[full] = ciphertext
+        if sealed is not None and not ours:
+            self.secrets[full] = sealed
             return
-        yield from _misplaced_secrets(node, path, place)
+        yield from misplaced(node, _as_thought(path), place, allowed=SECRET_KEYS)
         if ours:
             yield from complaints(node, path)
         self.config[full] = _as_the_cli_passes(node)
-
-
-def _ciphertext(node: Node) -> str | None:
-    secure = node.items.get("secure") if isinstance(node, MapNode) and len(node.items) == 1 else None
-    return secure.value if isinstance(secure, ScalarNode) and isinstance(secure.value, str) and secure.value else None
-
-
-def _misplaced_secrets(node: Node, path: YamlPath, place: Place) -> Iterator[LocatedFault]:
-    if isinstance(node, MapNode):
-        if list(node.items) == ["secure"]:
-            allowed = ", ".join(f"{PROJECT}:{key}" for key in SECRET_KEYS)
-            message = f"an encrypted value is not expected here; only {allowed} is one, and what is secret besides stays in a Secret"
-            yield LocatedFault(Fault(path, message), place)
-            return
-        for key, item in node.items.items():
-            yield from _misplaced_secrets(item, (*path, key), node.keys[key])
-    elif isinstance(node, ListNode):
-        for index, item in enumerate(node.items):
-            yield from _misplaced_secrets(item, (*path, index), item.place)
+        if full == f"{PROJECT}:{brought_keys.SECTION}":
+            section = to_data(node)
+            self.secrets |= {f"{PROJECT}:{key}": text for key, text in brought_keys.sealed(section).items()}
+            if section != (kept := brought_keys.without_clear(section)):
+                self.config[full] = json.dumps(kept, sort_keys=True)
 
 
 def _as_the_cli_passes(node: Node) -> str:

@@ -18,7 +18,7 @@ from infra.schema_guide import SchemaGuide
 Path = tuple[str | int, ...]
 
 _DISCRIMINATORS = ("engine", "kind", "provider")
-_CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^keys?$", re.IGNORECASE)
+_CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(own)?keys?$", re.IGNORECASE)
 _WANTED = {
     "bool_type": "true or false",
     "dict_type": "a mapping of names",

@@ -88,8 +88,9 @@ def _opened(box: SecretBox, key: str, sealed: str) -> str:
     try:
         return box.open(sealed)
     except ValueError as error:
-        name = key.rpartition(":")[2]
-        raise SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {name}") from None
+        name = key.partition(":")[2]
+        spelled = f"--path '{name}'" if "." in name else name
+        raise SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {spelled}") from None
 
 
 @dataclass(frozen=True)

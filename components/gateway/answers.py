@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from components.handles import ProtocolKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +77,21 @@ GRPC_ERRORS: tuple[tuple[int, str], ...] = (
     (16, "the API key is missing or not valid"),
 )
 
-PASSED_HEADERS = (
-    "Accept",
-    "Accept-Encoding",
-    "Anthropic-Beta",
-    "Anthropic-Version",
-    "Content-Encoding",
-    "Content-Type",
-    "Inference-Header-Content-Length",
-    "Traceparent",
-    "Tracestate",
-    "User-Agent",
-)
-"""Request headers that reach a server; every other one stays at the gateway."""
+_OPENAI: frozenset[ProtocolKind] = frozenset({"openai"})
+_V2: frozenset[ProtocolKind] = frozenset({"kserve-v2-http", "triton-generate"})
+PASSED_HEADERS: Mapping[str, frozenset[ProtocolKind]] = {
+    "Accept": frozenset(),
+    "Accept-Encoding": frozenset(),
+    "Anthropic-Beta": _OPENAI,
+    "Anthropic-Version": _OPENAI,
+    "Content-Encoding": frozenset(),
+    "Content-Type": frozenset(),
+    "Inference-Header-Content-Length": _V2,
+    "Traceparent": frozenset(),
+    "Tracestate": frozenset(),
+    "User-Agent": frozenset(),
+}
+"""Request headers that reach a server, with the protocols that know them (none: all do); every other one stays at the gateway."""
 
 STRIPPED_HEADERS = (
     "Cookie",

@@ -1,6 +1,6 @@
 """Where keys enter: derived from the stack's encrypted seed, kept as Kubernetes Secrets, lent as references.
 
-No key leaves except inside a Secret. It checks no request (the gateway does) and keeps no list of retired keys: a version
+A consumer's key is derived from the seed, or brought by the user. No key leaves except inside a Secret. It checks no request (the gateway does) and keeps no list of retired keys: a version
 that the stack no longer names is not written anywhere, so nothing accepts it.
 """
 
@@ -16,7 +16,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway import keys
 from components.gateway.names import ISSUED, PROXY_SECRET, SECRET_KEY, consumer_secret, server_key_secret
-from components.gateway.proxy_keys import PROXY_FILE, proxy_keys
+from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
 
@@ -54,6 +54,7 @@ class ApiKeys(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         seed: pulumi.Input[str],
+        own_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
@@ -61,6 +62,9 @@ class ApiKeys(pulumi.ComponentResource):
         self._server_marks: dict[str, pulumi.Output[str]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         secret_seed = pulumi.Output.secret(seed)
+        brought = {(who, version): key for who, versions in (own_keys or {}).items() for version, key in versions.items()}
+        own = pulumi.Output.secret(pulumi.Output.all(*brought.values())).apply(lambda found: dict(zip(brought, found, strict=True)))
+        material = pulumi.Output.all(secret_seed, own)
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
             made = self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
@@ -68,11 +72,15 @@ class ApiKeys(pulumi.ComponentResource):
             mark = pulumi.Output.all(made.metadata.name, secret_seed, server_key).apply(lambda three: keys.fingerprint(three[1], three[2]))
             self._server_marks[model] = pulumi.Output.unsecret(mark)
         for consumer, spec in consumers.items():
-            newest = secret_seed.apply(lambda text, who=consumer, version=spec.newest: keys.consumer_key(text, who, version))
+            newest = material.apply(lambda both, who=consumer, spec=spec: key_of(both[0], who, spec.newest, spec, both[1]))
             self._secret(
-                f"{name}-consumer-{consumer}", consumer_secret(consumer), namespace, {SECRET_KEY: newest}, issued=spec.issued.get(spec.newest)
+                f"{name}-consumer-{consumer}",
+                consumer_secret(consumer),
+                namespace,
+                {SECRET_KEY: newest},
+                issued=spec.issued.get(spec.newest),
             )
-        proxy = secret_seed.apply(lambda text: proxy_keys(text, self.consumers, models))
+        proxy = material.apply(lambda both: proxy_keys(both[0], self.consumers, models, both[1]))
         oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
         secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)}, issued=oldest)
         self.proxy_secret = secret.metadata.name

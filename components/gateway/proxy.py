@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from components.gateway import keys, routes
 from components.gateway.answers import CORS_HEADERS, ERRORS, GRPC_ERRORS, PASSED_HEADERS, STRIPPED_HEADERS
 from components.gateway.limits import Share, connection_shares, pauses, rate_shares
+from components.gateway.own_keys import own_key_pattern
 from components.spec import bytes_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _SERVED_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]{0,255}")
 _MODEL = re.compile(routes.MODEL)
+# Protocols of servers that read their key from a header of their own.
+_TOKEN_KINDS = {"kserve-v2-http", "kserve-v2-grpc", "triton-generate"}
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
@@ -59,7 +62,6 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
     kinds = {protocol.kind for endpoint in ordered for protocol in endpoint.protocols}
-    # Captures are numbered by position, so rendering and `_paths_by_kind` share this one list.
     used = [route for route in routes.ROUTES if route.kind in kinds]
     grpc = "kserve-v2-grpc" in kinds
     backends = sorted(_backends(ordered))
@@ -71,14 +73,15 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         "read_timeout_seconds": spec.read_timeout_seconds,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
-        "key_a": keys.printed_pattern("name_a", "version_a"),
-        "key_b": keys.printed_pattern("name_b", "version_b"),
+        "key": keys.printed_pattern("owner", "version"),
+        "own_key": own_key_pattern("tail") if any(each.own_keys for each in consumers.values()) else "",
+        "server_tokens": bool(kinds & _TOKEN_KINDS),
+        # Metadata stands first, where nothing in it can look like the end of a call.
+        "head": "[^|]*\\|" if grpc else "",
         "model_pattern": routes.MODEL,
-        "model_source": '"$uri|$http_x_model"' if grpc else "$uri",
         "models": [each.model for each in ordered],
         "routes": used,
-        "paths_by_kind": _paths_by_kind(used),
-        "served_name": "".join(f"$served_{number}" for number, route in enumerate(used, start=1) if route.served),
+        "by_name": any(route.served for route in used),
         "backends": backends,
         "grants": grants,
         "map_hash_max_size": _table_size(len(backends) + len(grants)),
@@ -88,7 +91,7 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         "grpc_backends": list(_grpc_backends(ordered)),
         "grpc_errors": GRPC_ERRORS,
         "errors": ERRORS,
-        "passed_headers": PASSED_HEADERS,
+        "passed_headers": [header for header, of in PASSED_HEADERS.items() if not of or kinds & of],
         "stripped_headers": STRIPPED_HEADERS,
         "cors_headers": CORS_HEADERS,
     }
@@ -100,13 +103,6 @@ def _limits(spec: GatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[st
         "connections": connection_shares(consumers, spec.replicas),
         "pauses": pauses(consumers),
     }
-
-
-def _paths_by_kind(used: Sequence[routes.Route]) -> list[tuple[str, str]]:
-    captures: dict[str, str] = {}
-    for number, route in enumerate(used, start=1):
-        captures[route.kind] = captures.get(route.kind, "") + f"$path_{number}"
-    return sorted(captures.items())
 
 
 def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:

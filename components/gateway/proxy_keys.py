@@ -1,8 +1,8 @@
 """The part of the proxy's configuration that is secret: hashes of the valid keys, and the servers' keys.
 
 It lives in a Secret and is included by the configuration that everybody may read. Consumers' keys are not in it: the proxy
-knows each key by a peppered hash, found by the key's public part (consumer and version), so looking one up and comparing
-it takes the same time whatever the secret part is.
+knows each key by a peppered hash, found by the key's public part (consumer and version, or the last characters of a key that
+a user brought), so looking one up and comparing it takes the same time whatever the secret part is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from components.gateway import keys
+from components.gateway.own_keys import BroughtKeys, tail_of
 
 if TYPE_CHECKING:
     from datetime import date
@@ -30,23 +31,45 @@ class ProxyKeys:
     fingerprint: str
 
 
-def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str]) -> ProxyKeys:
+def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str], own: BroughtKeys | None = None) -> ProxyKeys:
     """The include file in nginx's syntax; the same input gives the same bytes. Its first line carries the fingerprint.
 
-    Raises ValueError when the seed is too weak.
+    Raises ValueError when the seed is too weak, KeyError when `own` lacks a key that a consumer says it brought.
     """
     salt = keys.pepper(seed)
-    lines = [f'secure_link_md5 "$presented_key {salt}";', "secure_link $key_check;", "map $key_id $key_check {", '    default "";']
+    checks, owners = [], []
     for consumer, spec in sorted(consumers.items()):
         for version in sorted(spec.keys):
-            check = keys.proxy_digest(keys.consumer_key(seed, consumer, version), salt)
+            key = key_of(seed, consumer, version, spec, own or {})
+            brought = version in spec.own_keys
+            found_by = f"_{tail_of(key)}" if brought else f"{consumer}_{version}"
             last_day = spec.expires.get(version)
-            lines.append(f'    {consumer}_{version} "{check if last_day is None else f"{check},{end_of(last_day)}"}";')
-    lines += ["}", "map /$model $server_authorization {", '    default "";']
-    lines += [f'    /{model} "Bearer {keys.server_key(seed, model)}";' for model in sorted(models)]
-    content = "\n".join([*lines, "}", ""])
+            digest = keys.proxy_digest(key, salt)
+            checks.append(f'    {found_by} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
+            if brought:
+                owners.append((found_by, consumer, version))
+    lines = [f'secure_link_md5 "$key {salt}";', "secure_link $key_check;"]
+    lines += _map("$key_id", "$key_check", checks)
+    if owners:
+        lines += _map("$key_id", "$own_consumer", [f"    {found_by} {consumer};" for found_by, consumer, _ in owners])
+        lines += _map("$key_id", "$own_version", [f"    {found_by} {version};" for found_by, _, version in owners])
+    authorizations = [f'    /{model} "Bearer {keys.server_key(seed, model)}";' for model in sorted(models)]
+    lines += _map("/$model", "$server_authorization", authorizations)
+    content = "\n".join([*lines, ""])
     mark = keys.fingerprint(seed, content)
     return ProxyKeys(text=f"# fingerprint {mark}\n{content}", fingerprint=mark)
+
+
+def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, own: BroughtKeys) -> str:
+    """The key of one consumer and version: the one that was brought, where the spec says so, else the derived one.
+
+    Raises ValueError when the seed is too weak, KeyError when a brought key is missing.
+    """
+    return own[consumer, version] if version in spec.own_keys else keys.consumer_key(seed, consumer, version)
+
+
+def _map(source: str, target: str, entries: Sequence[str]) -> list[str]:
+    return [f"map {source} {target} {{", '    default "";', *entries, "}"]
 
 
 def end_of(day: date) -> int:

@@ -157,6 +157,13 @@ class LimitsSpec(Spec):
         return self
 
 
+class SealedKey(Spec):
+    """A key that a user brings, as `pulumi config set --secret` writes it."""
+
+    secure: str
+    """The encrypted key; its plain text never enters a spec."""
+
+
 class ConsumerSpec(Spec):
     """Somebody who holds keys. Rotating is adding a version, moving clients over, and later dropping the old one."""
 
@@ -166,6 +173,8 @@ class ConsumerSpec(Spec):
     """The last day (UTC) of a key version, by version; the proxy itself refuses it afterwards."""
     issued: dict[PositiveInt, date] = {}
     """The day (UTC) on which a key version was made valid, by version; `inferplan keys add` writes it, and a policy holds keys to an age."""
+    own_keys: dict[PositiveInt, SealedKey] = {}
+    """Keys that clients hold already, by version, in the place of derived ones; each {secure: ...}."""
     limits: LimitsSpec = LimitsSpec()
 
     @field_validator("keys")
@@ -185,6 +194,16 @@ class ConsumerSpec(Spec):
                     f"{name} names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
                     "remove the date, or list the version"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _only_valid_versions_are_brought(self) -> Self:
+        stray = sorted(set(self.own_keys) - set(self.keys))
+        if stray:
+            raise ValueError(
+                f"ownKeys names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
+                "remove the own key, or list the version"
+            )
         return self
 
     @property

@@ -33,6 +33,9 @@ awk '
   }
 ' "$resolv" > "$runtime"
 
+# What request ids of this pod start with.
+echo "map \"\" \$instance { default $(od -An -N8 -tx1 /dev/urandom | tr -d ' \n'); }" >> "$runtime"
+
 # Since 1.27.4 nginx can keep idle connections open a little on shutdown, so that a request under way on one is not lost.
 if nginx -v 2>&1 | awk -F'[/. ]' '{ for (i = 1; i < NF; i++) if ($i == "nginx") exit !($(i+1) * 1000000 + $(i+2) * 1000 + $(i+3) >= 1027004) ; exit 1 }'; then
   echo "keepalive_min_timeout 10s;" >> "$runtime"

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from components.gateway import keys
+from components.gateway.own_keys import BroughtKeys
 from components.gateway.proxy import Place, proxy_config
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec, GatewaySpec
@@ -86,10 +87,11 @@ class Answer:
 class Proxy:
     """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx load it."""
 
-    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED) -> None:
+    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED, own: BroughtKeys | None = None) -> None:
         self.binary = nginx_binary()
         self.directory = directory
         self.seed = seed
+        self.own = own or {}
         self.port, self.status_port, self.grpc_port = free_port(), free_port(), free_port()
         self.place = Place(
             listen=f"127.0.0.1:{self.port}{listen_options}",
@@ -109,7 +111,7 @@ class Proxy:
         """Renders the files and has the pod's own prepare script check them."""
         (self.directory / "nginx.conf").write_text(proxy_config(gateway, endpoints, consumers, self.place))
         models = [each.model for each in endpoints]
-        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models).text)
+        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own).text)
         (self.directory / "resolv.conf").write_text(
             f"search inference.svc.cluster.test svc.cluster.test cluster.test\nnameserver {resolver}\noptions ndots:5\n"
         )
@@ -194,8 +196,11 @@ class Proxy:
                 parts.append(part)
             return b"".join(parts)
 
-    def access_log(self) -> str:
-        return (self.directory / "access.log").read_text()
+    def access_log(self, *answers: Answer) -> str:
+        """The access log, once it has the lines of `answers`: nginx collects lines for up to a second."""
+        log = self.directory / "access.log"
+        wait_for(lambda: all(each.headers["x-request-id"] in log.read_text() for each in answers), "the log has the lines")
+        return log.read_text()
 
 
 def _title(pid: int) -> str:

@@ -133,7 +133,6 @@ def test_only_listed_headers_reach_the_engine(clean):
         "content-type",
         "host",
         "traceparent",
-        "triton-access-token",
         "user-agent",
         "x-consumer",
         "x-request-id",
@@ -234,11 +233,25 @@ def test_the_probe_port_serves_nothing_else(clean):
 def test_the_access_log_names_consumer_and_version_and_never_a_key(clean):
     key = clean.proxy.key("chat", 2)
     answer = clean.proxy.call("POST", f"{CHAT}?leak={key}", key, b"{}", {"X-Note": key})
-    clean.proxy.call("POST", f"/{key}/v1/models", key, b"{}", {"User-Agent": key})
-    lines = [json.loads(line) for line in clean.proxy.access_log().splitlines()]
+    lost = clean.proxy.call("POST", f"/{key}/v1/models", key, b"{}", {"User-Agent": key})
+    lines = [json.loads(line) for line in clean.proxy.access_log(answer, lost).splitlines()]
     [line] = [each for each in lines if each["requestId"] == answer.headers["x-request-id"]]
     assert (line["consumer"], line["keyVersion"], line["model"], line["status"]) == ("chat", "2", "llama", 200)
     assert (line["path"], line["protocol"], line["upstreamStatus"]) == ("/chat/completions", "openai", "200")
     secret = key.split("_")[3]
     for log in ("access.log", "error.log"):
         assert secret not in (clean.proxy.directory / log).read_text()
+
+
+def test_every_line_of_the_access_log_is_json_whatever_was_sent(clean):
+    key = clean.proxy.key("chat", 3)
+    odd = ('/llama/v1/"},{"a":"', "/%22%0a%00/v1/models", "/llama/v1/models%0d%0a{}", '/"/"', "/%5c%22/v1/x", "*", '/llama/v1/models?"="')
+    for method in ("GET", "POST", "A_-Z", "get", '"'):
+        for target in odd:
+            head = f'{method} {target} HTTP/1.1\r\nHost: a\r\nX-Model: "\\\r\nUser-Agent: "\r\nAuthorization: Bearer {key}"\r\nConnection: close\r\n\r\n'
+            clean.proxy.raw(head.encode())
+            clean.proxy.raw(head.replace(f'{key}"', key).encode())
+    last = clean.proxy.call("GET", "/llama/v1/models", key)
+    lines = [json.loads(line) for line in clean.proxy.access_log(last).splitlines()]
+    assert sum(line["method"] == "A_-Z" for line in lines) >= len(odd)
+    assert len({line["requestId"] for line in lines}) == len(lines)

@@ -1,0 +1,119 @@
+"""Keys that users bring: which are accepted, where they go, and that nothing shows one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.gateway.own_keys import collisions, own_key_fault, tail_of
+from components.gateway.proxy_keys import proxy_keys
+from components.gateway.spec import ConsumerSpec
+from infra import brought_keys
+
+SEED = "0123456789abcdef" * 4
+KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
+SEALED = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
+
+
+@pytest.mark.parametrize("make", [lambda: secrets.token_hex(32), lambda: secrets.token_urlsafe(32), lambda: f"sk-{secrets.token_hex(30)}"])
+def test_keys_of_random_bytes_are_accepted(make):
+    assert [own_key_fault(make()) for _ in range(200)] == [None] * 200
+    assert own_key_fault(KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "has 0 characters; an own key has 40 to 200"),
+        (KEY[:39], "has 39 characters"),
+        (KEY * 8, "characters; an own key has 40 to 200"),
+        (KEY[:-1] + " ", "characters that an Authorization header cannot carry"),
+        (KEY[:-1] + '"', "characters that an Authorization header cannot carry"),
+        (KEY[:-1] + "ü", "characters that an Authorization header cannot carry"),
+        ("a" * 64, "bits at most besides its last 8 characters, fewer than 128"),
+        ("correct-horse-" * 4, "repeats a part of itself"),
+        (KEY[:24] * 3, "repeats a part of itself"),
+        (string.ascii_lowercase + string.ascii_uppercase, "runs through the alphabet"),
+        ("ipk_chat_1_" + KEY, "starts like the keys that are derived here"),
+        ("ips_" + KEY, "starts like the keys that are derived here"),
+    ],
+)
+def test_a_key_that_can_be_guessed_or_sent_badly_is_refused_without_being_quoted(key, said):
+    fault = own_key_fault(key)
+    assert fault is not None
+    assert said in fault
+    assert not key or key[4:20] not in fault
+
+
+def test_two_keys_that_end_alike_are_told_by_their_places():
+    other = KEY[:-1].swapcase() + KEY[-1]
+    assert collisions({("a", 1): KEY, ("b", 2): other, ("c", 1): secrets.token_hex(32)}) == {("b", 2): ("a", 1)}
+
+
+def _consumer(**written):
+    return ConsumerSpec.model_validate_json(json.dumps(written))
+
+
+def test_the_proxy_finds_a_brought_key_by_its_end_and_holds_no_more_of_it():
+    consumers = {"legacy": _consumer(keys=[2, 1], ownKeys={"1": SEALED}), "chat": _consumer(keys=[1])}
+    made = proxy_keys(SEED, consumers, ["llama"], {("legacy", 1): KEY})
+    assert KEY[:-8] not in made.text
+    assert f"    _{tail_of(KEY)} legacy;" in made.text
+    assert "    legacy_2 " in made.text
+    assert "    legacy_1 " not in made.text
+    assert made.fingerprint != proxy_keys(SEED, consumers, ["llama"], {("legacy", 1): KEY.swapcase()}).fingerprint
+
+
+def test_an_own_key_of_a_version_that_is_not_listed_is_refused():
+    with pytest.raises(ValueError, match="ownKeys names version 3, but keys lists 2, 1; remove the own key, or list the version"):
+        _consumer(keys=[2, 1], ownKeys={"3": SEALED})
+
+
+SECTION = {"legacy": {"keys": [1], "ownKeys": {"1": KEY, "2": SEALED}}, "chat": {"keys": [1]}}
+
+
+def test_nothing_that_looks_at_the_section_meets_a_key():
+    assert KEY not in json.dumps(brought_keys.masked(SECTION))
+    assert brought_keys.masked(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": {"secure": "[secret]"}}
+    assert brought_keys.without_clear(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": SEALED}
+    assert brought_keys.in_clear(SECTION) == {("legacy", 1): KEY}
+    assert brought_keys.sealed(SECTION) == {'consumers.legacy.ownKeys["2"]': SEALED["secure"]}
+
+
+def test_opened_keys_reach_the_program_as_the_cli_passes_them():
+    config = {"inferplan:consumers": json.dumps({"legacy": {"keys": [1], "ownKeys": {"1": SEALED}}})}
+    sealed = {"inferplan:apiKeySeed": SEED, 'inferplan:consumers.legacy.ownKeys["1"]': KEY}
+    passed, secret_keys = brought_keys.with_secrets(config, sealed, stand_in=False)
+    assert secret_keys == {"inferplan:apiKeySeed", "inferplan:consumers"}
+    assert json.loads(passed["inferplan:consumers"]) == {"legacy": {"keys": [1], "ownKeys": {"1": KEY}}}
+    assert set(passed) == {"inferplan:apiKeySeed", "inferplan:consumers"}
+    stand_in, _ = brought_keys.with_secrets(config, sealed, stand_in=True)
+    assert own_key_fault(json.loads(stand_in["inferplan:consumers"])["legacy"]["ownKeys"]["1"]) is None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["ownKeys", "a", "1", "secure"]), inner),
+    )
+)
+def test_no_shape_of_a_section_makes_the_search_fail(section):
+    brought_keys.masked(section)
+    brought_keys.in_clear(section)
+    brought_keys.sealed(section)
+    brought_keys.without_clear(section)
+
+
+def test_faults_name_the_place_and_the_command_and_never_the_key():
+    weak = base64.b64encode(b"x" * 40).decode()
+    found = list(brought_keys.faults({("legacy", 1): weak}, secret=True)) + list(brought_keys.faults({("legacy", 1): KEY}, secret=False))
+    assert [each.path for each in found] == [("consumers", "legacy", "ownKeys", "1")] * 2
+    assert "stands in clear" in found[1].message
+    assert "pulumi config set --secret --path 'consumers.legacy.ownKeys[\"1\"]'" in found[1].message
+    assert all(weak[:12] not in each.message and KEY[:12] not in each.message for each in found)
