@@ -15,12 +15,14 @@ from components.namespace import InferenceNamespace
 from components.naming import bounded
 from components.nodes.device_plugin import DevicePlugin, plugin_targets
 from components.nodes.eks_spec import EksPool
+from components.nodes.image_pull import ImagePull
 from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
 from components.preheat.preheat_job import PreheatJob
 from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
+from components.serving.workload import image_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
 from components.storage.spec import S3StoreSpec
@@ -72,8 +74,9 @@ def compose(stack: Stack) -> Exports:
         own_keys=secrets.own_keys,
         opts=kube,
     )
+    images = _images(spec, targets, namespace=home.inside, opts=kube)
     endpoints = tuple(
-        _serve(name, model, targets=targets, stores=stores, keys=keys, namespace=home.inside, opts=kube)
+        _serve(name, model, targets=targets, stores=stores, keys=keys, images=images, namespace=home.inside, opts=kube)
         for name, model in spec.models.items()
     )
     gateway = None
@@ -107,6 +110,18 @@ def _node_services(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, Node
         DevicePlugin(f"{kind}-device-plugin", kind, lacking, opts=opts)
 
 
+def _images(
+    spec: StackSettings, targets: Mapping[str, NodeTarget], *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> dict[str, ImagePull]:
+    """What pulls the images of models onto the nodes of the pools that ask for it, by pool."""
+    pulls: dict[str, ImagePull] = {}
+    for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
+        used = sorted({image_of(model, model.engine, targets[name]) for model in spec.models.values() if model.pool == name})
+        if used:
+            pulls[name] = ImagePull(f"{name}-images", used, target=targets[name], namespace=namespace, opts=opts)
+    return pulls
+
+
 def _stores(
     spec: StackSettings,
     platform: AwsPlatform | None,
@@ -131,6 +146,7 @@ def _serve(
     targets: Mapping[str, NodeTarget],
     stores: Stores,
     keys: ApiKeys,
+    images: Mapping[str, ImagePull],
     namespace: pulumi.Output[str],
     opts: pulumi.ResourceOptions,
 ) -> Endpoint:
@@ -142,6 +158,7 @@ def _serve(
         server_key=keys.server_key(name),
         server_key_fingerprint=keys.server_key_fingerprint(name),
         gateway=GATEWAY_PODS,
+        images=images[spec.pool].ready if spec.pool in images else None,
     )
     return serve(name, spec, site, opts=opts)
 

@@ -88,6 +88,8 @@ class Pool(Spec):
     """Taints of the nodes. By default the accelerator's own, such as `nvidia.com/gpu=present:NoSchedule`; `[]` says that there are none."""
     runtime_class: DnsLabel | None = None
     """RuntimeClass of the accelerator's pods. By default `habana` on Gaudi and none on NVIDIA; `null` says that the nodes' own will do."""
+    pre_pull_images: bool = False
+    """Pulls the models' images onto every node, also onto those that join later, and starts servers once the nodes have them."""
 
     @model_validator(mode="after")
     def _taints_are_distinct(self) -> Self:

@@ -19,6 +19,7 @@ class Site:
     """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
 
     `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
+    `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
     """
 
     namespace: pulumi.Input[str]
@@ -27,6 +28,7 @@ class Site:
     server_key: SecretRef
     server_key_fingerprint: pulumi.Input[str]
     gateway: Mapping[str, str]
+    images: pulumi.Resource | None = None
 
 
 def serve(name: str, spec: ServedModel, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:

@@ -47,7 +47,7 @@ class RayServeService(pulumi.ComponentResource):
             kind="RayService",
             metadata=metadata,
             spec=ray_service(name, spec, site, site.weights, account.metadata.name),
-            opts=gated(self, site.weights, workload.budget(spec, spec.cards, site.target).rollout),
+            opts=gated(self, site, workload.budget(spec, spec.cards, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
         self.endpoint = endpoint(name, spec)

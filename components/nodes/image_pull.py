@@ -1,0 +1,99 @@
+"""Pulls the images that models run onto every node of a pool, before a card waits for them and on each node that joins later.
+
+It runs nothing of an image but a shell that ends at once, and it asks for no accelerator. What the kubelet keeps of images
+when a disk fills up is the kubelet's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import NodeTarget
+from components.naming import bounded, labels, selector
+
+COMPONENT = "image-pull"
+# What kubeadm of v1.34.4 names (cmd/kubeadm/app/constants): a program of its own that does nothing, and most nodes have it.
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+_USER = 65532
+# An image of 20 GB took ten minutes to pull and unpack (BentoML, 2025); the slowest registry gets three times as long.
+_SECONDS_AN_IMAGE = 1800
+_SECURITY = core.SecurityContextArgs(
+    allow_privilege_escalation=False,
+    capabilities=core.CapabilitiesArgs(drop=["ALL"]),
+    read_only_root_filesystem=True,
+)
+
+
+class ImagePull(pulumi.ComponentResource):
+    """A DaemonSet on the nodes of `target` that holds `images`; lends `ready`, after which the nodes that there are have them."""
+
+    ready: pulumi.Resource
+
+    def __init__(
+        self,
+        name: str,
+        images: Sequence[str],
+        *,
+        target: NodeTarget,
+        namespace: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:nodes:ImagePull", name, {"spec": {"pool": target.pool, "images": list(images)}}, opts)
+        limit = f"{_SECONDS_AN_IMAGE * len(images)}s"
+        self.ready = apps.DaemonSet(
+            name,
+            metadata=meta.ObjectMetaArgs(name=bounded(target.pool, "images"), namespace=namespace, labels=labels(COMPONENT, target.pool)),
+            spec=_daemon_set(images, target),
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=limit, update=limit)),
+        )
+        self.register_outputs({"images": list(images)})
+
+
+def _daemon_set(images: Sequence[str], target: NodeTarget) -> apps.DaemonSetSpecArgs:
+    own = selector(COMPONENT, target.pool)
+    return apps.DaemonSetSpecArgs(
+        selector=meta.LabelSelectorArgs(match_labels=own),
+        # Nothing is served from here, so all nodes may pull at once.
+        update_strategy=apps.DaemonSetUpdateStrategyArgs(
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDaemonSetArgs(max_unavailable="100%")
+        ),
+        template=core.PodTemplateSpecArgs(
+            metadata=meta.ObjectMetaArgs(labels=own),
+            spec=core.PodSpecArgs(
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=1,
+                node_selector=dict(target.node_selector),
+                tolerations=[
+                    core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints
+                ],
+                security_context=core.PodSecurityContextArgs(
+                    run_as_non_root=True,
+                    run_as_user=_USER,
+                    run_as_group=_USER,
+                    seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+                ),
+                # The shell that the READY check of every server needs as well.
+                init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
+                containers=[_container("pause", PAUSE_IMAGE, None)],
+            ),
+        ),
+    )
+
+
+def _container(name: str, image: str, command: list[str] | None) -> core.ContainerArgs:
+    return core.ContainerArgs(
+        name=name,
+        image=image,
+        image_pull_policy="IfNotPresent",
+        command=command,
+        # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
+        env=[core.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value="void")],
+        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
+        security_context=_SECURITY,
+    )
