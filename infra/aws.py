@@ -83,7 +83,9 @@ def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.
     if cluster.create is not None:
         efs = any(isinstance(store, EfsStoreSpec) for store in settings.storage.values())
         groups += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(groups), opts=options).ready
-    return AwsPlatform(spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups), nodes=identity and identity.group)
+    return AwsPlatform(
+        spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups), nodes=None if identity is None else identity.group
+    )
 
 
 def _images(pool: str, settings: StackSettings) -> int:
