@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from cli.workspace import Workspace
 
 
+_KEPT = (
+    "note: whatever is protected stays, and so does what it depends on; to delete a store or the cluster as well, write "
+    "retain: false or protect: false under it, run inferplan up {stack}, then inferplan down {stack}"
+)
+
+
 def up(workspace: Workspace) -> None:
     """`pulumi up` of the stack, then its state. Raises CommandError with Pulumi's exit code."""
     from cli.progress import ProgressView
@@ -36,11 +42,14 @@ def up(workspace: Workspace) -> None:
 
 
 def destroy(stack: str) -> None:
-    """`pulumi destroy` of the stack. Raises CommandError with Pulumi's exit code."""
+    """`pulumi destroy` of the stack, all but what is protected. Raises CommandError with Pulumi's exit code."""
+    from cli.screen import progress
     from rehearsal.cluster import start, status
 
     if status(stack).state == "absent":
-        _pulumi(["destroy", "--stack", stack], os.environ)
+        # Without the flag Pulumi refuses the whole destroy as soon as one resource is protected, and stores are by default.
+        _pulumi(["destroy", "--stack", stack, "--exclude-protected"], os.environ)
+        progress().print(_KEPT.format(stack=stack), highlight=False)
         return
     cluster = start(stack)
     _pulumi(["destroy", "--stack", stack, "--yes", "--skip-preview"], _beside(cluster.directory, cluster.kubeconfig))
