@@ -90,6 +90,9 @@ def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:
     if spec.cluster.provider != "eks":
         return None
     # Only here is pulumi_aws loaded: a stack without AWS would pay a second and 80 MiB for it.
+    from infra import lean_aws
+
+    lean_aws.install()
     from infra.aws import aws_platform
 
     return aws_platform(spec.cluster, spec, aws_provider(spec.cluster, stack=stack))

@@ -1,0 +1,74 @@
+"""Loads of `pulumi_aws` only the resources that a stack names, and not the two hundred others of the same service.
+
+`import pulumi_aws.ec2` runs 179 modules for the ten classes that a stack declares: 0.4 s of every plan (7.51.1, 2 cores,
+2026-11). Here each service package is found as before and filled as its names are asked for. What a name's file is follows from
+the generator's own naming; a name that does not follow it loads the whole package, as an ordinary import does. It changes no
+class and no behaviour, and touches no package that is loaded already.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module, machinery, util
+from importlib.abc import Loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+SERVICES = ("cloudwatch", "ec2", "efs", "eks", "iam", "kms", "s3")
+_PACKAGE = "pulumi_aws"
+_SUFFIXES = ("Args", "ArgsDict", "Result")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def install() -> None:
+    """Puts a package that fills itself in the place of each of `SERVICES` that is not loaded yet."""
+    found = util.find_spec(_PACKAGE)
+    if found is None or found.submodule_search_locations is None:
+        return
+    for service in SERVICES:
+        name = f"{_PACKAGE}.{service}"
+        spec = machinery.PathFinder.find_spec(name, found.submodule_search_locations)
+        if name not in sys.modules and spec is not None and spec.loader is not None:
+            package = _Lean(name)
+            package._loader = package.__loader__ = spec.loader  # noqa: SLF001 - made here, beside its class
+            package.__spec__ = spec
+            package.__file__ = spec.origin
+            package.__package__ = name
+            package.__path__ = list(spec.submodule_search_locations or [])
+            sys.modules[name] = package
+
+
+class _Lean(ModuleType):
+    """A package whose names are imported, one file at a time, when they are first asked for."""
+
+    _loader: Loader
+
+    def __getattr__(self, name: str) -> Any:
+        """`name` from the file that the generator puts it into. Raises AttributeError as any module does."""
+        # `outputs` imports itself from its package; the import system has an answer of its own to that.
+        if name.startswith("_") or f"{self.__name__}.{name}" in sys.modules:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name == "outputs":
+            return import_module(f"{self.__name__}.{name}")
+        for file in _files(name):
+            if (Path(self.__path__[0]) / f"{file}.py").exists():
+                self._take(file)
+                if name in self.__dict__:
+                    return self.__dict__[name]
+        self._loader.exec_module(self)
+        if name not in self.__dict__:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return self.__dict__[name]
+
+    def _take(self, file: str) -> None:
+        """What `from .file import *` does, which is all that the packages themselves do."""
+        module = import_module(f"{self.__name__}.{file}")
+        self.__dict__.update({each: getattr(module, each) for each in module.__all__})
+
+
+def _files(name: str) -> list[str]:
+    """Files that may hold `name`, the likeliest first."""
+    stems = [name.removesuffix(suffix) for suffix in ("", *_SUFFIXES) if name.endswith(suffix)]
+    return [*dict.fromkeys(_WORDS.sub("_", stem).lower() for stem in reversed(stems)), "_inputs"]
