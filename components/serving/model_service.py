@@ -57,7 +57,7 @@ class ModelService(pulumi.ComponentResource):
         template = partial(
             workload.pod, name, spec, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name
         )
-        opened = gated(self, site, times.rollout)
+        opened = gated(self, self.before_servers(site), times.rollout)
         if spec.pods == 1:
             apps.Deployment(name, metadata=metadata, spec=workload.deployment(name, spec, template(server), times=times), opts=opened)
         else:
@@ -69,6 +69,10 @@ class ModelService(pulumi.ComponentResource):
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
+
+    def before_servers(self, site: Site) -> Site:
+        """Declares what an engine makes of the weights before servers may start; returns the site with the gate to wait for."""
+        return site
 
 
 def object_meta(name: str, namespace: pulumi.Input[str]) -> meta.ObjectMetaArgs:

@@ -9,10 +9,11 @@ from pydantic import Field
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.served_model import RESERVED_ENV, EnvName, ModelResources, ServedModel
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.spec import VllmSpec
 
-ModelSpec = Annotated[VllmSpec | TritonSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
+ModelSpec = Annotated[VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
 
 __all__ = [
     "RESERVED_ENV",
@@ -22,6 +23,7 @@ __all__ = [
     "PyTritonSpec",
     "RayServeSpec",
     "ServedModel",
+    "TensorrtLlmSpec",
     "TritonSpec",
     "VllmSpec",
 ]

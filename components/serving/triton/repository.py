@@ -14,6 +14,7 @@ from components.handles import NodeTarget
 from components.serving.triton.kinds import AnyModel
 from components.serving.triton.messages import messages, text_of
 from components.serving.triton.models import EnsembleModel, ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
+from components.serving.triton.served import TritonServed
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.tensors import DynamicBatching, VersionPolicy, Warmup
 from components.serving.triton.vllm_model import VllmModel
@@ -27,14 +28,14 @@ def repository_files(spec: TritonSpec, *, weights: str, target: NodeTarget) -> d
     placed: dict[str, str] = {}
     for name, model in spec.repository.items():
         placed[f"{name}/config.pbtxt"] = text_of(config(name, model, spec, weights=weights, target=target))
-        sources = _sources(model, weights=weights, target=target)
+        sources = sources_of(model, weights=weights, target=target)
         placed |= {f"{name}/{model.version}/{file}": text for file, text in sources.items()}
     return dict(sorted(placed.items()))
 
 
-def config(name: str, model: AnyModel, spec: TritonSpec, *, weights: str, target: NodeTarget) -> Any:
+def config(name: str, model: AnyModel, spec: TritonServed, *, weights: str, target: NodeTarget) -> Any:
     """The ModelConfig of one model."""
-    made = _base(name, model)
+    made = base_config(name, model)
     match model:
         case EnsembleModel():
             made.platform = "ensemble"
@@ -67,7 +68,8 @@ def config(name: str, model: AnyModel, spec: TritonSpec, *, weights: str, target
     return made
 
 
-def _base(name: str, model: RepositoryModel) -> Any:
+def base_config(name: str, model: RepositoryModel) -> Any:
+    """A ModelConfig with what every kind of model has: its name, tensors, batch size and version policy."""
     made = messages().ModelConfig(name=name, max_batch_size=model.max_batch_size)
     types = messages().DataType
     for tensor, each in model.inputs.items():
@@ -88,7 +90,7 @@ def _version_policy(made: Any, policy: VersionPolicy) -> None:
         made.version_policy.all.SetInParent()
 
 
-def _execute(made: Any, model: ExecutedModel, spec: TritonSpec, target: NodeTarget) -> None:
+def _execute(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTarget) -> None:
     made.backend = "python"
     if model.streams:
         made.model_transaction_policy.decoupled = True
@@ -102,7 +104,7 @@ def _execute(made: Any, model: ExecutedModel, spec: TritonSpec, target: NodeTarg
     _parameters(made, model.parameters)
 
 
-def _instances(made: Any, model: ExecutedModel, spec: TritonSpec, target: NodeTarget) -> None:
+def _instances(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTarget) -> None:
     kinds = messages().ModelInstanceGroup
     cards = spec.cards
     count = model.instances or (cards if model.on_cards else 1)
@@ -151,7 +153,8 @@ def _device(target: NodeTarget) -> str:
     return "cuda" if target.accelerator is None or target.accelerator.vendor == "nvidia" else "hpu"
 
 
-def _sources(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str, str]:
+def sources_of(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str, str]:
+    """The files in the model's version directory, by name."""
     match model:
         case EnsembleModel():
             return {"ensemble.txt": _PLACEHOLDER}

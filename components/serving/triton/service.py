@@ -76,7 +76,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=[model_volume(site.weights)],
         # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
-        mounts=[model_mount(weights, site.weights), *(_repository_mount(model) for model in spec.repository)],
+        mounts=[model_mount(weights, site.weights), *(repository_mount(model) for model in spec.repository)],
         files=repository_files(spec, weights=weights, target=site.target),
     )
 
@@ -120,7 +120,8 @@ def _image(spec: TritonSpec, site: Site) -> str:
     return image if spec.image is not None else in_build(image, spec.build)
 
 
-def _repository_mount(model: str) -> core.VolumeMountArgs:
+def repository_mount(model: str) -> core.VolumeMountArgs:
+    """Mounts one model's directory of the ConfigMap, and nothing beside it."""
     return core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from components.handles import NodeTarget
 from components.nodes.spec import SimulatedPool, target_of
 from components.serving.triton.repository import repository_files
+from components.serving.triton.served import TritonServed
 from components.serving.triton.service import server_args
 from components.serving.triton.spec import TritonSpec
 from tests.dataplane.gateway.stand import free_port
@@ -89,7 +90,7 @@ class Triton:
     """A running server, and the headers that its callers send."""
 
     binary: Binary
-    spec: TritonSpec
+    spec: TritonServed
     process: subprocess.Popen[str]
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ def generated(spec: TritonSpec, weights: Path, *, target: NodeTarget = GAUDI) ->
 
 
 @contextmanager
-def running(server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path, *options: str) -> Iterator[Triton]:
+def running(server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str) -> Iterator[Triton]:
     """A server on `files`, ready; fails with its log when it does not come up, and is stopped by its process id."""
     verdict, process = _start(server, spec, files, directory, *options)
     try:
@@ -141,7 +142,7 @@ def running(server: Binary, spec: TritonSpec, files: Mapping[str, str], director
         _stop(process)
 
 
-def verdict_on(server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path) -> Verdict:
+def verdict_on(server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path) -> Verdict:
     """Whether the server takes `files`."""
     verdict, process = _start(server, spec, files, directory)
     _stop(process)
@@ -149,7 +150,7 @@ def verdict_on(server: Binary, spec: TritonSpec, files: Mapping[str, str], direc
 
 
 def _start(
-    server: Binary, spec: TritonSpec, files: Mapping[str, str], directory: Path, *options: str
+    server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str
 ) -> tuple[Verdict, subprocess.Popen[str]]:
     write(files, directory)
     command = [

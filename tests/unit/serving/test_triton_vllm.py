@@ -95,7 +95,7 @@ def test_a_replica_has_as_many_cards_as_the_engine_spans():
 
 
 def test_two_engines_on_the_first_card_have_to_divide_its_memory():
-    two = {"one": {"kind": "vllm"}, "two": {"kind": "vllm", "gpuMemoryUtilization": 0.3}}
+    two: dict[str, dict[str, Any]] = {"one": {"kind": "vllm"}, "two": {"kind": "vllm", "gpuMemoryUtilization": 0.3}}
     assert "claim one 0.92, two 0.3 of it" in faults(two)
     two["one"]["gpuMemoryUtilization"] = 0.6
     assert triton(two).cards == 1

@@ -72,13 +72,14 @@ class TritonPythonModel:
             if not _value(request, "stream", False):
                 sender.send(_response(self.generator.generate(rows)))
             elif len(rows) > 1:
-                sender.send(_refusal(ValueError(f"a stream answers one prompt, and the request holds {len(rows)}; send one at a time")))
+                raise ValueError(f"a stream answers one prompt, and the request holds {len(rows)}; send one at a time")
             else:
                 for piece in self.generator.stream(rows[0], lambda: self.stopping.is_set() or request.is_cancelled()):
                     sender.send(_response([piece]))
         except Exception as fault:  # noqa: BLE001 - whatever the generator raises is the answer, and the instance stays
-            sender.send(_refusal(fault))
-        finally:
+            # In one: after an error that is not the last answer, Triton 2.51 never counts an ensemble's request as done, nor ends.
+            sender.send(_refusal(fault), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        else:
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def _rows(self, request):

@@ -1,0 +1,127 @@
+"""The Job that builds a model's engines, before any of its servers starts and on cards of its pool, off the path of requests."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pulumi
+from pulumi_kubernetes.batch import v1 as batch
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.naming import bounded, labels
+from components.preheat.pod import program
+from components.serving import workload
+from components.serving.model_service import key_of
+from components.serving.tensorrt_llm.engines import TARGET, WEIGHTS, Engines
+
+COMPONENT = "engine-build"
+_HOME = "/opt/inferplan"
+_SHARE = "share"
+_RETRIES = 1
+# Exit codes of the payload that mean: the same input fails the same way (2 bad request, 3 refused).
+_FINAL_EXIT_CODES = [2, 3]
+# Pulumi must wait longer than the Job may take: pulling images comes on top.
+_PULL_SECONDS = 900
+
+
+def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job:
+    """Declares the Job, which changes only with the engines, and its program; `opts` names their parent."""
+    namespace = engines.site.namespace
+    called = bounded(f"{engines.name}-engines", f"{engines.key}-r{engines.build.round}")
+    metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, engines.name))
+    code = core.ConfigMap(
+        f"{engines.name}-engines",
+        metadata=metadata,
+        data={key_of(path): text for path, text in engine_program().items()},
+        immutable=True,
+        # A program of another release makes no other engines; build.round makes new ones, with the program of the day.
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["data"])),
+    )
+    timeout = f"{engines.build.timeout_seconds + _PULL_SECONDS}s"
+    gates = [code] if engines.weights.gate is None else [code, engines.weights.gate]
+    waiting = pulumi.ResourceOptions(depends_on=gates, custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout))
+    template = core.PodTemplateSpecArgs(
+        metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, engines.name)), spec=_pod(engines, code=called)
+    )
+    return batch.Job(
+        f"{engines.name}-engines",
+        metadata=metadata,
+        spec=_job_spec(template, engines.build.timeout_seconds),
+        opts=pulumi.ResourceOptions.merge(opts, waiting),
+    )
+
+
+def engine_program() -> dict[str, str]:
+    """The source files that the Job runs, by path: the preheat's, and the one that builds."""
+    own = (files("components.serving.tensorrt_llm") / "payload" / "engines.py").read_text(encoding="utf-8")
+    shared = {f"components/preheat/payload/{name}": text for name, text in program().items()}
+    return {**shared, "components/serving/tensorrt_llm/payload/engines.py": own}
+
+
+def _job_spec(template: core.PodTemplateSpecArgs, deadline: int) -> batch.JobSpecArgs:
+    exits = batch.PodFailurePolicyOnExitCodesRequirementArgs(container_name="build", operator="In", values=_FINAL_EXIT_CODES)
+    disrupted = batch.PodFailurePolicyOnPodConditionsPatternArgs(type="DisruptionTarget", status="True")
+    return batch.JobSpecArgs(
+        template=template,
+        completions=1,
+        parallelism=1,
+        backoff_limit=_RETRIES,
+        active_deadline_seconds=deadline,
+        # A pod on its way out still writes; its successor would only wait for the lock.
+        pod_replacement_policy="Failed",
+        pod_failure_policy=batch.PodFailurePolicyArgs(
+            rules=[
+                batch.PodFailurePolicyRuleArgs(action="FailJob", on_exit_codes=exits),
+                batch.PodFailurePolicyRuleArgs(action="Ignore", on_pod_conditions=[disrupted]),
+            ]
+        ),
+    )
+
+
+def _pod(engines: Engines, *, code: str) -> core.PodSpecArgs:
+    target = engines.site.target
+    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=engines.weights.claim.name)
+    items = [core.KeyToPathArgs(key=key_of(path), path=path) for path in sorted(engine_program())]
+    return core.PodSpecArgs(
+        # Each try is a pod of its own, so that the logs of a failed one stay readable.
+        restart_policy="Never",
+        automount_service_account_token=False,
+        enable_service_links=False,
+        termination_grace_period_seconds=30,
+        runtime_class_name=target.runtime_class,
+        node_selector=dict(target.node_selector),
+        tolerations=workload.tolerations(target),
+        # The share takes no ownership from Kubernetes: engines are written as the user who may write there.
+        security_context=workload.pod_security(user=engines.preheat.run_as_user),
+        containers=[_container(engines)],
+        volumes=[
+            *workload.scratch(engines.spec),
+            core.VolumeArgs(name="program", config_map=core.ConfigMapVolumeSourceArgs(name=code, items=items)),
+            core.VolumeArgs(name=_SHARE, persistent_volume_claim=claim),
+        ],
+    )
+
+
+def _container(engines: Engines) -> core.ContainerArgs:
+    clear = {"ENGINE_REQUEST": json.dumps(engines.request, sort_keys=True), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path="metadata.name"))
+    return core.ContainerArgs(
+        name="build",
+        image=engines.image,
+        args=["python3", "-m", "components.serving.tensorrt_llm.payload.engines"],
+        working_dir=_HOME,
+        env=[*workload.environment(engines.spec, clear, {}), core.EnvVarArgs(name="POD_NAME", value_from=own)],
+        resources=workload.resources_of(engines.spec, engines.build.cards, engines.site.target),
+        # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
+        security_context=workload.container_security(read_only_root=False),
+        # The last lines of the log say why it failed, and `kubectl describe pod` then shows them.
+        termination_message_policy="FallbackToLogsOnError",
+        volume_mounts=[
+            *workload.scratch_mounts(),
+            core.VolumeMountArgs(name="program", mount_path=_HOME, read_only=True),
+            core.VolumeMountArgs(name=_SHARE, mount_path=TARGET),
+            core.VolumeMountArgs(name=_SHARE, mount_path=WEIGHTS, sub_path=engines.weights.sub_path, read_only=True),
+        ],
+    )

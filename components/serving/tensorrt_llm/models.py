@@ -1,0 +1,210 @@
+"""The models of a TensorRT-LLM repository, as specs: the LLM API model, or the engine with the steps around it.
+
+Names of models and tensors are those of NVIDIA's templates, so that clients and tools made for them work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.triton.models import EnsembleModel, PythonModel, RepositoryModel
+from components.serving.triton.tensors import InputTensor, OutputTensor
+
+ENGINE = "tensorrt_llm"
+ENSEMBLE = "ensemble"
+BLS = "tensorrt_llm_bls"
+_TEXT = {"dataType": "TYPE_STRING", "dims": [1]}
+_TEXTS = {"dataType": "TYPE_STRING", "dims": [-1]}
+_WORDS = {"dataType": "TYPE_INT32", "dims": [2, -1]}
+_IDS = {"dataType": "TYPE_INT32", "dims": [-1]}
+_INT = {"dataType": "TYPE_INT32", "dims": [1]}
+_BEAMS = {"dataType": "TYPE_INT32", "dims": [-1, -1]}
+# What sampling is called outside, what the engine calls it, and its type; spelled alike by TensorRT-LLM 0.19 to 1.2.
+_SAMPLING = {
+    "temperature": ("temperature", "TYPE_FP32"),
+    "top_k": ("runtime_top_k", "TYPE_INT32"),
+    "top_p": ("runtime_top_p", "TYPE_FP32"),
+    "repetition_penalty": ("repetition_penalty", "TYPE_FP32"),
+    "presence_penalty": ("presence_penalty", "TYPE_FP32"),
+    "frequency_penalty": ("frequency_penalty", "TYPE_FP32"),
+    "stream": ("streaming", "TYPE_BOOL"),
+}
+_LLM_API_INPUTS = {
+    "stream": "TYPE_BOOL",
+    "max_tokens": "TYPE_INT32",
+    "temperature": "TYPE_FP32",
+    "streaming": "TYPE_BOOL",
+    "sampling_param_max_tokens": "TYPE_INT32",
+    "sampling_param_temperature": "TYPE_FP32",
+    "sampling_param_top_k": "TYPE_INT32",
+    "sampling_param_top_p": "TYPE_FP32",
+    "sampling_param_seed": "TYPE_UINT64",
+    "sampling_param_frequency_penalty": "TYPE_FP32",
+    "sampling_param_presence_penalty": "TYPE_FP32",
+}
+
+
+class EngineModel(RepositoryModel):
+    """The engines of one model, run by the tensorrtllm backend: token ids in, token ids out."""
+
+    decoupled: bool
+    engines: str
+    """The directory of the engines inside the pod."""
+    tokenizer: str
+    """The directory of the tokenizer inside the pod."""
+
+    @property
+    def inputs(self) -> Mapping[str, InputTensor]:
+        """Inputs by name; those of one value a request are handed on without their axis."""
+        given = {engine: _one(kind) for engine, kind in _SAMPLING.values()}
+        return _inputs(
+            {
+                "input_ids": _IDS,
+                "input_lengths": _INT,
+                "request_output_len": _INT,
+                **{name: {**_INT, "optional": True} for name in ("end_id", "pad_id")},
+                **{name: {**_WORDS, "optional": True} for name in ("stop_words_list", "bad_words_list")},
+                **given,
+                "stop": _one("TYPE_BOOL"),
+            }
+        )
+
+    @property
+    def outputs(self) -> Mapping[str, OutputTensor]:
+        """Outputs by name, one row a beam."""
+        return {"output_ids": OutputTensor.model_validate(_BEAMS), "sequence_length": OutputTensor.model_validate(_IDS)}
+
+    @property
+    def streams(self) -> bool:
+        """Whether a request may be answered by more than one response."""
+        return self.decoupled
+
+
+def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, RepositoryModel]:
+    """The repository's models by name; `weights` and `engines` are directories inside the pod."""
+    if spec.build is None:
+        return {ENGINE: _llm_api(spec)}
+    return {
+        "preprocessing": _preprocessing(spec, weights),
+        ENGINE: EngineModel.model_validate(
+            {"maxBatchSize": spec.max_batch_size, "decoupled": spec.streaming, "engines": engines, "tokenizer": weights}
+        ),
+        "postprocessing": _postprocessing(spec, weights),
+        ENSEMBLE: _ensemble(spec),
+        BLS: _bls(spec),
+    }
+
+
+def public(spec: TensorrtLlmSpec) -> tuple[str, ...]:
+    """The models that clients call, the one to take first."""
+    return (ENGINE,) if spec.build is None else (BLS, ENSEMBLE)
+
+
+def _llm_api(spec: TensorrtLlmSpec) -> PythonModel:
+    given = {name: _one(kind) for name, kind in _LLM_API_INPUTS.items()}
+    return _python(
+        "llm_api.py",
+        input={"text_input": _TEXT, **given, "sampling_param_stop": {**_TEXTS, "optional": True}},
+        output={"text_output": _TEXT, "finish_reason": _TEXT},
+        decoupled=spec.streaming,
+        parameters={"max_tokens": str(spec.max_tokens)},
+    )
+
+
+def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
+    optional = {"REQUEST_OUTPUT_LEN": _INT, "BAD_WORDS_DICT": _TEXTS, "STOP_WORDS_DICT": _TEXTS, "END_ID": _INT, "PAD_ID": _INT}
+    return _python(
+        "preprocessing.py",
+        maxBatchSize=spec.max_batch_size,
+        instances=spec.preprocessing_instance_count,
+        input={"QUERY": _TEXT, **{name: {**tensor, "optional": True} for name, tensor in optional.items()}},
+        output={
+            "INPUT_ID": _IDS,
+            "REQUEST_INPUT_LEN": _INT,
+            "OUTPUT_LEN": _INT,
+            "OUT_END_ID": _INT,
+            "OUT_PAD_ID": _INT,
+            "BAD_WORDS_IDS": _WORDS,
+            "STOP_WORDS_IDS": _WORDS,
+        },
+        parameters={"tokenizer_dir": weights, "max_tokens": str(spec.max_tokens)},
+    )
+
+
+def _postprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
+    return _python(
+        "postprocessing.py",
+        maxBatchSize=spec.max_batch_size,
+        instances=spec.postprocessing_instance_count,
+        input={"TOKENS_BATCH": _BEAMS, "SEQUENCE_LENGTH": _IDS},
+        output={"OUTPUT": _TEXTS},
+        parameters={"tokenizer_dir": weights},
+    )
+
+
+def _text_inputs() -> dict[str, Any]:
+    optional = {"max_tokens": _INT, "bad_words": _TEXTS, "stop_words": _TEXTS, "end_id": _INT, "pad_id": _INT}
+    sampling = {name: _one(kind) for name, (_, kind) in _SAMPLING.items()}
+    return {"text_input": _TEXT, **{name: {**tensor, "optional": True} for name, tensor in optional.items()}, **sampling}
+
+
+def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
+    tokenize = {
+        "QUERY": "text_input",
+        "REQUEST_OUTPUT_LEN": "max_tokens",
+        "BAD_WORDS_DICT": "bad_words",
+        "STOP_WORDS_DICT": "stop_words",
+        "END_ID": "end_id",
+        "PAD_ID": "pad_id",
+    }
+    tokenized = {
+        "INPUT_ID": "input_ids",
+        "REQUEST_INPUT_LEN": "input_lengths",
+        "OUTPUT_LEN": "request_output_len",
+        "OUT_END_ID": "end_id",
+        "OUT_PAD_ID": "pad_id",
+        "BAD_WORDS_IDS": "bad_words_list",
+        "STOP_WORDS_IDS": "stop_words_list",
+    }
+    steps = [
+        {"modelName": "preprocessing", "inputMap": tokenize, "outputMap": {own: f"_{own}" for own in tokenized}},
+        {
+            "modelName": ENGINE,
+            "inputMap": {**{engine: f"_{own}" for own, engine in tokenized.items()}, **{own: name for name, (own, _) in _SAMPLING.items()}},
+            "outputMap": {"output_ids": "_TOKENS_BATCH", "sequence_length": "_SEQUENCE_LENGTH"},
+        },
+        {
+            "modelName": "postprocessing",
+            "inputMap": {"TOKENS_BATCH": "_TOKENS_BATCH", "SEQUENCE_LENGTH": "_SEQUENCE_LENGTH"},
+            "outputMap": {"OUTPUT": "text_output"},
+        },
+    ]
+    given = {"kind": "ensemble", "maxBatchSize": spec.max_batch_size, "input": _text_inputs(), "output": {"text_output": _TEXTS}}
+    return EnsembleModel.model_validate({**given, "steps": steps})
+
+
+def _bls(spec: TensorrtLlmSpec) -> PythonModel:
+    return _python(
+        "bls.py",
+        maxBatchSize=spec.max_batch_size,
+        input=_text_inputs(),
+        output={"text_output": _TEXT},
+        decoupled=spec.streaming,
+        parameters={"tensorrt_llm_model_name": ENGINE},
+    )
+
+
+def _python(file: str, **fields: Any) -> PythonModel:
+    code = (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
+    return PythonModel.model_validate({"kind": "python", "code": code, **fields})
+
+
+def _one(data_type: str) -> dict[str, Any]:
+    return {"dataType": data_type, "dims": [1], "optional": True}
+
+
+def _inputs(given: Mapping[str, Any]) -> dict[str, InputTensor]:
+    return {name: InputTensor.model_validate(tensor) for name, tensor in given.items()}

@@ -1,0 +1,141 @@
+"""A model behind TensorRT-LLM in Triton, on NVIDIA. It adds arguments, files and, for engines, the Job that builds them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+
+from components.handles import Endpoint, ObjectStore, SecretRef
+from components.preheat.gate import READY
+from components.serving import workload
+from components.serving.model_service import ModelService, model_mount, model_volume
+from components.serving.site import Site
+from components.serving.tensorrt_llm.engine_build import engine_build
+from components.serving.tensorrt_llm.engines import Engines, engines_of
+from components.serving.tensorrt_llm.models import ENGINE, models, public
+from components.serving.tensorrt_llm.repository import repository_files
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.triton.service import KEY_VARIABLE, MODELS, REPOSITORY, key_args, repository_mount, server_args, triton_endpoint
+from components.serving.triton.texts import text_tensors
+
+ENGINES = "/engines"
+_VOLUME = "engines"
+
+
+class TensorrtLlmService(ModelService):
+    """The objects of one TensorRT-LLM model; lends `endpoint`."""
+
+    def __init__(self, name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        self._engines = engines_of(name, spec, site, image_of(spec, site))
+        made = server(name, spec, site, self._engines)
+        super().__init__(name, spec, site, server=made, endpoint=endpoint(name, spec, site.server_key), opts=opts)
+
+    def before_servers(self, site: Site) -> Site:
+        """Builds the engines, which wait for the weights as servers wait for the engines."""
+        if self._engines is None:
+            return site
+        built = engine_build(self._engines, opts=pulumi.ResourceOptions(parent=self))
+        return replace(site, weights=replace(self._engines.weights, gate=built))
+
+
+def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:
+    """What gateway, policies and status read about this server."""
+    made = triton_endpoint(name, "tensorrt-llm", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
+    known = models(spec, weights=MODELS, engines=ENGINES)
+    texts = tuple(text for model in public(spec) if (text := text_tensors(model, known[model])) is not None)
+    return replace(made, served_names=public(spec), texts=texts)
+
+
+def image_of(spec: TensorrtLlmSpec, site: Site) -> str:
+    """The image that the user names, else the table's."""
+    return workload.image_of(spec, "tensorrt-llm", site.target)
+
+
+def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None) -> workload.Server:
+    """What runs in the pod: tritonserver, one process a rank where engines are spread over cards.
+
+    Raises TypeError where the weights are in a bucket, since TensorRT-LLM reads files.
+    """
+    if isinstance(site.weights, ObjectStore):
+        raise TypeError(f"models.{name}: tensorrt-llm reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
+    mounts = [model_mount(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
+    volumes = [model_volume(site.weights)]
+    gates: list[core.ContainerArgs] = []
+    if engines is not None:
+        mount = core.VolumeMountArgs(name=_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
+        claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=site.weights.claim.name, read_only=True)
+        mounts.append(mount)
+        volumes.append(core.VolumeArgs(name=_VOLUME, persistent_volume_claim=claim))
+        gates.append(_verified(engines, mount))
+    return workload.Server(
+        image=image_of(spec, site),
+        args=command(spec, key=f"$({KEY_VARIABLE})"),
+        ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
+        ready_path="/v2/health/ready",
+        live_path="/v2/health/live",
+        env=_environment(spec),
+        secret_env={KEY_VARIABLE: site.server_key},
+        volumes=volumes,
+        mounts=mounts,
+        init_containers=gates,
+        files=repository_files(spec, weights=weights, engines=built, target=site.target),
+    )
+
+
+def command(spec: TensorrtLlmSpec, *, key: str, repository: str = REPOSITORY, options: tuple[str, ...] = ()) -> list[str]:
+    """The command of the container; `options` are further arguments of each tritonserver.
+
+    Engines of several ranks need a server for each (TensorRT-LLM's leader mode): the first answers, the others load the engine alone.
+    They are started here and not by NVIDIA's launch script, which returns while they run, so that the pod would count as ended.
+    """
+    leader = ["tritonserver", *server_args(spec, repository=repository), *key_args(key), *options]
+    if spec.build is None or spec.world_size == 1:
+        return leader
+    # Unbound: by default each rank, with all the threads of its server, would be held on one core.
+    whole = ["mpirun", "--bind-to", "none"]
+    for rank in range(spec.world_size):
+        own = leader if rank == 0 else ["tritonserver", *_follower_args(spec, repository=repository), *options]
+        whole += [*([":"] if rank else []), "-n", "1", *own, f"--backend-config=python,shm-region-prefix-name=rank{rank}_"]
+    return whole
+
+
+def _follower_args(spec: TensorrtLlmSpec, *, repository: str) -> list[str]:
+    return [
+        f"--model-repository={repository}",
+        "--model-control-mode=explicit",
+        f"--load-model={ENGINE}",
+        "--disable-auto-complete-config",
+        "--allow-http=false",
+        "--allow-grpc=false",
+        "--allow-metrics=false",
+        f"--exit-timeout-secs={spec.drain_seconds}",
+    ]
+
+
+def _environment(spec: TensorrtLlmSpec) -> dict[str, str]:
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
+    if spec.world_size == 1:
+        return environment
+    # Without a capability that the pod does not have, ranks cannot read each other's memory directly.
+    environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+    if spec.build is not None:
+        # mpirun kills its ranks a second after it is told to end, unless it is told to let them drain (Open MPI 4 and 5).
+        patience = str(spec.drain_seconds + 5)
+        environment |= {f"{prefix}_MCA_odls_base_sigkill_timeout": patience for prefix in ("OMPI", "PRTE")}
+    return environment
+
+
+def _verified(engines: Engines, mount: core.VolumeMountArgs) -> core.ContainerArgs:
+    file = f"{mount.mount_path}/{READY}"
+    advice = f"{file} is missing: the engines are not built; look at the Job {engines.name}-engines, or raise build.round and run up again"
+    return core.ContainerArgs(
+        name="built",
+        image=engines.image,
+        command=["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"],
+        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+        security_context=workload.container_security(read_only_root=True),
+        volume_mounts=[mount],
+    )

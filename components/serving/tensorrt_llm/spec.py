@@ -1,0 +1,173 @@
+"""What a user writes about a model behind TensorRT-LLM in Triton: through its LLM API, or through engines that are built beforehand.
+
+Words are TensorRT-LLM's own. Without `build` the LLM API reads the weights as they are; with it engines are built once, by a Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
+from components.serving.triton import builds
+from components.serving.triton.served import TritonServed
+from components.spec import Fault, Spec
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+
+# The LLM API runs on PyTorch from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on; releases 25.06 and
+# 25.12 are known to build engines, and the workflow is on its way out (Triton's docs/getting_started/llm.md, 2026-08).
+_SINCE = {"llm_api": "25.09", "engines": "25.05"}
+# NVIDIA's cards of an older generation are no longer supported (TensorRT-LLM 1.x support matrix: Ampere and newer).
+_OLDEST_COMPUTE = 8.0
+_ENGINE_ONLY = {
+    "preprocessing_instance_count": 1,
+    "postprocessing_instance_count": 1,
+    "max_queue_delay_microseconds": 0,
+    "max_queue_size": 0,
+    "parameters": {},
+}
+Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z0-9_]*(=[^\x00-\x1f]{1,200})?$")]
+
+
+class EngineBuild(Spec):
+    """How engines are built from the weights: convert_checkpoint.py and trtllm-build of the model's own image, once for each change."""
+
+    model_family: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")]
+    """The directory among TensorRT-LLM's examples that holds the model's convert_checkpoint.py: llama, qwen, gemma, phi, ..."""
+    max_input_len: PositiveInt | None = None
+    convert_args: list[Option] = []
+    """Further options of convert_checkpoint.py as it spells them, such as --use_fp8; none that a field sets."""
+    build_args: list[Option] = []
+    """Further options of trtllm-build as it spells them, such as --gemm_plugin=auto; none that a field sets."""
+    cards: Annotated[int, Field(ge=1, le=16)] = 1
+    """Cards that the Job holds; the engines of a parallel model are built on them in turn. A full pool makes it wait."""
+    timeout_seconds: Annotated[int, Field(ge=300, le=86_400)] = 7200
+    round: Annotated[int, Field(ge=0, le=9999)] = 0
+    """Raise it by one to build again, into a directory of its own."""
+
+    @model_validator(mode="after")
+    def _options_repeat_no_field(self) -> Self:
+        for field, given, ours in (("convertArgs", self.convert_args, CONVERT_OPTIONS), ("buildArgs", self.build_args, BUILD_OPTIONS)):
+            repeated = [each for each in given if each.partition("=")[0] in ours]
+            if repeated:
+                raise ValueError(f"{', '.join(repeated)} may not stand in {field}, since a field or inferplan sets it; remove it")
+        return self
+
+
+class TensorrtLlmSpec(TritonServed):
+    """A model behind TensorRT-LLM in Triton Inference Server. Field names and values are TensorRT-LLM's own."""
+
+    entry: ClassVar[str] = "components.serving.tensorrt_llm.service:TensorrtLlmService"
+    device_share: ClassVar[float] = 0.9  # the rest is for activations and a KV cache, which takes most of what loading leaves free
+
+    engine: Literal["tensorrt-llm"]
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    max_batch_size: Annotated[int, Field(ge=1, le=4096)] = 64
+    """Requests that the engine works on at once."""
+    max_seq_len: PositiveInt | None = None
+    """Tokens of a prompt and its answer together; by default the model's own."""
+    max_num_tokens: PositiveInt | None = None
+    """Tokens of one step of the engine over all of its requests; TensorRT-LLM's default is 8192."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    kv_cache_free_gpu_mem_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the memory left after loading that the KV cache takes; TensorRT-LLM's default is 0.9."""
+    streaming: bool = True
+    """Sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
+    max_tokens: PositiveInt = 256
+    """New tokens of an answer where a request says nothing."""
+    llm_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], Any] = {}
+    """Without build: further arguments of tensorrt_llm.LLM, as it spells them; none that a field sets."""
+    build: EngineBuild | None = None
+    """Builds engines beforehand and serves them by the tensorrtllm backend, as an ensemble and as a BLS model."""
+    preprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
+    postprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
+    max_queue_delay_microseconds: NonNegativeInt = 0
+    max_queue_size: NonNegativeInt = 0
+    """Requests that may wait for the engine; further ones are refused. 0 for no bound."""
+    parameters: dict[str, str] = {}
+    """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
+
+    @field_validator("llm_args")
+    @classmethod
+    def _llm_args_repeat_no_field(cls, given: dict[str, Any]) -> dict[str, Any]:
+        repeated = [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]
+        if repeated:
+            raise ValueError(f"{', '.join(repeated)} may not stand in llmArgs; remove it")
+        return given
+
+    @field_validator("parameters")
+    @classmethod
+    def _parameters_are_the_backends(cls, given: dict[str, str]) -> dict[str, str]:
+        unknown = sorted(set(given) - PARAMETERS)
+        if unknown:
+            raise ValueError(
+                f"{', '.join(unknown)} is no parameter of the backend, or a field sets it; it has {', '.join(sorted(PARAMETERS))}"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _ranks_use_every_card(self) -> Self:
+        if self.accelerators is not None and self.world_size != self.accelerators:
+            raise ValueError(
+                f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}, "
+                f"but accelerators is {self.accelerators}; make them equal, or leave accelerators out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fields_fit_the_way_it_is_served(self) -> Self:
+        if self.build is not None and self.llm_args:
+            raise ValueError("llmArgs are of the LLM API, and build serves engines; use build.buildArgs and parameters, or remove build")
+        stray = [to_camel(name) for name, default in _ENGINE_ONLY.items() if getattr(self, name) != default]
+        if self.build is None and stray:
+            raise ValueError(f"{', '.join(stray)} belongs to engines, and the LLM API queues by itself; add build, or remove it")
+        if self.build is not None and self.preheat is None:
+            raise ValueError(
+                "build writes engines to a share beside the weights, and there is no preheat; add preheat: {into: <nfs store>}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> Self:
+        longest = None if self.build is None else self.build.max_input_len
+        if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
+            raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}; lower it")
+        return self
+
+    @property
+    def world_size(self) -> int:
+        """Cards, and processes, that the model is spread over."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def cards(self) -> int:
+        """Accelerators for each replica."""
+        return self.accelerators or self.world_size
+
+    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+        """Cards that TensorRT-LLM does not know any more, images that lack what is served, and a build larger than a node."""
+        if target.accelerator is None or target.accelerator.vendor != "nvidia":
+            return
+        compute = target.accelerator.compute
+        if compute is not None and float(compute) < _OLDEST_COMPUTE:
+            yield Fault(
+                ("pool",),
+                f"TensorRT-LLM needs compute capability {_OLDEST_COMPUTE} and {target.accelerator.name} has {compute}; "
+                "name a pool of Ampere or newer cards, or use engine: vllm",
+            )
+        wrong = None
+        if self.image is not None:
+            wrong = builds.fault_of(self.image, "tensorrt-llm", since=_SINCE["llm_api" if self.build is None else "engines"])
+        if wrong is not None:
+            yield Fault(("image",), wrong)
+        if self.build is not None and self.build.cards > target.capacity.accelerators:
+            yield Fault(
+                ("build", "cards"),
+                f"the build asks for {self.build.cards} cards and a node of pool {self.pool!r} has {target.capacity.accelerators}; lower it",
+            )

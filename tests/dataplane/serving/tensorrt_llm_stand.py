@@ -1,0 +1,125 @@
+"""The test stand for TensorRT-LLM: what runs on cards is stood in for, everything around it is what the component generates."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from components.serving.tensorrt_llm.repository import repository_files
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.triton.messages import config_of, text_of
+from tests.dataplane.gateway.stand import free_port
+from tests.dataplane.serving.environment import Environment
+from tests.dataplane.serving.triton_stand import GAUDI
+
+# One token a byte, so that a character may come in halves; the last token ends an answer.
+TOKENIZER = """
+import sys
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+tokenizer = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(letters)}, merges=[]))
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+tokenizer.decoder = decoders.ByteLevel()
+PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(sys.argv[1])
+"""
+
+# In the engine's place, with the engine's own configuration: says the prompt again, up to a stop word, a token an answer if asked to.
+ECHO = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = [self.answer(request) for request in requests]
+        return answers if any(answers) else None
+    def answer(self, request):
+        given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+        if given.get("temperature", np.zeros(1)).reshape(-1)[0] == 99:
+            return self.send(request, [pb_utils.InferenceResponse(error=pb_utils.TritonError("too hot"))])
+        length, most = int(given["input_lengths"].reshape(-1)[0]), int(given["request_output_len"].reshape(-1)[0])
+        tokens = given["input_ids"].reshape(-1)[:length].tolist()[:most]
+        words, ends = given["stop_words_list"].reshape(2, -1).tolist()
+        starts = [0, *ends]
+        stops = [words[start:end] for start, end in zip(starts, ends) if end > 0]
+        for count in range(1, len(tokens) + 1):
+            if any(tokens[:count][-len(stop):] == stop for stop in stops):
+                tokens = tokens[:count]
+                break
+        pieces = [[token] for token in tokens] if bool(given.get("streaming", np.zeros(1)).reshape(-1)[0]) else [tokens]
+        return self.send(request, [self.response(piece) for piece in pieces])
+    def response(self, tokens):
+        ids = np.array(tokens + [0, 0], dtype=np.int32).reshape(1, 1, -1)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("output_ids", ids),
+            pb_utils.Tensor("sequence_length", np.array([[len(tokens)]], dtype=np.int32))])
+    def send(self, request, answers):
+        if not DECOUPLED:
+            return answers[0]
+        sender = request.get_response_sender()
+        for answer in answers[:-1]:
+            sender.send(answer)
+        sender.send(answers[-1], flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+# In the place of TensorRT-LLM's package: the part of its LLM API that the model uses, over the words of a prompt.
+LLM_API = """
+import asyncio, json, os
+class SamplingParams:
+    def __init__(self, *, max_tokens, temperature=None, top_k=None, top_p=None, seed=None, stop=None, frequency_penalty=None, presence_penalty=None):
+        self.max_tokens, self.temperature, self.stop = max_tokens, temperature, stop
+class Piece:
+    def __init__(self, text, text_diff, finish_reason):
+        self.text, self.text_diff, self.finish_reason = text, text_diff, finish_reason
+class Output:
+    def __init__(self, prompt, sampling, streaming):
+        self.prompt, self.sampling, self.streaming, self.aborted, self.outputs = prompt, sampling, streaming, False, []
+    def abort(self):
+        self.aborted = True
+    async def __aiter__(self):
+        if self.prompt == "fail":
+            raise RuntimeError("the engine failed")
+        words = self.prompt.split()
+        reason = "length" if len(words) > self.sampling.max_tokens else "stop"
+        words = words[:self.sampling.max_tokens]
+        if not self.streaming:
+            self.outputs = [Piece(" ".join(words), " ".join(words), reason)]
+            yield self
+            return
+        for index, word in enumerate(words):
+            await asyncio.sleep(0)
+            self.outputs = [Piece(" ".join(words[:index + 1]), word, reason if index + 1 == len(words) else None)]
+            yield self
+class LLM:
+    def __init__(self, **arguments):
+        with open(os.path.join(arguments["model"], "arguments.json"), "w") as file:
+            json.dump(arguments, file)
+    def generate_async(self, prompt, *, sampling_params, streaming):
+        return Output(prompt, sampling_params, streaming)
+    def shutdown(self):
+        pass
+"""
+
+
+def spec_of(**fields: Any) -> TensorrtLlmSpec:
+    """A TensorRT-LLM service on ports that are free now."""
+    ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
+    base = {"engine": "tensorrt-llm", "weights": {"store": "shared", "path": "llm"}, "pool": "cards", "ports": ports, "drainSeconds": 5}
+    return TensorrtLlmSpec.model_validate({**base, "preheat": {"into": "shared"}, **fields})
+
+
+def tokenizer(environment: Environment, directory: Path) -> None:
+    """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one."""
+    subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=120)
+
+
+def generated(spec: TensorrtLlmSpec, weights: Path) -> dict[str, str]:
+    """The repository's files as the component makes them, but for the engine's backend: no card, and no library of NVIDIA's, is here."""
+    files = repository_files(spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI)
+    if spec.build is not None:
+        engine = config_of(files["tensorrt_llm/config.pbtxt"])
+        engine.backend = "python"
+        files["tensorrt_llm/config.pbtxt"] = text_of(engine)
+        files["tensorrt_llm/1/model.py"] = f"DECOUPLED = {spec.streaming}\n{ECHO}"
+    else:
+        files["tensorrt_llm/1/tensorrt_llm.py"] = LLM_API
+    return files

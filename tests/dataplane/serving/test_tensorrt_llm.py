@@ -1,0 +1,126 @@
+"""What surrounds TensorRT-LLM, on a real tritonserver: the ensemble, the BLS model, the LLM API model, with a stand-in for what needs cards."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.dataplane.serving.tensorrt_llm_stand import generated, spec_of, tokenizer
+from tests.dataplane.serving.triton_stand import running
+
+ENGINES = {"build": {"modelFamily": "llama"}, "maxBatchSize": 4, "maxTokens": 6}
+
+
+@pytest.fixture(scope="module")
+def weights(tritonserver, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("weights")
+    tokenizer(tritonserver.environment, directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def engines(tritonserver, weights, tmp_path_factory):
+    spec = spec_of(**ENGINES)
+    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("engines")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def whole(tritonserver, weights, tmp_path_factory):
+    spec = spec_of(**ENGINES, streaming=False)
+    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("whole")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def llm_api(tritonserver, weights, tmp_path_factory):
+    spec = spec_of(maxTokens=3, kvCacheFreeGpuMemFraction=0.5, tensorParallelSize=2, llmArgs={"enable_chunked_prefill": True})
+    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("llm-api")) as server:
+        yield server
+
+
+def generate(server, model, **fields):
+    status, body = server.ask("POST", f"/v2/models/{model}/generate", fields)
+    return status, json.loads(body)
+
+
+@pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
+def test_a_prompt_goes_through_tokens_and_comes_back_as_text(engines, whole, model):
+    for server in (engines, whole):
+        status, answer = generate(server, model, text_input="hello world", max_tokens=5)
+        assert (status, answer["text_output"]) == (200, "hello")
+
+
+@pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
+def test_without_a_limit_the_default_number_of_tokens_holds(engines, model):
+    assert generate(engines, model, text_input="abcdefghij")[1]["text_output"] == "abcdef"
+
+
+@pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
+def test_stop_words_reach_the_engine_in_its_layout(engines, model):
+    answer = generate(engines, model, text_input="one two three", max_tokens=13, stop_words=["xyz", "two"])[1]
+    assert answer["text_output"] == "one two"
+
+
+@pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
+@pytest.mark.parametrize(("fields", "said"), [({"max_tokens": 0}, "write 1 to"), ({"temperature": 99.0}, "too hot")])
+def test_a_fault_of_a_step_is_the_answer_of_that_request_and_the_models_stay(engines, model, fields, said):
+    status, answer = generate(engines, model, **{"text_input": "a", **fields})
+    assert status == 400
+    assert said in answer["error"]
+    assert generate(engines, model, text_input="a")[0] == 200
+
+
+def test_a_stream_comes_token_by_token(engines):
+    for model in ("ensemble", "tensorrt_llm_bls"):
+        pieces = [each["text_output"] for each in engines.stream(model, text_input="abc", stream=True)]
+        assert pieces == ["a", "b", "c"]
+
+
+def test_the_bls_model_never_sends_half_a_character(engines):
+    pieces = [each["text_output"] for each in engines.stream("tensorrt_llm_bls", text_input="naïve €", stream=True, max_tokens=20)]
+    assert "".join(pieces) == "naïve €"
+    assert "�" not in "".join(pieces)
+    assert any("�" in each["text_output"] for each in engines.stream("ensemble", text_input="naïve €", stream=True, max_tokens=20))
+
+
+def test_a_batch_is_for_the_ensemble_and_the_bls_model_says_so(engines):
+    inputs = [{"name": "text_input", "datatype": "BYTES", "shape": [2, 1], "data": ["a", "b"]}]
+    status, body = engines.ask("POST", "/v2/models/tensorrt_llm_bls/infer", {"inputs": inputs})
+    assert status != 200 or b"more than one prompt" in body
+
+
+@pytest.mark.usefixtures("llm_api")
+def test_the_llm_api_gets_its_arguments_from_model_yaml(weights):
+    given = json.loads((weights / "arguments.json").read_text())
+    assert given == {
+        "model": str(weights),
+        "backend": "pytorch",
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 1,
+        "dtype": "auto",
+        "max_batch_size": 64,
+        "kv_cache_config": {"free_gpu_memory_fraction": 0.5},
+        "enable_chunked_prefill": True,
+    }
+
+
+def test_the_llm_api_answers_whole_and_in_pieces(llm_api):
+    status, answer = generate(llm_api, "tensorrt_llm", text_input="a b c d")
+    assert (status, answer["text_output"], answer["finish_reason"]) == (200, "a b c", "length")
+    assert [each["text_output"] for each in llm_api.stream("tensorrt_llm", text_input="x y", stream=True)] == ["x", "y"]
+
+
+@pytest.mark.parametrize("fields", [{"max_tokens": 1}, {"sampling_param_max_tokens": 1}])
+def test_the_llm_api_takes_our_names_and_nvidias(llm_api, fields):
+    assert generate(llm_api, "tensorrt_llm", text_input="a b", **fields)[1]["text_output"] == "a"
+    assert [each["text_output"] for each in llm_api.stream("tensorrt_llm", text_input="a b", streaming=True, **fields)] == ["a"]
+
+
+@pytest.mark.parametrize(("prompt", "fields", "said"), [("fail", {}, "the engine failed"), ("x", {"max_tokens": 0}, "write 1 to")])
+def test_a_fault_of_the_llm_api_is_the_answer_and_the_model_stays(llm_api, prompt, fields, said):
+    status, answer = generate(llm_api, "tensorrt_llm", text_input=prompt, **fields)
+    assert status == 400
+    assert said in answer["error"]
+    assert generate(llm_api, "tensorrt_llm", text_input="a")[0] == 200

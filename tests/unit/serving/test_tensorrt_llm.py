@@ -1,0 +1,297 @@
+"""TensorRT-LLM, as far as it goes without a card: what is written, what is declared, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from components.handles import ModelMount, VolumeClaim
+from components.serving.tensorrt_llm.engines import engines_of
+from components.serving.tensorrt_llm.models import models
+from components.serving.tensorrt_llm.repository import llm_settings, repository_files
+from components.serving.tensorrt_llm.service import command, endpoint, image_of, server
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.triton import graph
+from components.serving.triton.messages import config_of
+from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, container_of, declared, deployment_of, pool, site
+
+BUILD = {"modelFamily": "llama"}
+IMAGE = "nvcr.io/nvidia/tritonserver:25.12-trtllm-python-py3"
+
+
+def trt(**fields: Any) -> TensorrtLlmSpec:
+    base = {"engine": "tensorrt-llm", "weights": {"store": "w", "path": "llm/llama"}, "preheat": {"into": "shared"}, "pool": "p"}
+    return TensorrtLlmSpec.model_validate({**base, **fields})
+
+
+def engines(**fields: Any) -> TensorrtLlmSpec:
+    return trt(**{"build": BUILD, "image": IMAGE, **fields})
+
+
+def faults(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as refused:
+        trt(**fields)
+    return "\n".join(fault["msg"] for fault in refused.value.errors())
+
+
+def files_of(spec: TensorrtLlmSpec) -> dict[str, str]:
+    return repository_files(spec, weights="/models/chat", engines="/engines/chat", target=L40S)
+
+
+def key_of(spec: TensorrtLlmSpec, **where: Any) -> str:
+    found = engines_of("chat", spec, site(**where), image_of(spec, site(**where)))
+    assert found is not None
+    return found.key
+
+
+def test_the_llm_api_model_is_a_python_model_on_the_cpu_that_does_not_batch():
+    config = config_of(files_of(trt())["tensorrt_llm/config.pbtxt"])
+    [group] = config.instance_group
+    assert (config.backend, config.max_batch_size, config.model_transaction_policy.decoupled) == ("python", 0, True)
+    assert (group.kind, group.count) == (group.KIND_CPU, 1)
+    assert {"text_input", "streaming", "sampling_param_max_tokens", "stream", "max_tokens"} <= {each.name for each in config.input}
+
+
+def test_model_yaml_holds_the_llm_apis_arguments_and_how_triton_serves_it():
+    spec = trt(
+        tensorParallelSize=2, maxSeqLen=8192, kvCacheFreeGpuMemFraction=0.8, llmArgs={"kv_cache_config": {"enable_block_reuse": True}}
+    )
+    assert llm_settings(spec, "/models/chat") == {
+        "model": "/models/chat",
+        "backend": "pytorch",
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 1,
+        "dtype": "auto",
+        "max_batch_size": 64,
+        "max_seq_len": 8192,
+        "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8},
+        "triton_config": {"max_batch_size": 0, "decoupled": True},
+    }
+    assert json.loads(files_of(spec)["tensorrt_llm/1/model.yaml"]) == llm_settings(spec, "/models/chat")
+
+
+def test_engines_are_served_by_the_five_models_of_nvidias_templates_and_they_hold_together():
+    spec = engines(tensorParallelSize=2)
+    made = models(spec, weights="/w", engines="/e")
+    assert list(made) == ["preprocessing", "tensorrt_llm", "postprocessing", "ensemble", "tensorrt_llm_bls"]
+    assert list(graph.faults(made)) == []
+
+
+def test_the_engines_model_is_told_where_they_are_and_nothing_is_left_to_fill_in():
+    files = files_of(engines(kvCacheFreeGpuMemFraction=0.5, maxBatchSize=8, parameters={"enable_kv_cache_reuse": "true"}))
+    config = config_of(files["tensorrt_llm/config.pbtxt"])
+    parameters = {key: each.string_value for key, each in config.parameters.items()}
+    assert (config.backend, config.max_batch_size, list(config.dynamic_batching.preferred_batch_size)) == ("tensorrtllm", 8, [8])
+    assert parameters["gpt_model_path"] == "/engines/chat"
+    assert parameters["gpt_model_type"] == "inflight_fused_batching"
+    assert parameters["kv_cache_free_gpu_mem_fraction"] == "0.5"
+    assert parameters["enable_kv_cache_reuse"] == "true"
+    assert not any("${" in text for text in files.values())
+
+
+def test_one_value_a_request_is_handed_to_the_engine_without_its_axis_and_lists_may_be_ragged():
+    inputs = {each.name: each for each in config_of(files_of(engines())["tensorrt_llm/config.pbtxt"]).input}
+    assert inputs["request_output_len"].HasField("reshape")
+    assert list(inputs["request_output_len"].reshape.shape) == []
+    assert inputs["input_ids"].allow_ragged_batch
+    assert inputs["stop_words_list"].allow_ragged_batch
+
+
+def test_streaming_and_not_streaming_is_the_same_for_every_model_that_answers():
+    for streaming in (True, False):
+        files = files_of(engines(streaming=streaming))
+        decoupled = [
+            config_of(files[f"{name}/config.pbtxt"]).model_transaction_policy.decoupled for name in ("tensorrt_llm", "tensorrt_llm_bls")
+        ]
+        assert decoupled == [streaming, streaming]
+
+
+def test_one_rank_runs_without_mpi_and_several_have_a_server_each():
+    assert command(engines(), key="k")[0] == "tritonserver"
+    assert command(trt(tensorParallelSize=2), key="k")[0] == "tritonserver"
+    whole = command(engines(tensorParallelSize=2, pipelineParallelSize=2), key="k")
+    assert whole[:5] == ["mpirun", "--bind-to", "none", "-n", "1"]
+    ranks = " ".join(whole).split(" : ")
+    assert len(ranks) == 4
+    assert "--model-control-mode=none" in ranks[0]
+    assert all("--model-control-mode=explicit --load-model=tensorrt_llm" in rank and "--allow-http=false" in rank for rank in ranks[1:])
+    assert len({rank.rpartition(" ")[2] for rank in ranks}) == 4
+
+
+def test_only_the_first_rank_knows_the_key():
+    ranks = " ".join(command(engines(tensorParallelSize=2), key="$(SERVER_KEY)")).split(" : ")
+    assert "$(SERVER_KEY)" in ranks[0]
+    assert "$(SERVER_KEY)" not in ranks[1]
+
+
+def test_mpirun_lets_its_ranks_drain():
+    env = {each["name"]: each.get("value") for each in container_of(engines(tensorParallelSize=2, drainSeconds=90))["env"]}
+    assert env["OMPI_MCA_odls_base_sigkill_timeout"] == env["PRTE_MCA_odls_base_sigkill_timeout"] == "95"
+
+
+def test_servers_wait_for_the_engines_and_the_engines_for_the_weights():
+    made = declared(engines(tensorParallelSize=2))
+    job = made.one("kubernetes:batch/v1:Job")
+    assert job.urn in made.one("kubernetes:apps/v1:Deployment").dependencies
+    verified = deployment_of(engines())["template"]["spec"]["initContainers"]
+    assert [each["name"] for each in verified] == ["built"]
+    assert "/engines/chat/READY" in verified[0]["command"][2]
+
+
+def test_the_build_runs_on_a_card_of_the_pool_as_the_user_who_may_write_and_ends():
+    job = declared(engines(build={**BUILD, "cards": 2, "timeoutSeconds": 3600}, preheat={"into": "shared", "runAsUser": 1234})).one(
+        "kubernetes:batch/v1:Job"
+    )
+    spec = job.inputs["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+    assert container["image"] == IMAGE
+    assert pod["securityContext"]["runAsUser"] == 1234
+    assert spec["activeDeadlineSeconds"] == 3600
+    assert spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3]
+    assert {each["mountPath"]: each.get("readOnly") for each in container["volumeMounts"]}["/weights"] is True
+
+
+def test_the_builds_request_says_what_to_call_and_holds_no_secret():
+    job = declared(engines(tensorParallelSize=2, maxSeqLen=4096, build={**BUILD, "buildArgs": ["--gemm_plugin=auto"]})).one(
+        "kubernetes:batch/v1:Job"
+    )
+    [container] = job.inputs["spec"]["template"]["spec"]["containers"]
+    asked = json.loads(next(each["value"] for each in container["env"] if each["name"] == "ENGINE_REQUEST"))
+    assert asked["convert"] == ["--model_dir=/weights", "--dtype=auto", "--tp_size=2", "--pp_size=1"]
+    assert asked["build"] == ["--workers=1", "--max_batch_size=64", "--max_seq_len=4096", "--gemm_plugin=auto"]
+    assert asked["directory"].startswith("engines/llama/")
+    assert asked["ranks"] == 2
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"weights": {"store": "w", "path": "llm/llama", "revision": "b" * 40}},
+    {"image": "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"},
+    {"tensorParallelSize": 2},
+    {"pipelineParallelSize": 2},
+    {"dtype": "float16"},
+    {"maxBatchSize": 8},
+    {"maxSeqLen": 4096},
+    {"build": {"modelFamily": "qwen"}},
+    {"build": {**BUILD, "buildArgs": ["--gemm_plugin=auto"]}},
+    {"build": {**BUILD, "convertArgs": ["--use_fp8"]}},
+]
+SAME: list[dict[str, Any]] = [
+    {"replicas": 3},
+    {"streaming": False},
+    {"maxTokens": 7},
+    {"ports": {"http": 9000}},
+    {"kvCacheFreeGpuMemFraction": 0.3},
+    {"env": {"NCCL_DEBUG": "INFO"}},
+    {"build": {**BUILD, "timeoutSeconds": 900}},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_engines_are_other_engines_when_what_they_are_made_of_changes(change):
+    revision = change.get("weights", {}).get("revision", "a")
+    mount = ModelMount(claim=VolumeClaim(name="shared"), sub_path=f"llama/{revision}-r0", marked=True)
+    before = ModelMount(claim=VolumeClaim(name="shared"), sub_path="llama/a-r0", marked=True)
+    assert key_of(engines(**change), weights=mount) != key_of(engines(), weights=before)
+
+
+def test_engines_are_other_engines_on_another_card():
+    assert key_of(engines(), target=pool("nvidia-h100")) != key_of(engines(), target=L40S)
+
+
+@pytest.mark.parametrize("change", SAME, ids=str)
+def test_engines_stay_when_only_the_serving_changes(change):
+    assert key_of(engines(**change)) == key_of(engines())
+
+
+def test_a_new_round_builds_again_beside_the_old_one():
+    first, second = (declared(engines(build={**BUILD, "round": number})).one("kubernetes:batch/v1:Job") for number in (0, 1))
+    assert first.inputs["metadata"]["name"].removesuffix("-r0") == second.inputs["metadata"]["name"].removesuffix("-r1")
+
+
+def test_another_release_of_this_project_builds_nothing_again():
+    [program] = [each for each in declared(engines()).of_type("kubernetes:core/v1:ConfigMap") if each.name == "chat-engines"]
+    assert program.options.ignore_changes == ("data",)
+    assert program.inputs["metadata"]["name"] == declared(engines()).one("kubernetes:batch/v1:Job").inputs["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"tensorParallelSize": 2, "accelerators": 4}, "but accelerators is 4"),
+        ({"build": BUILD, "llmArgs": {"x": 1}}, "llmArgs are of the LLM API"),
+        ({"maxQueueSize": 5}, "belongs to engines"),
+        ({"parameters": {"enable_kv_cache_reuse": "true"}}, "belongs to engines"),
+        ({"build": BUILD, "preheat": None}, "there is no preheat"),
+        ({"build": {**BUILD, "maxInputLen": 4096}, "maxSeqLen": 4096}, "leaves no room for an answer"),
+        ({"build": {**BUILD, "buildArgs": ["--max_batch_size=3"]}}, "may not stand in buildArgs"),
+        ({"build": {**BUILD, "convertArgs": ["--tp_size=3"]}}, "may not stand in convertArgs"),
+        ({"build": {**BUILD, "buildArgs": ["gemm_plugin auto"]}}, "should match pattern"),
+        ({"build": BUILD, "parameters": {"gpt_model_path": "/x"}}, "is no parameter of the backend"),
+        ({"llmArgs": {"trust_remote_code": True}}, "it runs code from the model repository"),
+        ({"llmArgs": {"tensor_parallel_size": 2}}, "use the field tensorParallelSize"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_the_reason(fields, said):
+    assert said in faults(**fields)
+
+
+def test_cards_that_tensorrt_llm_does_not_know_are_refused():
+    [fault] = trt().faults_on(pool("nvidia-t4"))
+    assert "needs compute capability 8.0 and nvidia-t4 has 7.5" in fault.message
+    assert list(trt().faults_on(L40S)) == []
+
+
+def test_on_gaudi_it_is_refused_by_the_table():
+    assert GAUDI2.accelerator is not None
+    assert "CUDA" in str(GAUDI2.accelerator.engine("tensorrt-llm").refusal)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"image": "nvcr.io/nvidia/tritonserver:26.07-py3"}, "holds no tensorrt-llm backend"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"}, "name release 25.09 or newer"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "build": BUILD}, "name release 25.05 or newer"),
+        ({"build": {**BUILD, "cards": 8}}, "a node of pool 'p' has 4"),
+    ],
+)
+def test_images_and_builds_that_do_not_fit_the_pool_are_refused(fields, said):
+    [fault] = trt(**fields).faults_on(L40S)
+    assert said in fault.message
+
+
+def test_weights_in_a_bucket_are_refused():
+    with pytest.raises(TypeError, match="add preheat"):
+        server("chat", trt(), site(weights=BUCKET), None)
+
+
+def test_engines_on_disks_of_single_nodes_are_refused():
+    disks = ModelMount(claim=VolumeClaim(name="disks", nodes=L40S), sub_path="llama/a-r0")
+    with pytest.raises(TypeError, match="a share that every node sees"):
+        engines_of("chat", engines(), site(weights=disks), IMAGE)
+
+
+def test_clients_are_told_the_models_and_their_tensors():
+    assert [(each.model, each.stream) for each in endpoint("chat", trt(), KEY).texts] == [("tensorrt_llm", "stream")]
+    built = endpoint("chat", engines(), KEY)
+    assert built.served_names == ("tensorrt_llm_bls", "ensemble")
+    assert [(each.model, each.input, each.output) for each in built.texts] == [
+        ("tensorrt_llm_bls", "text_input", "text_output"),
+        ("ensemble", "text_input", "text_output"),
+    ]
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 256), st.booleans())
+def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_started(tensor, pipeline, batch, streaming):
+    spec = engines(tensorParallelSize=tensor, pipelineParallelSize=pipeline, maxBatchSize=batch, streaming=streaming)
+    assert list(graph.faults(models(spec, weights="/w", engines="/e"))) == []
+    assert files_of(spec) == files_of(spec)
+    assert all(config_of(text).name for path, text in files_of(spec).items() if path.endswith("config.pbtxt"))
+    assert " ".join(command(spec, key="k")).count("tritonserver ") == tensor * pipeline == spec.cards
