@@ -118,12 +118,12 @@ class Api:
         """The decoded answer. Raises ApiError when the server refuses, and when it cannot be reached (status 0)."""
         return self._send(method, path, body, query=query, media=media)[1]
 
-    def apply(self, path: str, body: Any, *, manager: str, force: bool = False) -> tuple[Any, bool]:
-        """Server-side apply `body` at `path` as the field manager `manager`.
+    def apply(self, path: str, body: Any, *, manager: str, force: bool = False, dry_run: bool = False) -> tuple[Any, bool]:
+        """Server-side apply `body` at `path` as the field manager `manager`; with `dry_run` the server only says what it would do.
 
         Returns the live object and whether it was created. Raises ApiError.
         """
-        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        query = {"fieldManager": manager, "force": "true" if force else "false", **({"dryRun": "All"} if dry_run else {})}
         status, live = self._send("PATCH", path, body, query=query, media=APPLY)
         return live, status == HTTPStatus.CREATED
 

@@ -88,8 +88,10 @@ class Objects:
         if before is not None and not replace:
             body = kept(body, before, ignore)
         if before is not None and replace:
+            objection = self._objection(body, key, resource)
             self.delete(key, resource, before, limit)
-            return Result(live=self._send(body, key, resource)[0], change="replaced", note=replace)
+            note = f"{replace}; {objection}" if objection else replace
+            return Result(live=self._send(body, key, resource)[0], change="replaced", note=note)
         try:
             live, created = self._send(body, key, resource)
         except ApiError as error:
@@ -99,13 +101,20 @@ class Objects:
             if existing is None:
                 raise refusal(error) from error
             self.delete(key, resource, existing, limit)
-            note = f"the API server does not let it change in place: {_fields(error)}"
-            return Result(live=self._send(body, key, resource)[0], change="replaced", note=note)
+            return Result(live=self._send(body, key, resource)[0], change="replaced", note=objection_of(error))
         if created:
             return Result(live=live, change="created")
         if before is None:
             return Result(live=live, change="changed", note="it was there already and is managed from now on")
         return Result(live=live, change="unchanged" if _content(before) == _content(live) else "changed")
+
+    def _objection(self, body: Object, key: Key, resource: Resource) -> str:
+        """What the server itself says of a change that the provider answers with a replacement, "" when it would take it."""
+        try:
+            self.api.apply(resource.path(key.namespace, key.name), body, manager=MANAGER, force=True, dry_run=True)
+        except ApiError as error:
+            return objection_of(error) if is_immutable(error) else ""
+        return ""
 
     def _send(self, body: Object, key: Key, resource: Resource) -> tuple[Object, bool]:
         force = annotation(body, "pulumi.com/patchForce") == "true"
@@ -200,9 +209,12 @@ def is_immutable(error: ApiError) -> bool:
     return error.status == 422 and any(word in error.message for word in words)
 
 
-def _fields(error: ApiError) -> str:
+def objection_of(error: ApiError) -> str:
+    """The fields that the server does not let change, each with its reason in the server's words; the values it quotes are left out."""
     causes = error.details.get("causes") or ()
-    return ", ".join(dict.fromkeys(str(each.get("field", "")) for each in causes)) or "a field is immutable"
+    # A cause reads `Invalid value: {...}: field is immutable`: what stands behind the last colon quotes nothing.
+    said = dict.fromkeys(f"{each.get('field', '')}: {str(each.get('message', '')).rpartition(': ')[2]}" for each in causes)
+    return f"the API server does not let it change in place: {', '.join(said) or 'a field is immutable'}"
 
 
 def refusal(error: ApiError) -> ObjectFailed:

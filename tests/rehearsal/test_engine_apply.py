@@ -90,7 +90,9 @@ def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(
     assert outcome.total_changes == 3
     assert objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"] != old
     (note,) = {each.note for each in events if isinstance(each, Applied) and each.change == "replaced"}
-    assert note == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
+    provider, _, server = note.partition("; ")
+    assert provider == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
+    assert server == "the API server does not let it change in place: spec.template: field is immutable"
 
 
 def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacement(up):
@@ -108,7 +110,7 @@ def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacem
     outcome = up(lambda: program("Indexed"), listener=events.append)
     assert names(outcome.replaced) == ["Job immutable"]
     (note,) = [each.note for each in events if isinstance(each, Applied) and each.change == "replaced"]
-    assert note == "the API server does not let it change in place: spec.completionMode"
+    assert note == "the API server does not let it change in place: spec.completionMode: field is immutable"
 
 
 def test_a_new_name_in_the_cluster_replaces_the_object_and_the_old_one_goes_last(cluster, up):

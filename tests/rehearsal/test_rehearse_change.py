@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -72,6 +73,27 @@ def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, mo
     assert lowest["llama-3-8b"] == 1
     assert any(each.startswith("Deployment inference/llama-3-8b ") for each in found["order"])
     assert git(checkout, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.full
+def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_report(checkout, monkeypatch, tmp_path):
+    from review.findings import load
+    from review.markdown import render
+    from review.report import make_report
+    from tests.review_streams import preview, stack_step
+
+    # Every Deployment selects its pods by one label more.
+    more = (r'("app.kubernetes.io/instance": instance)\}', r'\1, "app.kubernetes.io/version": "two"}')
+    head = committed(checkout, more, file="components/naming.py")
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
+    assert (code, found["outcome"]) == (0, "ready")
+    words = "the API server does not let it change in place: spec.selector: field is immutable"
+    assert any(each.startswith("Deployment inference/gateway: ") and each.endswith(words) for each in found["replaced"])
+    findings = load((tmp_path / "findings.json").read_bytes(), source="findings.json")
+    assert findings is not None
+    # The streams of the tests are of a stack called dev.
+    report = make_report([preview(stack_step())], rehearsals=[dataclasses.replace(findings, stack="dev")])
+    assert "field is immutable" in render(report)
 
 
 @pytest.mark.full
