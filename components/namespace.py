@@ -31,9 +31,15 @@ class InferenceNamespace(pulumi.ComponentResource):
     """The Namespace object itself, to depend on."""
 
     def __init__(
-        self, name: str, *, targets: Iterable[NodeTarget], monthly_usd: int | None = None, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        targets: Iterable[NodeTarget],
+        monthly_usd: int | None = None,
+        load_balancers: int = 0,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        quota = accelerator_quota(targets)
+        quota = accelerator_quota(targets, load_balancers=load_balancers)
         super().__init__("inferplan:namespace:InferenceNamespace", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         # The budget stands on an object, so that a policy sees it, and so does whoever asks the cluster.
@@ -69,13 +75,13 @@ class InferenceNamespace(pulumi.ComponentResource):
         self.register_outputs({"name": inside})
 
 
-def accelerator_quota(targets: Iterable[NodeTarget]) -> dict[str, str]:
-    """Hard limits of the namespace: the cards of all pools by resource key, and no Service that opens a port to the outside."""
+def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0) -> dict[str, str]:
+    """Hard limits of the namespace: the cards of all pools by resource key, and no Service that opens a port but the gateway's own."""
     cards: Counter[str] = Counter()
     for target in targets:
         if target.accelerator is not None:
             cards[f"requests.{target.accelerator.resource}"] += target.nodes * target.capacity.accelerators
-    closed = {"services.loadbalancers": "0", "services.nodeports": "0"}
+    closed = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
     return {**{key: str(count) for key, count in sorted(cards.items())}, **closed}
 
 

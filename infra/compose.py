@@ -62,7 +62,8 @@ def compose(stack: Stack) -> Exports:
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
-    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, opts=kube)
+    balancers = 1 if spec.gateway is not None and spec.gateway.nlb is not None else 0
+    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, load_balancers=balancers, opts=kube)
     stores = _stores(spec, platform, targets, namespace=home.inside, opts=kube)
     secrets = stack.secrets
     keys = ApiKeys(

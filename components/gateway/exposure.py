@@ -1,17 +1,19 @@
-"""How clients outside the cluster reach the proxy: an Ingress, routes on a Gateway that exists, or not at all.
+"""How clients outside the cluster reach the proxy: an Ingress, routes on a Gateway that exists, a load balancer, or not at all.
 
 It installs no controller: the class or the Gateway is named by the user and belongs to the cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.gateway import alb
+from components.gateway import alb, nlb
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ SERVICE_PORT = 80
 SERVICE_GRPC_PORT = 8082
 
 
-def expose(name: str, spec: GatewaySpec, metadata: meta.ObjectMetaArgs, *, grpc: bool, opts: pulumi.ResourceOptions) -> None:
-    """Registers what leads from outside to the Service `name`."""
+def expose(
+    name: str, spec: GatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
+) -> None:
+    """Registers what leads from outside to the Service `name`, or to the `pods` behind it."""
     match spec.exposure:
         case "ingress":
             networking.Ingress(name, metadata=_annotated(metadata, spec), spec=_ingress(name, spec, grpc=grpc), opts=opts)
@@ -30,8 +34,23 @@ def expose(name: str, spec: GatewaySpec, metadata: meta.ObjectMetaArgs, *, grpc:
             _route("HTTPRoute", name, metadata, _http_route(name, spec), opts)
             if grpc:
                 _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, spec), opts)
-        case "internal":
+        case "loadBalancer" if spec.nlb is not None:
+            about = _annotated(metadata, spec, name=f"{name}-nlb")
+            core.Service(f"{name}-nlb", metadata=about, spec=_balanced(spec.nlb, pods), opts=opts)
+        case "internal" | "loadBalancer":
             pass
+
+
+def _balanced(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
+    """The Service that the controller answers, beside the one inside the cluster."""
+    return core.ServiceSpecArgs(
+        type="LoadBalancer",
+        load_balancer_class=nlb.LOAD_BALANCER_CLASS,
+        allocate_load_balancer_node_ports=False,
+        load_balancer_source_ranges=spec.inbound_cidrs,
+        selector=dict(pods),
+        ports=[core.ServicePortArgs(name="https", port=443, target_port="http", protocol="TCP")],
+    )
 
 
 def url_of(name: str, spec: GatewaySpec) -> str:
@@ -50,14 +69,16 @@ def grpc_of(name: str, spec: GatewaySpec) -> str | None:
     return f"{spec.host}:{80 if spec.insecure else 443}"
 
 
-def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec) -> meta.ObjectMetaArgs:
+def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec, *, name: pulumi.Input[str] | None = None) -> meta.ObjectMetaArgs:
     # The address comes from a controller that others run; an update must not wait for it.
     annotations = {"pulumi.com/skipAwait": "true"}
     if spec.tls is not None and spec.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = spec.tls.cluster_issuer
     if spec.alb is not None:
         annotations |= alb.annotations(spec.alb, read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
-    return meta.ObjectMetaArgs(name=metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
+    if spec.nlb is not None:
+        annotations |= nlb.annotations(spec.nlb, drain_seconds=spec.drain_seconds)
+    return meta.ObjectMetaArgs(name=name or metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
 
 
 def _ingress(name: str, spec: GatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:

@@ -79,7 +79,7 @@ class Gateway(pulumi.ComponentResource):
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
         if spec.autoscaling is not None:
             autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
-        expose(name, spec, metadata, grpc=grpc, opts=child)
+        expose(name, spec, metadata, GATEWAY_PODS, grpc=grpc, opts=child)
         self.url = url_of(name, spec)
         self.grpc = grpc_of(name, spec) if grpc else None
         self.register_outputs({"url": self.url})

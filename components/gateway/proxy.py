@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from components.gateway import keys, routes
 from components.gateway.answers import CORS_HEADERS, ERRORS, GRPC_ERRORS, PASSED_HEADERS, STRIPPED_HEADERS
 from components.gateway.limits import Share, connection_shares, pauses, rate_shares
+from components.gateway.nlb import KEEPALIVE_SECONDS
 from components.gateway.own_keys import own_key_pattern
 from components.spec import bytes_of
 
@@ -71,6 +72,7 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         **_limits(spec, consumers),
         "drain_seconds": spec.drain_seconds,
         "read_timeout_seconds": spec.read_timeout_seconds,
+        "keepalive_seconds": KEEPALIVE_SECONDS if spec.nlb else 0,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.printed_pattern("owner", "version"),

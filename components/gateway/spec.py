@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, PositiveInt, StringConstraints, field_validator, model_validator
 
 from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
+from components.gateway.nlb import NlbSpec
 from components.spec import Bytes, DnsLabel, DnsName, PinnedImage, Spec
 
 # Stable nginx, unprivileged build of the nginx project (seen in use under this tag, 2026-11): uid 101, sh and awk aboard.
@@ -71,11 +72,13 @@ class GatewaySpec(Spec):
 
     host: DnsName | None = None
     """The name that clients use; required unless the exposure is internal."""
-    exposure: Literal["ingress", "gatewayApi", "internal"] = "ingress"
-    """An Ingress; an HTTPRoute on a Gateway that exists; or nothing outside the cluster."""
+    exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
+    """An Ingress; an HTTPRoute on a Gateway that exists; a load balancer of its own; or nothing outside the cluster."""
     tls: TlsSpec | None = None
     alb: AlbSpec | None = None
     """An application load balancer of AWS, with exposure ingress; its certificate takes the place of tls."""
+    nlb: NlbSpec | None = None
+    """A network load balancer of AWS, with exposure loadBalancer."""
     insecure: bool = False
     """Serves plain HTTP at the ingress, keys in clear on the wire: for trials only."""
     ingress_class_name: DnsName | None = None
@@ -119,6 +122,10 @@ class GatewaySpec(Spec):
         else:
             ours = {"tls": self.tls, "alb": self.alb, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
             faults += [f"{key} belongs to exposure ingress, not {self.exposure}; remove it" for key, value in ours.items() if value]
+        if (self.exposure == "loadBalancer") != (self.nlb is not None):
+            faults.append("nlb (its certificateArn) and exposure: loadBalancer go together; write both or neither")
+        if self.nlb is not None and self.nlb.scheme == "internet-facing" and self.nlb.inbound_cidrs is None:
+            faults.append("scheme internet-facing needs nlb.inboundCidrs: the networks that may connect ([0.0.0.0/0] if all are meant)")
         if (self.exposure == "gatewayApi") != (self.parent is not None):
             faults.append("parent (name and namespace of a Gateway) and exposure: gatewayApi go together; write both or neither")
         return faults

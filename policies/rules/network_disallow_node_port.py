@@ -8,10 +8,20 @@ from policies.subjects.objects import objects
 
 
 def _check(service: Resource, _: Parameters) -> Findings:
-    if service.at("spec", "type").text() in ("NodePort", "LoadBalancer"):
+    kind = service.at("spec", "type").text()
+    if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
         yield found(service.at("spec", "type"), "opens the Service to the outside")
     if any(True for _ in service.at("spec", "externalIPs").each()):
         yield found(service.at("spec", "externalIPs"), "takes addresses of the outside")
+
+
+def _is_entrance(service: Resource) -> bool:
+    """Whether it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
+    spec = service.at("spec")
+    to_gateway = spec.at("selector", "app.kubernetes.io/component").text() == "gateway"
+    closed = spec.at("allocateLoadBalancerNodePorts").flag() is False
+    certified = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
+    return to_gateway and closed and bool(certified)
 
 
 RULE = Rule(
@@ -24,7 +34,7 @@ RULE = Rule(
         "inference",
     ),
     why="An engine's port outside the cluster is a model without keys; the gateway is the one way in",
-    remedy="use type ClusterIP, and an Ingress or a route before the gateway",
+    remedy="use type ClusterIP, and an Ingress, a route or a load balancer with TLS before the gateway",
     subject=objects("kubernetes:core:Service"),
     check=_check,
 )

@@ -233,6 +233,40 @@ def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_p
     assert lent["gateway"].url == "https://llm.test"
 
 
+def test_a_network_load_balancer_ends_tls_and_reaches_the_proxy_s_pods_without_node_ports():
+    arn = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
+    lent = {}
+    nlb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24"]}
+    recording = _declare(exposure="loadBalancer", tls=None, nlb=nlb, lent=lent)
+    services = {each.name: each.inputs for each in recording.of_type("kubernetes:core/v1:Service")}
+    assert services["gateway"]["spec"]["type"] == "ClusterIP"
+    outward = services["gateway-nlb"]
+    assert outward["spec"] == {
+        "type": "LoadBalancer",
+        "loadBalancerClass": "service.k8s.aws/nlb",
+        "allocateLoadBalancerNodePorts": False,
+        "loadBalancerSourceRanges": ["198.51.100.0/24"],
+        "selector": dict(GATEWAY_PODS),
+        "ports": [{"name": "https", "port": 443, "targetPort": "http", "protocol": "TCP"}],
+    }
+    prefix = "service.beta.kubernetes.io/aws-load-balancer-"
+    annotations = outward["metadata"]["annotations"]
+    assert {key.removeprefix(prefix): value for key, value in annotations.items() if key.startswith(prefix)} == {
+        "scheme": "internet-facing",
+        "nlb-target-type": "ip",
+        "ssl-cert": arn,
+        "ssl-ports": "443",
+        "backend-protocol": "tcp",
+        "attributes": "load_balancing.cross_zone.enabled=true",
+        "target-group-attributes": "deregistration_delay.timeout_seconds=600",
+    }
+    assert annotations["pulumi.com/skipAwait"] == "true"
+    assert not recording.of_type("kubernetes:networking.k8s.io/v1:Ingress")
+    # A TLS listener forgets a connection after 350 s of silence unless something probes it, and a model may be silent for longer.
+    assert "listen 8080 so_keepalive=60s::;" in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    assert lent["gateway"].url == "https://llm.test"
+
+
 def test_a_route_on_a_gateway_has_no_time_limit_of_its_own():
     parent = {"name": "public", "namespace": "gateways"}
     lent = {}

@@ -1,0 +1,34 @@
+"""The stack `local` with another entrance, recorded as `inferplan plan` records it, and what the policy pack says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cli.project import stack_files
+from infra.stack_file import read_stack
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.settings import read_settings, today
+from rehearsal.engine.record import record
+from rehearsal.engine.recording import Recording
+
+ROOT = Path(__file__).resolve().parents[3]
+SEED = "0123456789abcdef" * 4
+
+
+def recorded(secret_keys: frozenset[str] = frozenset(), **sections: Any) -> Recording:
+    """What the program registers when `sections` (`gateway={...}`) take the place of the file's own."""
+    file = read_stack(stack_files(ROOT)["local"])
+    written = {f"inferplan:{name}": json.dumps(section) for name, section in sections.items()}
+    config = {**file.config, **written, "inferplan:apiKeySeed": SEED}
+    return record(ROOT / "infra", project="inferplan", stack="local", config=config, secret_keys=secret_keys | {"inferplan:apiKeySeed"})
+
+
+def refusals(recording: Recording) -> list[str]:
+    """The pack's refusals, with the exemptions that the stack `local` has."""
+    from cli.verdicts import settings_file, stack_of
+
+    report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, "local"), all_rules(), today()))
+    return [f"{each.rule.id} {each.resource}" for each in report.refusals]
