@@ -43,10 +43,11 @@ def recorded(name: str) -> Recording:
             return _pinned(recording_of("local"))
         if name == "routed":
             return _routed()
-        return _run(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
+        return recording_with(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
 
 
-def _run(path: Path, name: str, **over: Any) -> Recording:
+def recording_with(path: Path, name: str, **over: Any) -> Recording:
+    """What the program registers for the stack file at `path`, with the top keys `over` in the place of its own."""
     from infra.stack_file import read_stack
     from rehearsal.secrets import open_secrets
 
@@ -63,7 +64,7 @@ def _routed() -> Recording:
         "parent": {"name": "edge", "namespace": "edge"},
         "autoscaling": {"maxReplicas": 4},
     }
-    return _run(ROOT / "stacks" / "Pulumi.local.yaml", "routed", gateway=gateway)
+    return recording_with(ROOT / "stacks" / "Pulumi.local.yaml", "routed", gateway=gateway)
 
 
 def _pinned(recording: Recording) -> Recording:

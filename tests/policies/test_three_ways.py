@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,6 +14,9 @@ from cli.verdicts import judge
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without
 from tests.policies.recorded import recorded
+
+if TYPE_CHECKING:
+    from cli.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +52,7 @@ def refused_by_up(recording, monkeypatch, capfd):
     )
     monkeypatch.setattr("rehearsal.engine.record.record", lambda _program: recording)
     try:
-        up._obey_policies(workspace)
+        up._obey_policies(cast("Workspace", workspace))
     except CommandError as refusal:
         words = str(refusal)
         if "nothing was applied" not in words:

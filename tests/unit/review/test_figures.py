@@ -122,6 +122,13 @@ def test_a_budget_is_judged_by_the_most_that_pools_may_grow_to(limit, blocked):
         assert "lower its maximum size or raise budget.monthlyUsd" in render(report)
 
 
+def test_a_budget_cannot_be_kept_by_machines_that_nobody_can_price():
+    cost = monthly_cost([resource(GROUP, "odd", **group(machine="x9.huge"))])
+    assert "NodeGroup odd cannot be held against the budget of $5,000: no list price for x9.huge" in over_budget(cost, Decimal(5000))
+    block = monthly_cost([resource(GROUP, "block", **group(capacityType="CAPACITY_BLOCK"))])
+    assert over_budget(block, Decimal(5000)) == ""
+
+
 @pytest.mark.parametrize("text", ["5000", "{", '{"monthlyUSD": 5}', '{"monthlyUsd": "much"}', '{"monthlyUsd": -1}', '{"monthlyUsd": NaN}'])
 def test_a_budget_that_cannot_be_read_blocks_with_the_way_to_write_it(text):
     report = make_report([preview(step("create", GROUP, "l40s", None, group()), config={"inferplan:budget": text})])
