@@ -20,7 +20,7 @@ from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
 from components.preheat.preheat_job import PreheatJob
-from components.serving.site import Site, serve
+from components.serving.site import Site, endpoint_of, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
 from components.storage.aws_spec import EfsStoreSpec
@@ -76,13 +76,14 @@ def compose(stack: Stack) -> Exports:
         opts=kube,
     )
     images = _images(spec, targets, namespace=home.inside, opts=kube)
-    endpoints = tuple(
-        _serve(name, model, targets=targets, stores=stores, keys=keys, images=images, namespace=home.inside, opts=kube)
-        for name, model in spec.models.items()
-    )
+    endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
     gateway = None
     if spec.gateway is not None:
         gateway = Gateway("gateway", spec.gateway, namespace=home.inside, endpoints=endpoints, keys=keys, opts=kube)
+    entrance = () if gateway is None else gateway.entrance
+    around = _Surroundings(namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance)
+    for name, model in spec.models.items():
+        _serve(name, model, around, opts=kube)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
 
@@ -143,28 +144,30 @@ def _stores(
     return stores
 
 
-def _serve(
-    name: str,
-    spec: ModelSpec,
-    *,
-    targets: Mapping[str, NodeTarget],
-    stores: Stores,
-    keys: ApiKeys,
-    images: Mapping[str, ImagePull],
-    namespace: pulumi.Output[str],
-    opts: pulumi.ResourceOptions,
-) -> Endpoint:
-    weights = _weights(name, spec, stores=stores, namespace=namespace, opts=opts)
+@dataclass(frozen=True, kw_only=True)
+class _Surroundings:
+    """What every model of the stack is served among."""
+
+    namespace: pulumi.Output[str]
+    targets: Mapping[str, NodeTarget]
+    stores: Stores
+    keys: ApiKeys
+    images: Mapping[str, ImagePull]
+    entrance: tuple[pulumi.Resource, ...]
+
+
+def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.ResourceOptions) -> None:
     site = Site(
-        namespace=namespace,
-        target=targets[spec.pool],
-        weights=weights,
-        server_key=keys.server_key(name),
-        server_key_fingerprint=keys.server_key_fingerprint(name),
+        namespace=around.namespace,
+        target=around.targets[spec.pool],
+        weights=_weights(name, spec, stores=around.stores, namespace=around.namespace, opts=opts),
+        server_key=around.keys.server_key(name),
+        server_key_fingerprint=around.keys.server_key_fingerprint(name),
         gateway=GATEWAY_PODS,
-        images=images[spec.pool].ready if spec.pool in images else None,
+        images=around.images[spec.pool].ready if spec.pool in around.images else None,
+        entrance=around.entrance,
     )
-    return serve(name, spec, site, opts=opts)
+    serve(name, spec, site, opts=opts)
 
 
 def _weights(

@@ -41,6 +41,8 @@ class Gateway(pulumi.ComponentResource):
 
     url: str
     """What a client's base URL starts with, before `/<model>/v1`."""
+    entrance: tuple[pulumi.Resource, ...]
+    """The proxy and its Service, for whoever has to come after them and go before them."""
     grpc: str | None
     """host:port for gRPC clients; None where no model speaks it, or the way in carries none."""
 
@@ -72,8 +74,9 @@ class Gateway(pulumi.ComponentResource):
             service_account=account.metadata.name,
             grpc=grpc,
         )
-        apps.Deployment(name, metadata=metadata, spec=proxy, opts=child)
-        core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
+        running = apps.Deployment(name, metadata=metadata, spec=proxy, opts=child)
+        inside = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
+        self.entrance = (running, inside)
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child)
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)

@@ -160,8 +160,9 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulum
     return pulumi.ResourceOptions(
         parent=component,
         # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
-        # start on an empty directory, or without credentials, which are handed out only as a pod is admitted.
-        depends_on=[gate for gate in (*gates, site.images) if gate is not None],
+        # start on an empty directory, or without credentials, which are handed out only as a pod is admitted. The entrance is named
+        # for the way back: a destroy drains servers while requests in flight still have somebody to carry their answers.
+        depends_on=[gate for gate in (*gates, site.images, *site.entrance) if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 

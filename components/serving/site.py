@@ -20,6 +20,7 @@ class Site:
 
     `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
     `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
+    `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
     """
 
     namespace: pulumi.Input[str]
@@ -29,6 +30,12 @@ class Site:
     server_key_fingerprint: pulumi.Input[str]
     gateway: Mapping[str, str]
     images: pulumi.Resource | None = None
+    entrance: tuple[pulumi.Resource, ...] = ()
+
+
+def endpoint_of(name: str, spec: ServedModel, server_key: SecretRef) -> Endpoint:
+    """What model `name` will export: plain data of its spec, known before anything is declared."""
+    return import_module(spec.entry.partition(":")[0]).endpoint(name, spec, server_key)
 
 
 def serve(name: str, spec: ServedModel, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:

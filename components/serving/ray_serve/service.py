@@ -12,7 +12,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.handles import Endpoint, ModelMount, ObjectStore, Protocol
+from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
 from components.naming import selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
@@ -54,7 +54,7 @@ class RayServeService(pulumi.ComponentResource):
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
 
-def endpoint(name: str, spec: RayServeSpec) -> Endpoint:
+def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:
     """What gateway, policies and status read about this service."""
     llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
     openai = [Protocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]

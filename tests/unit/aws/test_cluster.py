@@ -195,6 +195,21 @@ def test_a_teardown_takes_models_and_gateway_before_nodes_and_nodes_before_the_n
         assert network | {cluster} <= upstream(created, group)
 
 
+def test_a_teardown_takes_each_model_before_the_gateway_that_carries_its_answers(created):
+    gateway = {
+        each.urn
+        for each in created
+        if each.type in ("kubernetes:apps/v1:Deployment", "kubernetes:core/v1:Service") and each.name == "gateway"
+    }
+    servers = [each for each in created.of_type("kubernetes:apps/v1:Deployment") if each.name in ("llama", "streamed")]
+    assert len(gateway) == len(servers) == 2
+    for each in servers:
+        assert gateway <= upstream(created, each.urn), each.urn
+    # The other way round as well, or a destroy would wait for itself.
+    for urn in gateway:
+        assert not {each.urn for each in servers} & upstream(created, urn)
+
+
 def test_nothing_that_a_controller_cleans_up_outlives_the_nodes_that_the_controller_runs_on(created):
     groups = {each.urn for each in created.of_type("aws:eks/nodeGroup:NodeGroup")}
     for kind in (
