@@ -125,6 +125,7 @@ def test_a_server_exists_only_once_its_files_are_verified_and_a_preheat_that_fai
     assert made["status"]["availableReplicas"] == 2
 
 
+@pytest.mark.full
 def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_is_asked_for(api, up):
     up(preheat={"into": "nvme"}, pool={"prePullImages": True})
     made = deployment(api)

@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,16 +87,16 @@ class Job:
         own = {"name": f"{self.name}-pod", "namespace": "inference", "labels['batch.kubernetes.io/job-name']": f"{self.name}-preheat-0a"}
         return own[source["fieldRef"]["fieldPath"].removeprefix("metadata.")]
 
-    def start(self) -> subprocess.Popen[str]:
-        """The running container, its output readable as text."""
-        command = [sys.executable, *self._container["command"][1:]]
+    def start(self, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """The running container, its output readable as text; `before` is a command that starts it."""
+        command = [*before, sys.executable, *self._container["command"][1:]]
         return subprocess.Popen(
             command, cwd=PAYLOAD_HOME, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
 
-    def run(self, timeout: float = 90) -> Outcome:
+    def run(self, timeout: float = 90, before: Sequence[str] = ()) -> Outcome:
         """Run to the end."""
-        process = self.start()
+        process = self.start(before)
         try:
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:

@@ -24,6 +24,7 @@ def sums(files):
     return "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items()).encode()
 
 
+@pytest.mark.full
 def test_index_pages_say_which_files_there_are_and_each_is_read_twice(job, web):
     files = tiny_model() | {"adapters/chat/adapter config.json": b"{}"}
     web.put(files, "llm/tiny-llm")
@@ -42,6 +43,7 @@ def test_a_sha256sums_is_the_list_of_files_and_the_proof(job, web):
     assert web.faults.body_bytes < sum(map(len, files.values())) + MIB
 
 
+@pytest.mark.full
 def test_named_files_need_neither_pages_nor_sums(job, web):
     files = tiny_model()
     web.put(files, "llm/tiny-llm")
@@ -53,6 +55,7 @@ def test_named_files_need_neither_pages_nor_sums(job, web):
     assert evidence(preheat)["config.json"] == "second reading"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("named", "words"),
     [
@@ -89,6 +92,7 @@ def test_a_secret_opens_a_server_and_stays_out_of_log_and_share(job, web):
     assert b"canary-web-token" not in on_share
 
 
+@pytest.mark.full
 def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.authorization = SECRET["AUTHORIZATION"]
@@ -96,6 +100,7 @@ def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web)
     refused(preheat.run(), preheat, 5, "check that it is up and that the key may read it", "401")
 
 
+@pytest.mark.full
 def test_a_repository_arrives_at_its_commit_and_everything_is_compared_with_the_hub(job, hub, repository):
     preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED)
     verified(preheat.run(), preheat, repository)
@@ -114,6 +119,7 @@ def test_a_token_goes_to_the_hub_and_never_to_the_servers_behind_it(job, hub, re
     assert hub.token.encode() not in on_share
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("repository")
 def test_a_second_run_on_a_hub_moves_no_byte(job, hub):
     make = lambda: job(source=HubStore(endpoint=hub.url), weights=PINNED)  # noqa: E731 - the same job, made anew
@@ -131,6 +137,7 @@ def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hu
     refused(preheat.run(), preheat, 3, words, f"write weights.revision: {COMMIT}")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -148,6 +155,7 @@ def test_what_the_hub_refuses_is_told_with_what_to_do(job, hub, change, words):
     refused(preheat.run(), preheat, 3, *words)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("repository")
 def test_a_pickle_of_a_repository_is_refused_before_a_byte_moves(job, hub):
     hub.commits[COMMIT].files["original/consolidated.00.pth"] = b"\x80\x04."
@@ -156,6 +164,7 @@ def test_a_pickle_of_a_repository_is_refused_before_a_byte_moves(job, hub):
     assert not hub.faults.gets
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("repository")
 def test_an_image_without_the_hubs_client_is_told_as_such(job, hub, tmp_path):
     (tmp_path / "huggingface_hub.py").write_text("raise ImportError\n")
@@ -164,6 +173,7 @@ def test_an_image_without_the_hubs_client_is_told_as_such(job, hub, tmp_path):
     refused(preheat.run(), preheat, 2, "this image has no huggingface_hub", "preheat.image")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("repository")
 def test_a_hub_that_falls_silent_is_not_waited_for_without_end(job, hub):
     hub.stall_listing = True

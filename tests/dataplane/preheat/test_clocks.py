@@ -1,0 +1,68 @@
+"""Clocks that jump, and a holder of the lock that was frozen: nothing is believed that a clock of another machine wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .rig import MIB, kill_group, verified
+
+DAYS = 864_000
+
+
+def until(sent, proxy):
+    while proxy.faults.body_bytes < sent:
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("stamp", [pytest.param(0, id="1970", marks=pytest.mark.full), pytest.param(4_000_000_000, id="2096")])
+def test_what_a_machine_with_a_wrong_clock_left_behind_is_resumed(job, model, proxy, stamp):
+    proxy.faults.plan = lambda _path, _count: ("pace", 16 * MIB)
+    preheat = job(tuning={"lease_seconds": 1.0, "segment_bytes": 2 * MIB, "streams": 2})
+    process = preheat.start()
+    until(6 * MIB, proxy)
+    kill_group(process)
+    for path in preheat.target.rglob("*"):
+        os.utime(path, (stamp, stamp))
+    proxy.faults.plan = lambda _path, _count: None
+    before = proxy.faults.body_bytes
+    verified(preheat.run(), preheat, model)
+    assert proxy.faults.body_bytes - before < sum(map(len, model.values()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ahead", ["first", "second"])
+def test_a_lock_is_handed_over_between_machines_whose_clocks_are_days_apart(job, model, proxy, ahead):
+    shifted = ["unshare", "--time", "--fork", "--kill-child", "--boottime", str(DAYS), "--monotonic", str(DAYS), "--"]
+    if subprocess.run([*shifted, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no clock of its own can be given to a process here")
+    proxy.faults.plan = lambda _path, _count: ("pace", 16 * MIB)
+    preheat = job(tuning={"lease_seconds": 1.0})
+    process = preheat.start(shifted if ahead == "first" else ())
+    until(6 * MIB, proxy)
+    kill_group(process)
+    proxy.faults.plan = lambda _path, _count: None
+    verified(preheat.run(before=shifted if ahead == "second" else ()), preheat, model)
+
+
+def test_a_holder_that_was_frozen_finds_its_lock_lost_and_spoils_nothing(job, model, proxy):
+    proxy.faults.plan = lambda _path, _count: ("pace", 8 * MIB)
+    frozen = job(tuning={"lease_seconds": 1.0, "segment_bytes": 2 * MIB})
+    process = frozen.start()
+    until(6 * MIB, proxy)
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        proxy.faults.plan = lambda _path, _count: None
+        other = job(name="other", tuning={"lease_seconds": 1.0})
+        verified(other.run(), other, model)
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode in (0, 4, 6), output
+    assert "Traceback" not in output
+    assert other.files() == model
+    assert other.ready

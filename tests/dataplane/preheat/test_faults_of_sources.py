@@ -1,0 +1,142 @@
+"""The faults of test_faults.py with models that come from a web server and from a hub: verified, or refused with the reason."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+
+from .origins import hub_origin, web_origin
+from .rig import MIB, kill_group, refused, tiny_model, verified
+
+SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+# A few in every run, all of them in the whole suite; those of the bucket are in test_faults.py.
+KILLS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(50)]
+
+
+@pytest.fixture(params=["web", "hub"])
+def origin(request):
+    made = web_origin(request.getfixturevalue("web")) if request.param == "web" else hub_origin(request.getfixturevalue("hub"))
+    made.put(tiny_model())
+    return made
+
+
+@pytest.fixture
+def preheat(job, origin):
+    """Makes the container of a Job that reads the model from the origin."""
+    return lambda **changes: job(**{"source": origin.source, "weights": origin.weights, **changes})
+
+
+@pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
+def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(origin, preheat, path):
+    first = origin.probes + 1 if path == SHARD else 1
+    origin.fail(lambda _path, count: ("flip", 11) if count == first else None, path)
+    made = preheat()
+    outcome = made.run()
+    verified(outcome, made, tiny_model())
+    assert f"{path}: the copy differs from the source; reading it again" in outcome.output
+
+
+@pytest.mark.full
+def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(origin, preheat):
+    origin.fail(lambda _path, count: ("flip", 1000 + count) if count > origin.probes else None, SHARD)
+    made = preheat()
+    refused(made.run(), made, 3, SHARD, "differs from the source", "expected", "found")
+
+
+@pytest.mark.full
+def test_answers_that_break_off_are_continued_where_they_broke(origin, preheat):
+    origin.fail(lambda _path, count: ("cut", 3 * MIB // 2) if count % 2 else None)
+    made = preheat()
+    verified(made.run(), made, tiny_model())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("code", [500, 503])
+def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
+    origin.fail(lambda _path, count: ("status", code) if count <= 3 else None)
+    made = preheat()
+    verified(made.run(), made, tiny_model())
+
+
+@pytest.mark.full
+def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(origin, preheat):
+    origin.fail(lambda _path, count: ("status", 503) if count > origin.probes else None, SHARD)
+    made = preheat(tuning={"retries": 2})
+    refused(made.run(), made, 5, SHARD, "the source stopped sending", "the next run goes on")
+
+
+@pytest.mark.full
+def test_a_connection_that_falls_silent_is_dropped_and_continued(origin, preheat):
+    origin.fail(lambda _path, count: ("stall",) if count == origin.probes + 1 else None, SHARD)
+    made = preheat(tuning={"stall_seconds": 1.0, "segment_bytes": 4 * MIB})
+    verified(made.run(), made, tiny_model())
+
+
+@pytest.mark.full
+def test_a_missing_shard_is_refused_by_name(job, web):
+    origin = web_origin(web)
+    origin.put({path: data for path, data in tiny_model().items() if path != OTHER})
+    made = job(source=origin.source)
+    refused(made.run(), made, 3, OTHER, "missing")
+
+
+def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(job, web):
+    origin = web_origin(web)
+    model = tiny_model()
+    origin.put(model)
+    changed = model | {SHARD: model[OTHER]}
+    once = threading.Event()
+
+    def swap():
+        if not once.is_set():
+            once.set()
+            origin.put({SHARD: changed[SHARD]})
+
+    origin.fail(lambda _path, count: ("call", swap) if count == origin.probes + 2 else None, SHARD)
+    made = job(source=origin.source, tuning={"segment_bytes": 4 * MIB, "streams": 1})
+    verified(made.run(), made, changed)
+    assert once.is_set()
+
+
+@pytest.mark.full
+def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
+    origin = hub_origin(hub)
+    model = tiny_model()
+    origin.put(model)
+    hub.blobs.files[origin.address(SHARD)] = (model[OTHER], 1_700_000_000)
+    made = job(source=origin.source, weights=origin.weights)
+    refused(made.run(), made, 3, SHARD, "differs from the source", "expected sha256")
+
+
+@pytest.mark.parametrize("seed", KILLS)
+def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, seed):
+    model = tiny_model()
+    fatal = random.Random(seed).randrange(sum(map(len, model.values())))  # noqa: S311 - a place to kill at, nothing secret
+    origin.fail(lambda _path, _count: ("pace", 64 * MIB))
+    made = preheat(tuning={"lease_seconds": 1.0, "segment_bytes": 2 * MIB, "streams": 2})
+    process = made.start()
+    while process.poll() is None and origin.sent < fatal:
+        time.sleep(0.002)
+    kill_group(process)
+    if made.ready:
+        assert made.files() == model
+    origin.fail(lambda _path, _count: None)
+    before = origin.sent
+    verified(made.run(), made, model)
+    # A web server's files are read once more as the proof; the hub's are not.
+    readings = 2 if origin.weights == {} else 1
+    assert origin.sent - before <= readings * sum(map(len, model.values())) + 8 * MIB
+
+
+@pytest.mark.full
+def test_two_runs_at_once_make_one_copy(origin, preheat):
+    origin.fail(lambda _path, _count: ("pace", 16 * MIB))
+    first, second = preheat(), preheat(name="other")
+    processes = [first.start(), second.start()]
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert sum(", 0 B moved" in output for output in outputs) == 1
+    assert first.files() == tiny_model()
