@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rehearsal.engine.plan import States
+    from rehearsal.engine.states import States
 
 
 def command(
@@ -58,7 +58,7 @@ def _over_budget(states: States) -> str:
 
 def _earlier(path: Path) -> States:
     from cli.errors import CommandError
-    from rehearsal.engine.plan import load
+    from rehearsal.engine.states import load
 
     try:
         return load(path.read_bytes())

@@ -23,10 +23,10 @@ from rehearsal.engine.kubernetes_defaults import is_object, is_patch
 from rehearsal.engine.monitor import Realized
 from rehearsal.engine.objects import Objects, Result, refusal
 from rehearsal.engine.operators import stand_in
-from rehearsal.engine.plan import ResourceState, state_of
 from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
 from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
 from rehearsal.engine.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.states import ResourceState, state_of
 from rehearsal.engine.values import Secret, has_unknown, mark_secrets, reveal
 from rehearsal.engine.watching import Key
 from rehearsal.errors import DiskFullError

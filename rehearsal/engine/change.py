@@ -17,7 +17,7 @@ from rehearsal.engine.replacement import replaces, replacing_patterns
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rehearsal.engine.plan import ResourceState
+    from rehearsal.engine.states import ResourceState
 
 Kind = Literal["add", "delete", "update"]
 _MISSING = object()

@@ -17,7 +17,8 @@ from rehearsal.engine.values import UNKNOWN_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rehearsal.engine.plan import Plan, ResourceState, States, Step
+    from rehearsal.engine.plan import Plan, Step
+    from rehearsal.engine.states import ResourceState, States
 
 Event = dict[str, Any]
 _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}

@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from rehearsal.engine.plan import ResourceState, resource_from_json, resource_to_json
+from rehearsal.engine.states import ResourceState, resource_from_json, resource_to_json
 from rehearsal.engine.watching import Key
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ import pytest
 from cli.project import stack_files
 from infra.settings import validate
 from infra.stack_file import read_stack
-from rehearsal.engine.plan import make_plan, save
+from rehearsal.engine.plan import make_plan
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
+from rehearsal.engine.states import save
 from rehearsal.secrets import open_secrets
 
 ROOT = Path(__file__).resolve().parents[2]

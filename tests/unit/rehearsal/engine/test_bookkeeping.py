@@ -7,8 +7,8 @@ import pytest
 
 from rehearsal.engine.journal import Journal, read_entries
 from rehearsal.engine.masking import Masked
-from rehearsal.engine.plan import ResourceState
 from rehearsal.engine.prune import waves
+from rehearsal.engine.states import ResourceState
 from rehearsal.engine.turn import BusyError, turn
 from rehearsal.engine.watching import Key
 

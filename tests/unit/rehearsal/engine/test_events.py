@@ -13,8 +13,9 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret
 
 from rehearsal.engine.events import events_of, to_ndjson
-from rehearsal.engine.plan import make_plan, states_of
+from rehearsal.engine.plan import make_plan
 from rehearsal.engine.record import record
+from rehearsal.engine.states import states_of
 
 STATE = {"custom", "id", "inputs", "outputs", "parent", "provider", "type", "urn"}
 METADATA = {"detailedDiff", "new", "old", "op", "provider", "type", "urn"}
