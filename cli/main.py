@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),
     "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),
+    "preheat": ("cli.preheat", "Preview what a model's preheat would move, link and remove."),
     "verify": ("cli.verify", "Check preheated model files by their READY manifest, anywhere."),
     "toolchain": ("cli.toolchain", "Build the programs of the simulated cluster, once."),
     "validate": ("cli.validate", "Check stack files and list every fault with its line."),

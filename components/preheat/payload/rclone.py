@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ from .patience import Patience
 
 # rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
 _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
+
+_STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d +")
 
 # Whoever counts the bytes decides what is tried again, and when.
 _OURS = ("--low-level-retries", "1", "--retries", "1")
@@ -129,8 +132,9 @@ class _Watcher:
 
 
 def last_line(stderr: bytes) -> str:
-    """The last line that rclone wrote, without its time stamp and without any credential."""
+    """The last message that rclone wrote, in one line, without its time stamp and without any credential."""
     lines = stderr.decode(errors="replace").strip().splitlines()
-    text = lines[-1] if lines else ""
-    _stamp, mark, rest = text.partition(" : ")
+    start = max((number for number, line in enumerate(lines) if _STAMP.match(line)), default=0)
+    text = " ".join(_STAMP.sub("", " ".join(lines[start:])).split())
+    _about, mark, rest = text.partition(" : ")
     return scrubbed(rest if mark else text)[:400]

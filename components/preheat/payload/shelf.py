@@ -82,17 +82,25 @@ class Shelf:
 
     def collect(self) -> list[str]:
         """Remove rounds beyond `keep` that no other user reads; their names."""
-        users = self._request.private / "users" / self._request.content
-        users.mkdir(parents=True, exist_ok=True)
-        current = round_of(self._request.final)
+        self._users.mkdir(parents=True, exist_ok=True)
         if self._request.user:
-            write(users / self._request.user, f"{current}\n")
-        in_use = {int(text) for path in users.iterdir() if (text := path.read_text().strip()).isdigit()}
-        older = [path for path in self.rounds() if round_of(path) < current]
-        unused = [path for path in older[self._request.keep - 1 :] if round_of(path) not in in_use]
+            write(self._users / self._request.user, f"{round_of(self._request.final)}\n")
+        unused = self.surplus()
         for path in unused:
             self._staging.discard(path)
         return [path.name for path in unused]
+
+    def surplus(self) -> list[Path]:
+        """The rounds that `collect` would remove, once this request's own user reads its round."""
+        current = round_of(self._request.final)
+        others = [path for path in self._users.iterdir() if path.name != self._request.user] if self._users.is_dir() else []
+        in_use = {int(text) for path in others if (text := path.read_text().strip()).isdigit()}
+        older = [path for path in self.rounds() if round_of(path) < current]
+        return [path for path in older[self._request.keep - 1 :] if round_of(path) not in in_use]
+
+    @property
+    def _users(self) -> Path:
+        return self._request.private / "users" / self._request.content
 
     def _mark(self) -> None:
         final = self._request.final

@@ -66,6 +66,10 @@ class Staging:
         except (FileNotFoundError, NotADirectoryError):
             return False
 
+    def holds(self, file: SourceFile) -> bool:
+        """Whether all bytes of this very version of a file are staged."""
+        return self._known().get(file.path) == file.origin and self.complete(file)
+
     def journal_path(self, path: str) -> Path:
         """Where the journal of a large file lies."""
         return self.root / "journal" / path.replace("%", "%25").replace("/", "%2F")
