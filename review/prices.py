@@ -34,6 +34,8 @@ class PriceList:
     per_hour: dict[str, Decimal]
     per_month: dict[str, Decimal]
     per_gib_month: dict[str, Decimal]
+    unchecked: tuple[str, ...]
+    """What nobody has held against AWS's own list since it was written down."""
     by_use: dict[str, str]
     machines: dict[str, Machine]
 
@@ -44,6 +46,7 @@ def price_list() -> PriceList:
     data = files("review").joinpath("data")
     document = tomllib.loads(data.joinpath("prices.toml").read_text(encoding="utf-8"))
     rows = csv.DictReader(data.joinpath("ec2.csv").read_text(encoding="utf-8").splitlines())
+    services = list(csv.DictReader(data.joinpath("services.csv").read_text(encoding="utf-8").splitlines()))
     return PriceList(
         date=str(document["date"]),
         region=document["region"],
@@ -51,9 +54,10 @@ def price_list() -> PriceList:
         hours=Decimal(document["hours_per_month"]),
         spot_lowest=Decimal(document["spot_lowest_share"]),
         savings_lowest=Decimal(document["savings_plan_lowest_share"]),
-        per_hour=_decimals(document["per_hour"]),
-        per_month=_decimals(document["per_month"]),
-        per_gib_month=_decimals(document["per_gib_month"]),
+        per_hour=_per(services, "hour"),
+        per_month=_per(services, "month"),
+        per_gib_month=_per(services, "GiB-month"),
+        unchecked=tuple(row["key"] for row in services if not row["asOf"]),
         by_use=document["by_use"],
         machines={row["type"]: _machine(row) for row in rows},
     )
@@ -70,5 +74,5 @@ def _machine(row: dict[str, str]) -> Machine:
     )
 
 
-def _decimals(table: dict[str, str]) -> dict[str, Decimal]:
-    return {key: Decimal(value) for key, value in table.items()}
+def _per(rows: list[dict[str, str]], unit: str) -> dict[str, Decimal]:
+    return {row["key"]: Decimal(row["usd"]) for row in rows if row["per"] == unit}

@@ -1,4 +1,4 @@
-"""Renews the machines' list prices in `data/ec2.csv` from the AWS pricing API. Run by a person, never by a plan or a report.
+"""Renews the list prices in `data/ec2.csv` and `data/services.csv` from the AWS pricing API. Run by a person, never by a plan or a report.
 
 Run as `python -m review.refresh_prices` with AWS credentials that allow `pricing:GetProducts`, and boto3 installed; then
 set `date` in `data/prices.toml`. Shapes stay as they are: only prices are asked for.
@@ -7,21 +7,24 @@ set `date` in `data/prices.toml`. Shapes stay as they are: only prices are asked
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).with_name("data") / "ec2.csv"
+_DATA = Path(__file__).with_name("data")
 _REGION = "us-east-1"
-_FILTERS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used", "regionCode": _REGION}
+_MACHINE = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
+# What the price list calls the units of services.csv.
+_UNITS = {"hour": ("Hrs", "Hours"), "month": ("Keys", "months"), "GiB-month": ("GB-Mo",)}
 
 
-def price_of(product: Mapping[str, Any]) -> Decimal | None:
-    """The on-demand price an hour in one product of the price list, None where it has none.
+def price_of(product: Mapping[str, Any], units: tuple[str, ...] = ("Hrs",)) -> Decimal | None:
+    """The on-demand price a unit in one product of the price list, None where it has none.
 
     Raises ValueError when it has several, for then the filters no longer pick one product.
     """
@@ -29,23 +32,63 @@ def price_of(product: Mapping[str, Any]) -> Decimal | None:
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term.get("priceDimensions", {}).values():
             text = dimension.get("pricePerUnit", {}).get("USD")
-            if dimension.get("unit") == "Hrs" and text is not None:
+            if dimension.get("unit") in units and text is not None:
                 found.add(_decimal(text))
+    return _only(found)
+
+
+def _only(found: set[Decimal]) -> Decimal | None:
     prices = {each for each in found if each}
     if len(prices) > 1:
-        raise ValueError(f"several prices an hour: {', '.join(map(str, sorted(prices)))}; the filters of this script must name one product")
+        raise ValueError(f"several prices: {', '.join(map(str, sorted(prices)))}; the filters of this script must name one product")
     return prices.pop() if prices else None
 
 
-def renewed(text: str, prices: Mapping[str, Decimal | None]) -> str:
-    """The CSV `text` with the prices of `prices`; machines that it does not name keep theirs."""
+def renewed_machines(text: str, client: Any) -> str:
+    """The machines' CSV `text` with the prices that `client`, of the pricing API, knows; the others keep theirs."""
     rows = list(csv.DictReader(text.splitlines()))
+    for row in rows:
+        price = _asked(client, "AmazonEC2", {**_MACHINE, "instanceType": row["type"]}, ("Hrs",))
+        if price is not None:
+            row["usdPerHour"] = _plain(price)
+    return _written(rows)
+
+
+def renewed_services(text: str, client: Any, day: str) -> str:
+    """The services' CSV `text` likewise; a price that was found is of `day` (YYYY-MM-DD) and of the API."""
+    rows = list(csv.DictReader(text.splitlines()))
+    for row in rows:
+        filters = {"usagetype": row["usageType"], **({"productFamily": row["productFamily"]} if row["productFamily"] else {})}
+        price = _asked(client, row["serviceCode"], filters, _UNITS[row["per"]])
+        if price is not None:
+            row |= {"usd": _plain(price), "asOf": day, "source": "AWS pricing API"}
+    return _written(rows)
+
+
+def _asked(client: Any, service: str, filters: Mapping[str, str], units: tuple[str, ...]) -> Decimal | None:
+    wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in {**filters, "regionCode": _REGION}.items()]
+    products = _products(client, {"ServiceCode": service, "Filters": wanted})
+    try:
+        return _only({price for product in products if (price := price_of(product, units)) is not None})
+    except ValueError as error:
+        raise ValueError(f"{service} {', '.join(filters.values())}: {error}") from error
+
+
+def _products(client: Any, question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    more: dict[str, str] = {}
+    while True:
+        answer = client.get_products(**question, **more)
+        yield from map(json.loads, answer["PriceList"])
+        if not answer.get("NextToken"):
+            return
+        more = {"NextToken": answer["NextToken"]}
+
+
+def _written(rows: list[dict[str, str]]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        price = prices.get(row["type"])
-        writer.writerow(row | ({"usdPerHour": _plain(price)} if price is not None else {}))
+    writer.writerows(rows)
     return stream.getvalue()
 
 
@@ -61,28 +104,23 @@ def _decimal(text: str) -> Decimal:
         raise ValueError(f"{text!r} is no price") from error
 
 
-def _fetch(types: Iterable[str]) -> dict[str, Decimal | None]:
-    import boto3
+def main(client: Any = None, folder: Path = _DATA, day: str = "") -> int:
+    """Renews the files in `folder` and says how many lines changed."""
+    if client is None:
+        import boto3
 
-    client = boto3.client("pricing", region_name=_REGION)
-    prices: dict[str, Decimal | None] = {}
-    for each in types:
-        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in (_FILTERS | {"instanceType": each}).items()]
-        answer = client.get_products(ServiceCode="AmazonEC2", Filters=filters, MaxResults=10)
-        found = {price_of(json.loads(product)) for product in answer["PriceList"]} - {None}
-        if len(found) > 1:
-            raise ValueError(f"{each} has several prices; the filters of this script must name one product")
-        prices[each] = found.pop() if found else None
-    return prices
-
-
-def main() -> int:
-    """Renews the file and says which prices changed."""
-    text = _FILE.read_text(encoding="utf-8")
-    fresh = renewed(text, _fetch(row["type"] for row in csv.DictReader(text.splitlines())))
-    changed = sum(old != new for old, new in zip(text.splitlines(), fresh.splitlines(), strict=True))
-    _FILE.write_text(fresh, encoding="utf-8")
-    sys.stdout.write(f"{changed} prices changed in {_FILE.name}; now set the date in prices.toml\n")
+        client = boto3.client("pricing", region_name=_REGION)
+    day = day or dt.datetime.now(tz=dt.UTC).date().isoformat()
+    before = {name: (folder / name).read_text(encoding="utf-8") for name in ("ec2.csv", "services.csv")}
+    after = {
+        "ec2.csv": renewed_machines(before["ec2.csv"], client),
+        "services.csv": renewed_services(before["services.csv"], client, day),
+    }
+    for name, text in after.items():
+        changed = sum(old != new for old, new in zip(before[name].splitlines(), text.splitlines(), strict=True))
+        (folder / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{changed} lines changed in {name}\n")
+    sys.stdout.write(f"now set the date in prices.toml to {day}\n")
     return 0
 
 
