@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from policies.engine.fields import Field
-
-if TYPE_CHECKING:
-    from policies.engine.rule import Subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +59,18 @@ def kind_of(type_: str) -> str:
     package, _, rest = type_.partition(":")
     module, _, name = rest.rpartition(":")
     return f"{package}:{module.partition('/')[0]}:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
+
+    Rules of one subject share the parts of a resource, which are taken apart once.
+    """
+
+    name: str
+    kinds: frozenset[str]
+    parts: Callable[[Resource], Iterable[Any]]
 
 
 class Stack:

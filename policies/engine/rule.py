@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from policies.engine.fields import Field
-    from policies.engine.resource import Resource, Stack
+    from policies.engine.resource import Stack, Subject
 
 
 class Severity(enum.StrEnum):
@@ -62,18 +62,6 @@ class Parameters:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
-
-    Rules of one subject share the parts of a resource, which are taken apart once.
-    """
-
-    name: str
-    kinds: frozenset[str]
-    parts: Callable[[Resource], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
-from policies.engine.resource import Resource
-from policies.engine.rule import Subject
+from policies.engine.resource import Resource, Subject
 
 _KINDS = {
     "aws:iam:Policy": ("policy",),

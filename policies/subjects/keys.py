@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from policies.engine.fields import Field, MalformedFieldError
-from policies.engine.resource import Resource
-from policies.engine.rule import Subject
+from policies.engine.resource import Resource, Subject
 
 KEYS = Subject("object", frozenset(["kubernetes:core:Secret"]), lambda resource: (resource,))
 # Entries of these names are API keys that callers send; files of a proxy hold many; the rest may be certificates.

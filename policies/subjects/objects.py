@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.engine.rule import Subject
+from policies.engine.resource import Subject
 
 
 def objects(*kinds: str) -> Subject:

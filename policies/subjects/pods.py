@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policies.engine.fields import Field
-from policies.engine.resource import Resource
-from policies.engine.rule import Subject
+from policies.engine.resource import Resource, Subject
 from policies.subjects.quantities import quantity
 
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from policies.engine.fields import Field
-from policies.engine.resource import Resource
-from policies.engine.rule import Subject
+from policies.engine.resource import Resource, Subject
 from policies.subjects.pods import PODS, PodTemplate
 
 _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
