@@ -16,6 +16,7 @@ from components.cluster.eks_network import EksNetwork
 from components.cluster.eks_spec import EksCluster, EksCreation
 from components.handles import EksHome
 from components.identity.policies import pod_identity_trust, service_trust
+from components.lookups import look_up
 
 _POLICY = "arn:aws:iam::aws:policy"
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -23,7 +24,18 @@ _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksHome:
     """The home of pools and stores in a cluster that exists. A missing one is reported with the key that names it."""
-    found = pulumi.Output.from_input(_look_up(spec, provider))
+    remedy = (
+        f"correct cluster.name or cluster.region ({spec.region}), check whose credentials these are, or add cluster.create to create it"
+    )
+    asked = look_up(
+        "aws:eks/getCluster:getCluster",
+        {"name": spec.name},
+        eks.GetClusterResult,
+        key="cluster.name",
+        remedy=remedy,
+        options=pulumi.InvokeOptions(provider=provider),
+    )
+    found = pulumi.Output.from_input(asked)
     network = found.apply(lambda known: known.vpc_config)
     issuer = found.apply(lambda known: known.identities[0].oidcs[0].issuer)
     return EksHome(
@@ -41,25 +53,6 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
         own_subnets=network.apply(lambda known: sorted(known.subnet_ids)),
         tags=spec.tags,
     )
-
-
-async def _look_up(spec: EksCluster, provider: pulumi.ProviderResource) -> eks.GetClusterResult:
-    try:
-        # Not the typed `get_cluster_output`: an output of its own would fail first, in the provider's words and without ours.
-        options = pulumi.InvokeOptions(provider=provider)
-        found = await pulumi.runtime.invoke_async(
-            "aws:eks/getCluster:getCluster", {"name": spec.name}, opts=options, typ=eks.GetClusterResult
-        )
-    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key to correct
-        raise pulumi.RunError(
-            f"cluster.name: {spec.name!r} was not found in {spec.region} ({' '.join(str(error).split())}); "
-            "correct cluster.name or cluster.region, check whose credentials these are, or add cluster.create to create it"
-        ) from None
-    if found is None:
-        raise pulumi.RunError(
-            f"cluster.name: {spec.name!r} is known only after an update; name a cluster that exists, or add cluster.create"
-        )
-    return found
 
 
 class CreatedCluster(pulumi.ComponentResource):

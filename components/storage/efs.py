@@ -14,6 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import VolumeClaim
+from components.lookups import look_up
 from components.naming import bounded, content_key, labels
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class EfsStore(pulumi.ComponentResource):
     ) -> None:
         super().__init__("inferplan:storage:EfsStore", name, {"spec": spec.intent()}, opts)
         if spec.file_system_id is not None:
-            handle: pulumi.Input[str] = f"{spec.file_system_id}::{spec.access_point_id}"
+            handle: pulumi.Input[str] = pulumi.Output.from_input(_adopted(name, spec, self))
             targets: list[pulumi.Resource] = []
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
@@ -83,6 +84,31 @@ class EfsStore(pulumi.ComponentResource):
         origin = f"efs://{spec.file_system_id or f'{scope}/{name}'}{spec.path}"
         self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, ready=claim)
         self.register_outputs({"claim": claim_name})
+
+
+async def _adopted(name: str, spec: EfsStoreSpec, parent: EfsStore) -> str:
+    """The volume handle of a file system that exists. One that does not is told now, and not by pods that hang in a mount."""
+    from pulumi_aws import efs
+
+    here, options = f"storage.{name}", pulumi.InvokeOptions(parent=parent)
+    remedy = "correct it, look in the cluster's region, or leave both ids out to create one"
+    system = {"fileSystemId": spec.file_system_id}
+    await look_up(
+        "aws:efs/getFileSystem:getFileSystem", system, efs.GetFileSystemResult, key=f"{here}.fileSystemId", remedy=remedy, options=options
+    )
+    point = await look_up(
+        "aws:efs/getAccessPoint:getAccessPoint",
+        {"accessPointId": spec.access_point_id},
+        efs.GetAccessPointResult,
+        key=f"{here}.accessPointId",
+        remedy=remedy,
+        options=options,
+    )
+    if point.file_system_id not in (None, spec.file_system_id):
+        raise pulumi.RunError(
+            f"{here}.accessPointId: {spec.access_point_id!r} belongs to {point.file_system_id}; name one of {spec.file_system_id}"
+        )
+    return f"{spec.file_system_id}::{spec.access_point_id}"
 
 
 def _file_system(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -100,3 +101,28 @@ def test_a_second_run_changes_nothing(state, output):
     again = inferplan(state, "up", "prod", "--engine", "rehearsal")
     assert again.returncode == 0
     assert re.search(r"^0 objects changed", again.stderr + again.stdout, re.MULTILINE), again.stderr[-500:]
+
+
+@pytest.mark.full
+def test_a_pod_that_fits_nowhere_is_named_with_the_scheduler_s_reason(tmp_path):
+    """A preheat asks for more than a plain node has; the wait may take the hour that copying may take, and says why at once."""
+    text = (STACKS / "Pulumi.staging.yaml").read_text().replace("preheat: {into: shared}", 'preheat: {into: shared, cpu: "6"}')
+    stack = tmp_path / "Pulumi.staging.yaml"
+    stack.write_text(text)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    environment |= {"INFERPLAN_STATE_DIR": str(tmp_path / "state"), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "400"}
+    command = [str(Path(sys.executable).parent / "inferplan"), "up", str(stack), "--engine", "rehearsal"]
+    heard = []
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            heard.append(line)
+            if "nodes are available" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        running.stderr.read()
+    inferplan(tmp_path / "state", "down", "staging", "--engine", "rehearsal", "--cluster")
+    assert re.search(
+        r"Job inference/llama-3-8b-preheat-\w+: .*pod llama-3-8b-preheat-\S+: 0/\d+ nodes are available: 2 Insufficient cpu", heard[-1]
+    )
+    assert running.returncode != 0

@@ -1,0 +1,55 @@
+"""Mistakes in a stack on AWS, as `inferplan validate` tells them: with their line, before anything is asked of AWS."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli import main
+
+PROJECT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def validated(tmp_path, monkeypatch, capsys):
+    """The exit code and the words for a copy of the stack `name` in which `old` stands as `new`."""
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "stacks").mkdir()
+    shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, old: str, new: str) -> tuple[int, str]:
+        text = (PROJECT / "stacks" / f"Pulumi.{name}.yaml").read_text()
+        assert text.count(old) == 1, old
+        (tmp_path / "stacks" / f"Pulumi.{name}.yaml").write_text(text.replace(old, new))
+        with pytest.raises(SystemExit) as caught:
+            main.run(["validate", name])
+        return int(caught.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+SYSTEM = "    system: {provider: eks, instanceTypes: [m7i.2xlarge], size: {min: 2, max: 4}}\n"
+
+
+@pytest.mark.parametrize(
+    ("stack", "old", "new", "said"),
+    [
+        ("prod", SYSTEM, SYSTEM + SYSTEM, "nodePools.system: 'system' stands here a second time, first in line"),
+        ("prod", "region: us-east-1", "region: us-eat-1", "cluster.region: 'us-eat-1' is no region that the table knows; did you mean 'us-east-1'"),
+        ("prod", "bucket: acme-inference-prod-weights", "bucket: Acme_Weights", "storage.weights.bucket: 'Acme_Weights' cannot be a bucket name"),
+        ("prod", "bucket: acme-inference-prod-weights", "bucket: 10.0.0.1", "storage.weights.bucket: '10.0.0.1' cannot be a bucket name"),
+        ("prod", "kubernetesVersion: \"1.34\"", "kubernetesVersion: \"1.29\"", "cluster.create.kubernetesVersion: '1.29' is no Kubernetes version"),
+        ("prod", "instanceTypes: [p5.48xlarge]", "instanceTypes: [p5.49xlarge]", "nodePools.h100.instanceTypes[0]: 'p5.49xlarge' is no machine"),
+        ("prod", "zone: us-east-1b}", "zone: us-east-1f}", "nodePools.h100.capacityReservation.zone: the cluster has no subnet in 'us-east-1f'"),
+        ("dev", "capacityTypes: [SPOT]", "capacityTypes: [SPOTTY]", "nodePools.l4.capacityTypes[0]: found 'SPOTTY'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line_and_the_way_out(validated, stack, old, new, said):
+    code, words = validated(stack, old, new)
+    assert code == 2
+    assert said in words, words
+    assert f"stacks/Pulumi.{stack}.yaml:" in words
+    assert "Traceback" not in words
