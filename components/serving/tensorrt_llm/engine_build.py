@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 
 import pulumi
 from pulumi_kubernetes.batch import v1 as batch
@@ -15,6 +14,7 @@ from components.preheat.pod import program
 from components.serving import workload
 from components.serving.model_service import key_of
 from components.serving.tensorrt_llm.engines import TARGET, WEIGHTS, Engines
+from components.serving.tensorrt_llm.models import payload
 
 COMPONENT = "engine-build"
 _HOME = "/opt/inferplan"
@@ -55,9 +55,8 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
 
 def engine_program() -> dict[str, str]:
     """The source files that the Job runs, by path: the preheat's, and the one that builds."""
-    own = (files("components.serving.tensorrt_llm") / "payload" / "engines.py").read_text(encoding="utf-8")
     shared = {f"components/preheat/payload/{name}": text for name, text in program().items()}
-    return {**shared, "components/serving/tensorrt_llm/payload/engines.py": own}
+    return {**shared, "components/serving/tensorrt_llm/payload/engines.py": payload("engines.py")}
 
 
 def _job_spec(template: core.PodTemplateSpecArgs, deadline: int) -> batch.JobSpecArgs:

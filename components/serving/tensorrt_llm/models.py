@@ -103,6 +103,11 @@ def public(spec: TensorrtLlmSpec) -> tuple[str, ...]:
     return (ENGINE,) if spec.build is None else (BLS, ENSEMBLE)
 
 
+def payload(file: str) -> str:
+    """The source of a program that runs in the pod."""
+    return (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
+
+
 def _llm_api(spec: TensorrtLlmSpec) -> PythonModel:
     given = {name: _one(kind) for name, kind in _LLM_API_INPUTS.items()}
     return _python(
@@ -198,8 +203,7 @@ def _bls(spec: TensorrtLlmSpec) -> PythonModel:
 
 
 def _python(file: str, **fields: Any) -> PythonModel:
-    code = (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
-    return PythonModel.model_validate({"kind": "python", "code": code, **fields})
+    return PythonModel.model_validate({"kind": "python", "code": payload(file), **fields})
 
 
 def _one(data_type: str) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import json
 from typing import Any
 
 from components.handles import NodeTarget
-from components.serving.tensorrt_llm.models import ENGINE, EngineModel, models
+from components.serving.tensorrt_llm.models import ENGINE, EngineModel, models, payload
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton import repository as triton
 from components.serving.triton.messages import messages, text_of
 from components.serving.triton.models import EnsembleModel, PythonModel
 
+# Beside the models, and mounted elsewhere: Triton takes every directory of its repository for a model.
+LAUNCH = "launch"
 _EXECUTOR = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
 
 
@@ -36,6 +38,8 @@ def repository_files(spec: TensorrtLlmSpec, *, weights: str, engines: str, targe
         placed[f"{name}/config.pbtxt"] = text_of(made)
     if spec.build is None:
         placed[f"{ENGINE}/1/model.yaml"] = json.dumps(llm_settings(spec, weights), indent=2) + "\n"
+    if spec.has_ranks:
+        placed[f"{LAUNCH}/ranks.py"] = payload("ranks.py")
     return dict(sorted(placed.items()))
 
 

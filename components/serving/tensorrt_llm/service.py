@@ -10,17 +10,18 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.gate import READY
 from components.serving import workload
-from components.serving.model_service import ModelService, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
 from components.serving.tensorrt_llm.engine_build import engine_build
 from components.serving.tensorrt_llm.engines import Engines, engines_of
 from components.serving.tensorrt_llm.models import ENGINE, models, public
-from components.serving.tensorrt_llm.repository import repository_files
+from components.serving.tensorrt_llm.repository import LAUNCH, repository_files
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.service import KEY_VARIABLE, MODELS, REPOSITORY, key_args, repository_mount, server_args, triton_endpoint
 from components.serving.triton.texts import text_tensors
 
 ENGINES = "/engines"
+_LAUNCH = "/launch"
 _VOLUME = "engines"
 
 
@@ -63,6 +64,8 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
     mounts = [model_mount(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     volumes = [model_volume(site.weights)]
+    if spec.has_ranks:
+        mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
     gates: list[core.ContainerArgs] = []
     if engines is not None:
         mount = core.VolumeMountArgs(name=_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
@@ -85,17 +88,19 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     )
 
 
-def command(spec: TensorrtLlmSpec, *, key: str, repository: str = REPOSITORY, options: tuple[str, ...] = ()) -> list[str]:
+def command(
+    spec: TensorrtLlmSpec, *, key: str, repository: str = REPOSITORY, launcher: str = f"{_LAUNCH}/ranks.py", options: tuple[str, ...] = ()
+) -> list[str]:
     """The command of the container; `options` are further arguments of each tritonserver.
 
     Engines of several ranks need a server for each (TensorRT-LLM's leader mode): the first answers, the others load the engine alone.
     They are started here and not by NVIDIA's launch script, which returns while they run, so that the pod would count as ended.
     """
     leader = ["tritonserver", *server_args(spec, repository=repository), *key_args(key), *options]
-    if spec.build is None or spec.world_size == 1:
+    if not spec.has_ranks:
         return leader
     # Unbound: by default each rank, with all the threads of its server, would be held on one core.
-    whole = ["mpirun", "--bind-to", "none"]
+    whole = ["python3", launcher, "mpirun", "--bind-to", "none"]
     for rank in range(spec.world_size):
         own = leader if rank == 0 else ["tritonserver", *_follower_args(spec, repository=repository), *options]
         whole += [*([":"] if rank else []), "-n", "1", *own, f"--backend-config=python,shm-region-prefix-name=rank{rank}_"]
@@ -121,10 +126,6 @@ def _environment(spec: TensorrtLlmSpec) -> dict[str, str]:
         return environment
     # Without a capability that the pod does not have, ranks cannot read each other's memory directly.
     environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
-    if spec.build is not None:
-        # mpirun kills its ranks a second after it is told to end, unless it is told to let them drain (Open MPI 4 and 5).
-        patience = str(spec.drain_seconds + 5)
-        environment |= {f"{prefix}_MCA_odls_base_sigkill_timeout": patience for prefix in ("OMPI", "PRTE")}
     return environment
 
 

@@ -146,6 +146,11 @@ class TensorrtLlmSpec(TritonServed):
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
+    def has_ranks(self) -> bool:
+        """Whether engines of several ranks are served, each by a process of its own."""
+        return self.build is not None and self.world_size > 1
+
+    @property
     def cards(self) -> int:
         """Accelerators for each replica."""
         return self.accelerators or self.world_size

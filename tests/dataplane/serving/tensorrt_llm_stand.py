@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from components.serving.tensorrt_llm.repository import repository_files
+from components.serving.tensorrt_llm.service import command
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.messages import config_of, text_of
 from tests.dataplane.gateway.stand import free_port
 from tests.dataplane.serving.environment import Environment
-from tests.dataplane.serving.triton_stand import GAUDI
+from tests.dataplane.serving.triton_stand import GAUDI, START_SECONDS, Binary, Triton, write
 
 # One token a byte, so that a character may come in halves; the last token ends an answer.
 TOKENIZER = """
@@ -27,14 +33,23 @@ PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pret
 
 # In the engine's place, with the engine's own configuration: says the prompt again, up to a stop word, a token an answer if asked to.
 ECHO = """
+import json, os, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
+    def initialize(self, args):
+        self.engines = json.loads(args["model_config"])["parameters"]["gpt_model_path"]["string_value"]
+        with open(os.path.join(self.engines, "rank" + os.environ.get("OMPI_COMM_WORLD_RANK", "-alone")), "w") as file:
+            file.write(str(os.getpid()))
     def execute(self, requests):
         answers = [self.answer(request) for request in requests]
         return answers if any(answers) else None
     def answer(self, request):
         given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+        if given.get("temperature", np.zeros(1)).reshape(-1)[0] == 42:
+            open(os.path.join(self.engines, "waiting"), "w").close()
+            while not os.path.exists(os.path.join(self.engines, "go")):
+                time.sleep(0.01)
         if given.get("temperature", np.zeros(1)).reshape(-1)[0] == 99:
             return self.send(request, [pb_utils.InferenceResponse(error=pb_utils.TritonError("too hot"))])
         length, most = int(given["input_lengths"].reshape(-1)[0]), int(given["request_output_len"].reshape(-1)[0])
@@ -108,7 +123,8 @@ def spec_of(**fields: Any) -> TensorrtLlmSpec:
 
 
 def tokenizer(environment: Environment, directory: Path) -> None:
-    """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one."""
+    """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one, and makes room for engines beside it."""
+    (directory / "engines").mkdir()
     subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=120)
 
 
@@ -123,3 +139,44 @@ def generated(spec: TensorrtLlmSpec, weights: Path) -> dict[str, str]:
     else:
         files["tensorrt_llm/1/tensorrt_llm.py"] = LLM_API
     return files
+
+
+@contextmanager
+def ranks(server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], directory: Path, *, key: str) -> Iterator[Triton]:
+    """The container's own command on `files`, with mpirun of the environment; ready, and stopped by its process id."""
+    write({path: text for path, text in files.items() if not path.startswith("launch/")}, directory)
+    launcher = directory.parent / "ranks.py"
+    launcher.write_text(files["launch/ranks.py"])
+    quiet = tuple(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics"))
+    options = (f"--backend-directory={server.backends}", f"--cache-directory={server.home / 'caches'}", *quiet)
+    rights = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
+    path = os.pathsep.join([str(server.home / "bin"), server.variables["PATH"]])
+    variables = {**server.variables, **rights, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": path}
+    whole = command(spec, key=key, repository=str(directory), launcher=str(launcher), options=options)
+    log = directory.parent / f"{directory.name}.log"
+    with log.open("w") as said:
+        process = subprocess.Popen(whole, env=variables, stdout=said, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    triton = Triton(server, spec, process)
+    try:
+        _await_ready(triton, log)
+        yield triton
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _await_ready(triton: Triton, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert triton.process.poll() is None, log.read_text()
+        try:
+            if triton.ask("GET", "/v2/health/ready")[0] == 200:
+                return
+        except ConnectionRefusedError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())

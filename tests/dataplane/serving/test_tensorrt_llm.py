@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+from dataclasses import replace
 
 import pytest
 
-from tests.dataplane.serving.tensorrt_llm_stand import generated, spec_of, tokenizer
+from tests.dataplane.serving.tensorrt_llm_stand import generated, ranks, spec_of, tokenizer
 from tests.dataplane.serving.triton_stand import running
 
 ENGINES = {"build": {"modelFamily": "llama"}, "maxBatchSize": 4, "maxTokens": 6}
@@ -46,10 +49,16 @@ def generate(server, model, **fields):
 
 
 @pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
-def test_a_prompt_goes_through_tokens_and_comes_back_as_text(engines, whole, model):
-    for server in (engines, whole):
-        status, answer = generate(server, model, text_input="hello world", max_tokens=5)
-        assert (status, answer["text_output"]) == (200, "hello")
+def test_a_prompt_goes_through_tokens_and_comes_back_as_text(engines, model):
+    status, answer = generate(engines, model, text_input="hello world", max_tokens=5)
+    assert (status, answer["text_output"]) == (200, "hello")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
+def test_a_model_that_does_not_stream_answers_the_same(whole, model):
+    status, answer = generate(whole, model, text_input="hello world", max_tokens=5)
+    assert (status, answer["text_output"]) == (200, "hello")
 
 
 @pytest.mark.parametrize("model", ["ensemble", "tensorrt_llm_bls"])
@@ -124,3 +133,22 @@ def test_a_fault_of_the_llm_api_is_the_answer_and_the_model_stays(llm_api, promp
     assert status == 400
     assert said in answer["error"]
     assert generate(llm_api, "tensorrt_llm", text_input="a")[0] == 200
+
+
+def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(tritonserver, weights, tmp_path):
+    spec = spec_of(**ENGINES, tensorParallelSize=2, drainSeconds=30)
+    with ranks(tritonserver, spec, generated(spec, weights), tmp_path / "repository", key="sesame") as server:
+        loaded = [(weights / "engines" / rank).read_text() for rank in ("rank0", "rank1")]
+        assert len(set(loaded)) == 2
+        body = {"text_input": "hello world", "max_tokens": 5, "stream": True}
+        assert server.ask("POST", "/v2/models/ensemble/generate_stream", body)[0] == 403
+        named = replace(server, headers={"Authorization": "Bearer sesame"})
+        events: list = []
+        caller = threading.Thread(target=lambda: events.extend(named.stream("tensorrt_llm_bls", **body, temperature=42.0)))
+        caller.start()
+        server.await_file(weights / "engines" / "waiting")
+        server.process.send_signal(signal.SIGTERM)
+        (weights / "engines" / "go").touch()
+        caller.join(timeout=30)
+        assert "".join(each["text_output"] for each in events) == "hello"
+        server.process.wait(timeout=30)

@@ -115,7 +115,7 @@ def test_one_rank_runs_without_mpi_and_several_have_a_server_each():
     assert command(engines(), key="k")[0] == "tritonserver"
     assert command(trt(tensorParallelSize=2), key="k")[0] == "tritonserver"
     whole = command(engines(tensorParallelSize=2, pipelineParallelSize=2), key="k")
-    assert whole[:5] == ["mpirun", "--bind-to", "none", "-n", "1"]
+    assert whole[:7] == ["python3", "/launch/ranks.py", "mpirun", "--bind-to", "none", "-n", "1"]
     ranks = " ".join(whole).split(" : ")
     assert len(ranks) == 4
     assert "--model-control-mode=none" in ranks[0]
@@ -129,9 +129,13 @@ def test_only_the_first_rank_knows_the_key():
     assert "$(SERVER_KEY)" not in ranks[1]
 
 
-def test_mpirun_lets_its_ranks_drain():
-    env = {each["name"]: each.get("value") for each in container_of(engines(tensorParallelSize=2, drainSeconds=90))["env"]}
-    assert env["OMPI_MCA_odls_base_sigkill_timeout"] == env["PRTE_MCA_odls_base_sigkill_timeout"] == "95"
+def test_what_starts_the_ranks_is_mounted_beside_the_repository_and_not_in_it():
+    mounts = {each["mountPath"]: each.get("subPath") for each in container_of(engines(tensorParallelSize=2))["volumeMounts"]}
+    assert mounts["/launch"] == "launch"
+    assert "/launch" not in {each["mountPath"] for each in container_of(engines())["volumeMounts"]}
+    assert sorted(path for path in mounts if path.startswith("/repository")) == [
+        f"/repository/{name}" for name in ("ensemble", "postprocessing", "preprocessing", "tensorrt_llm", "tensorrt_llm_bls")
+    ]
 
 
 def test_servers_wait_for_the_engines_and_the_engines_for_the_weights():
