@@ -16,6 +16,7 @@ from components.handles import EksHome, NodeTarget
 from components.nodes.eks_pool import EksNodePool, NodeIdentity
 from components.nodes.eks_spec import EksPool
 from components.storage.aws_spec import EfsStoreSpec
+from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.efs import EfsStore
 from components.storage.s3_aws import AwsS3Store
 from components.storage.spec import S3StoreSpec
@@ -77,7 +78,15 @@ def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.
     if pools:
         identity = NodeIdentity("nodes", home=home, cni=cluster.create is None and cluster.cni_uses_node_role, opts=options)
         for name, pool in pools.items():
-            made = EksNodePool(name, pool, home=home, identity=identity, images=_images(name, settings), opts=options)
+            made = EksNodePool(
+                name,
+                pool,
+                home=home,
+                identity=identity,
+                images=_images(name, settings),
+                directories=_directories(name, settings),
+                opts=options,
+            )
             targets[name] = made.target
             groups += made.groups
     if cluster.create is not None:
@@ -86,6 +95,11 @@ def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.
     return AwsPlatform(
         spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups), nodes=None if identity is None else identity.group
     )
+
+
+def _directories(pool: str, settings: StackSettings) -> list[str]:
+    """The directories that stores keep on the nodes of `pool`."""
+    return [store.path for store in settings.storage.values() if isinstance(store, NodeDiskStoreSpec) and store.pool == pool]
 
 
 def _images(pool: str, settings: StackSettings) -> int:

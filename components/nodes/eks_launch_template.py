@@ -6,6 +6,7 @@ It names no security group but the cluster's own (and the pool's, for EFA), open
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 import pulumi
 from pulumi_aws import ec2
@@ -94,18 +95,20 @@ def tag_specifications(name: str, home: EksHome) -> list[ec2.LaunchTemplateTagSp
     return [ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in ("instance", "volume")]
 
 
-def user_data(spec: EksPool, target: NodeTarget, home: EksHome) -> pulumi.Input[str] | None:
-    """The user data in base64, None where the image needs to be told nothing."""
+def user_data(spec: EksPool, target: NodeTarget, home: EksHome, directories: Sequence[str] = ()) -> pulumi.Input[str] | None:
+    """The user data in base64, None where the image needs to be told nothing. `directories` are made at boot."""
     if spec.ami.startswith("BOTTLEROCKET"):
         return _encoded(eks_user_data.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
     if spec.ami != "CUSTOM":
-        return _encoded(eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
+        return _encoded(eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories))
     labels = {**spec.labels, **target.node_selector}
     taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in target.taints]
 
     def joined(known: dict[str, str]) -> str:
         membership = eks_user_data.Membership(labels=labels, taints=taints, **known)
-        text = eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, membership=membership)
+        text = eks_user_data.al2023(
+            local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories, membership=membership
+        )
         return base64.b64encode((text or "").encode()).decode()
 
     return pulumi.Output.all(

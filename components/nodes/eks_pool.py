@@ -17,6 +17,8 @@ from components.nodes.eks_spec import EFA_RESOURCE
 from components.nodes.spec import target_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from components.handles import EksHome, NodeTarget
     from components.nodes.accelerators import Taint
     from components.nodes.eks_spec import EksPool
@@ -64,7 +66,8 @@ class NodeIdentity(pulumi.ComponentResource):
 class EksNodePool(pulumi.ComponentResource):
     """One pool of like EC2 machines; `target` says where pods of this pool may land.
 
-    `images` is how many different images its models run, from which the root volume is sized.
+    `images` is how many different images its models run, from which the root volume is sized. `directories` are made
+    on each node at boot.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class EksNodePool(pulumi.ComponentResource):
         home: EksHome,
         identity: NodeIdentity,
         images: int = 1,
+        directories: Sequence[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:nodes:EksNodePool", name, {"spec": spec.intent()}, opts)
@@ -82,11 +86,9 @@ class EksNodePool(pulumi.ComponentResource):
         self.target: NodeTarget = target_of(name, spec)
         together = ec2.PlacementGroup(f"{name}-together", strategy="cluster", opts=child) if spec.placement_group else None
         efa = _efa_group(name, home, child) if spec.efa else None
-        launch = ec2.LaunchTemplate(
-            name,
-            args=_launch_template(name, spec, target=self.target, home=home, identity=identity, together=together, efa=efa, images=images),
-            opts=child,
-        )
+        shape = _launch_template(name, spec, home=home, identity=identity, together=together, efa=efa, images=images)
+        shape.user_data = template.user_data(spec, self.target, home, directories)
+        launch = ec2.LaunchTemplate(name, args=shape, opts=child)
         self.groups: tuple[pulumi.Resource, ...] = tuple(
             eks.NodeGroup(
                 f"{name}-{capacity.lower().replace('_', '-')}",
@@ -108,7 +110,6 @@ def _launch_template(
     name: str,
     spec: EksPool,
     *,
-    target: NodeTarget,
     home: EksHome,
     identity: NodeIdentity,
     together: ec2.PlacementGroup | None,
@@ -130,7 +131,6 @@ def _launch_template(
         placement=None if together is None else ec2.LaunchTemplatePlacementArgs(group_name=together.name),
         tag_specifications=template.tag_specifications(name, home),
         update_default_version=True,
-        user_data=template.user_data(spec, target, home),
     )
 
 

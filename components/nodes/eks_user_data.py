@@ -25,12 +25,17 @@ class Membership:
     taints: Sequence[str]
 
 
-def al2023(*, local_cache: bool, hugepages_bytes: int, membership: Membership | None = None) -> str | None:
-    """Multi-part user data for AL2023 and for custom images with nodeadm; None where nothing needs saying."""
+def al2023(*, local_cache: bool, hugepages_bytes: int, directories: Sequence[str] = (), membership: Membership | None = None) -> str | None:
+    """Multi-part user data for AL2023 and for custom images with nodeadm; None where nothing needs saying.
+
+    `directories` are there, on whatever disk is mounted under them, before the kubelet starts.
+    """
     parts = []
     if hugepages_bytes:
         # cloud-init runs scripts before nodeadm starts the kubelet, which counts huge pages once, when it starts.
         parts.append(("text/x-shellscript", _hugepages_script(hugepages_bytes // _HUGEPAGE)))
+    if directories:
+        parts.append(("text/x-shellscript", _directories_script(directories)))
     spec = _node_config(local_cache=local_cache, membership=membership)
     if spec:
         config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
@@ -72,6 +77,14 @@ def _hugepages_script(pages: int) -> str:
             f'test "$(cat /proc/sys/vm/nr_hugepages)" -eq {pages}',
         ]
     )
+
+
+def _directories_script(directories: Sequence[str]) -> str:
+    # Disks are joined and mounted by nodeadm, later than this script runs and earlier than it starts the kubelet.
+    unit = "/etc/systemd/system/kubelet.service.d/30-model-disks.conf"
+    lines = [f"ExecStartPre=/usr/bin/install -d -m 0755 {directory}" for directory in sorted(directories)]
+    made = [f"mkdir -p {unit.rpartition('/')[0]}", f"cat > {unit} <<'END'", "[Service]", *lines, "END", "systemctl daemon-reload"]
+    return "\n".join(["#!/usr/bin/env bash", "set -euo pipefail", *made])
 
 
 def _node_config(*, local_cache: bool, membership: Membership | None) -> dict[str, object]:

@@ -48,7 +48,7 @@ class NodeDiskStoreSpec(Spec):
     kind: Literal["nodeDisk"]
     pool: DnsLabel
     """The pool whose nodes hold the directory, of a fixed number of nodes; models preheated here run on it."""
-    path: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x20\\]*$", max_length=255), AfterValidator(_own_directory)]
+    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]*$", max_length=255), AfterValidator(_own_directory)]
     """The directory, on a disk of the node's own. Where the stack does not make the nodes, it must exist and hold nothing else."""
     capacity: Bytes
     """How much fits on one node; plans check models against it."""

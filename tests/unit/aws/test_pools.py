@@ -123,6 +123,22 @@ def test_efa_traffic_stays_within_the_pool():
         assert [(rule["self"], rule.get("cidrBlocks")) for rule in rules] == [(True, None)]
 
 
+def test_directories_of_stores_are_made_before_the_kubelet_starts_on_whatever_disk_is_mounted_there():
+    text = data.al2023(local_cache=True, hugepages_bytes=0, directories=["/mnt/k8s-disks/0/inferplan"])
+    assert text is not None
+    assert "ExecStartPre=/usr/bin/install -d -m 0755 /mnt/k8s-disks/0/inferplan" in text
+    assert "kubelet.service.d/30-model-disks.conf" in text
+    assert text.index("text/x-shellscript") < text.index("application/node.eks.aws")
+
+
+def test_a_store_on_the_disks_of_a_pool_has_its_directory_made_on_its_nodes_and_on_no_others():
+    pools = {"system": SYSTEM, "p": {**L40S, "size": {"min": 2, "max": 2}}}
+    storage = {"nvme": {"kind": "nodeDisk", "pool": "p", "path": "/mnt/k8s-disks/0/inferplan", "capacity": "400Gi"}}
+    recording = declared(cluster=CREATED, nodePools=pools, storage=storage)
+    assert "/mnt/k8s-disks/0/inferplan" in user_data(recording)
+    assert "userData" not in recording.one(TEMPLATE, "system").inputs
+
+
 def test_a_local_cache_joins_the_disks_in_the_words_of_each_image():
     assert '"strategy": "RAID0"' in user_data(pool(localCache=True))
     assert '"ephemeral-storage", "init"' in user_data(pool(localCache=True, amiType="BOTTLEROCKET_x86_64_NVIDIA"))
