@@ -17,12 +17,15 @@ NOTICE_DAYS = 30
 
 
 def note_expiring(workspace: Workspace) -> None:
-    """Prints a note for each key of the stack that expired, or will within NOTICE_DAYS, on standard error."""
+    """Prints a note for each key of the stack that expired, or will within NOTICE_DAYS, and what the entrance cannot do, on standard error."""
     from cli.clock import today
     from cli.screen import progress
+    from components.gateway.envoy_notes import NOTES
 
     console = progress()
-    for note in expiring(workspace.settings.consumers, workspace.stack, today()):
+    gateway = workspace.settings.gateway
+    limits = NOTES if gateway is not None and gateway.implementation == "envoyGateway" else ()
+    for note in (*expiring(workspace.settings.consumers, workspace.stack, today()), *limits):
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -15,7 +15,16 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway import keys
-from components.gateway.names import ISSUED, PROXY_SECRET, SECRET_KEY, consumer_secret, server_key_secret
+from components.gateway.names import (
+    CLIENTS_SECRET,
+    CREDENTIAL,
+    ISSUED,
+    PROXY_SECRET,
+    SECRET_KEY,
+    client_id,
+    consumer_secret,
+    server_key_secret,
+)
 from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
@@ -37,6 +46,8 @@ class KeyRing(Protocol):
 class ApiKeys(pulumi.ComponentResource):
     """One Secret for each model's server, one for each consumer, one for the proxy; lends references to them.
 
+    The proxy's holds hashes, or the keys themselves where `in_clear` says that it can compare nothing else.
+
     Their names are fixed and their content changes in place, so the Kubernetes provider must have enableSecretMutable on:
     without it each rotation would delete the Secret first.
     """
@@ -55,6 +66,7 @@ class ApiKeys(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         seed: pulumi.Input[str],
         own_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
+        in_clear: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
@@ -67,7 +79,8 @@ class ApiKeys(pulumi.ComponentResource):
         material = pulumi.Output.all(secret_seed, own)
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
-            made = self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, {SECRET_KEY: server_key})
+            content = {SECRET_KEY: server_key, **({CREDENTIAL: server_key.apply(_bearer)} if in_clear else {})}
+            made = self._secret(f"{name}-server-{model}", server_key_secret(model), namespace, content)
             # By way of the Secret's live name: a pod that starts anew because the key changed must find the new one in place.
             mark = pulumi.Output.all(made.metadata.name, secret_seed, server_key).apply(lambda three: keys.fingerprint(three[1], three[2]))
             self._server_marks[model] = pulumi.Output.unsecret(mark)
@@ -82,11 +95,21 @@ class ApiKeys(pulumi.ComponentResource):
             )
         proxy = material.apply(lambda both: proxy_keys(both[0], self.consumers, models, both[1]))
         oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
-        secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)}, issued=oldest)
+        if in_clear:
+            secret = self._secret(name, CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
+        else:
+            secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)}, issued=oldest)
         self.proxy_secret = secret.metadata.name
         # It must show in a pod template; it is an HMAC under a derived key, so it may.
         self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda made: made.fingerprint))
         self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
+
+    def _clients(self, material: pulumi.Output) -> dict[str, pulumi.Output[str]]:
+        owners = [(who, version, spec) for who, spec in self.consumers.items() for version in spec.keys]
+        return {
+            client_id(who, version): material.apply(lambda both, of=(who, version, spec): key_of(both[0], *of, both[1]))
+            for who, version, spec in owners
+        }
 
     def server_key(self, model: str) -> SecretRef:
         """Where the key of `model`'s server is kept.
@@ -131,6 +154,10 @@ class ApiKeys(pulumi.ComponentResource):
             data={key: value.apply(_base64) for key, value in content.items()},
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _bearer(key: str) -> str:
+    return f"Bearer {key}"
 
 
 def _base64(text: str) -> str:

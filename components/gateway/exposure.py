@@ -104,7 +104,8 @@ def _route(kind: str, name: str, metadata: meta.ObjectMetaArgs, spec: dict[str, 
     CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata=identity, spec=spec, opts=opts)
 
 
-def _attached(spec: GatewaySpec) -> dict[str, Any]:
+def attached(spec: GatewaySpec) -> dict[str, Any]:
+    """The head of a route: the Gateway and the host that it belongs to."""
     parent = {} if spec.parent is None else spec.parent.model_dump(by_alias=True, exclude_none=True)
     return {"parentRefs": [parent], "hostnames": [spec.host]}
 
@@ -116,9 +117,9 @@ def _http_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
         # Off: Envoy's default of 15 s would end most answers; the proxy behind has its own limits.
         "timeouts": {"request": "0s"},
     }
-    return {**_attached(spec), "rules": [rule]}
+    return {**attached(spec), "rules": [rule]}
 
 
 def _grpc_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
     matches = [{"method": {"service": GRPC_SERVICE, "method": method}} for method in GRPC_METHODS]
-    return {**_attached(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}
+    return {**attached(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}

@@ -5,6 +5,12 @@ from __future__ import annotations
 PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
 """What the gateway's proxy mounts: hashes of consumers' keys, and the servers' keys that it presents."""
 
+CLIENTS_SECRET = "gateway-clients"  # noqa: S105 - the name of a Secret, not its content
+"""What an Envoy Gateway reads: every valid key, in clear since it compares no hashes, by client id."""
+
+CREDENTIAL = "credential"
+"""The field of a server's Secret that an Envoy Gateway presents as it is."""
+
 SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
 """The field of a consumer's or a server's Secret that holds the key."""
 
@@ -20,3 +26,8 @@ def consumer_secret(consumer: str) -> str:
 def server_key_secret(model: str) -> str:
     """The Secret with the key that a model's server asks for; only the server and the gateway read it."""
     return f"{model}-server-key"
+
+
+def client_id(consumer: str, version: int) -> str:
+    """A key by its public part; a consumer's name has no underscore, so there is one way to read it."""
+    return f"{consumer}_{version}"

@@ -73,6 +73,16 @@ def public_path(model: str, kind: ProtocolKind) -> str:
     return f"/{model}{_PREFIXES[kind]}"
 
 
+def calls(kind: ProtocolKind) -> frozenset[tuple[str, str]]:
+    """Methods and public paths (from `/v1` on) of a protocol whose calls can be counted out.
+
+    Raises ValueError for one whose paths hold names.
+    """
+    if kind != "openai":
+        raise ValueError(f"calls of {kind} hold names of the server's own and cannot be listed one by one")
+    return frozenset({*(("POST", f"/v1/{each}") for each in _OPENAI_POSTS), ("GET", "/v1/models")})
+
+
 GRPC_SERVICE = "inference.GRPCInferenceService"
 GRPC_METHODS = ("ModelInfer", "ModelMetadata", "ModelStreamInfer")
 """Methods of KServe's gRPC service that pass; the model is named in the request metadata `x-model`."""

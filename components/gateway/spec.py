@@ -72,6 +72,8 @@ class GatewaySpec(Spec):
 
     host: DnsName | None = None
     """The name that clients use; required unless the exposure is internal."""
+    implementation: Literal["nginx", "envoyGateway"] = "nginx"
+    """Who checks the keys: a proxy of ours, or the Envoy Gateway that parent belongs to, with exposure gatewayApi."""
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
     """An Ingress; an HTTPRoute on a Gateway that exists; a load balancer of its own; or nothing outside the cluster."""
     tls: TlsSpec | None = None
@@ -122,12 +124,28 @@ class GatewaySpec(Spec):
         else:
             ours = {"tls": self.tls, "alb": self.alb, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
             faults += [f"{key} belongs to exposure ingress, not {self.exposure}; remove it" for key, value in ours.items() if value]
+        faults += self._envoy_faults()
         if (self.exposure == "loadBalancer") != (self.nlb is not None):
             faults.append("nlb (its certificateArn) and exposure: loadBalancer go together; write both or neither")
         if self.nlb is not None and self.nlb.scheme == "internet-facing" and self.nlb.inbound_cidrs is None:
             faults.append("scheme internet-facing needs nlb.inboundCidrs: the networks that may connect ([0.0.0.0/0] if all are meant)")
         if (self.exposure == "gatewayApi") != (self.parent is not None):
             faults.append("parent (name and namespace of a Gateway) and exposure: gatewayApi go together; write both or neither")
+        return faults
+
+    def _envoy_faults(self) -> list[str]:
+        if self.implementation == "nginx":
+            return []
+        faults = []
+        if self.exposure != "gatewayApi":
+            faults.append(f"implementation envoyGateway goes with exposure gatewayApi, not {self.exposure}; write that, and parent")
+        ours = {"replicas": "replicas", "autoscaling": "autoscaling", "image": "image", "drain_seconds": "drainSeconds"}
+        ours |= {"max_body_size": "maxBodySize"}
+        faults += [
+            f"{key} belongs to implementation nginx: the proxies of an Envoy Gateway are set up with it; remove it"
+            for field, key in ours.items()
+            if field in self.model_fields_set
+        ]
         return faults
 
     def _alb_faults(self) -> list[str]:

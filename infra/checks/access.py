@@ -20,9 +20,28 @@ def faults(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
                 yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
     if settings.consumers and settings.gateway is None:
         yield Fault(("consumers",), "consumers have keys but nothing checks them; add a gateway, or remove consumers")
+    if settings.gateway is not None and settings.gateway.implementation == "envoyGateway":
+        yield from _beyond_envoy(settings)
     if (settings.models or settings.consumers) and not has_key_seed:
         yield Fault(
             ("apiKeySeed",),
             "keys of consumers and of model servers are derived from apiKeySeed, which is missing; "
             'set one with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
         )
+
+
+def _beyond_envoy(settings: StackSettings) -> Iterator[Fault]:
+    """What the stack asks for and an Envoy Gateway cannot do; each would open more than is written, or nothing at all."""
+    for name, model in settings.models.items():
+        if model.engine != "vllm":
+            message = f"{model.engine!r} has calls that implementation envoyGateway cannot list one by one; it carries those of vllm"
+            yield Fault(("models", name, "engine"), f"{message}, so use implementation nginx")
+    for name, consumer in settings.consumers.items():
+        if consumer.expires:
+            message = (
+                "implementation envoyGateway has no clock for keys and would go on accepting them; retire versions instead, or use nginx"
+            )
+            yield Fault(("consumers", name, "expires"), message)
+        if "limits" in consumer.model_fields_set:
+            message = "implementation envoyGateway counts no consumer's requests here; remove limits, or use implementation nginx"
+            yield Fault(("consumers", name, "limits"), message)

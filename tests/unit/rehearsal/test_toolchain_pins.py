@@ -87,7 +87,7 @@ def test_the_wheel_with_the_go_compiler_is_new_enough_and_pinned_by_hash():
 
 def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_that_group():
     pinned = [group for source in crds.crd_sources() for group in source.groups]
-    assert sorted(pinned) == ["gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
+    assert sorted(pinned) == ["gateway.envoyproxy.io", "gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
     for source in crds.crd_sources():
         assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", source.sum)
         assert all(path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups)) for path in source.paths)

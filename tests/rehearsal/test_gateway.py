@@ -1,0 +1,130 @@
+"""The entrance of a whole stack on a real control plane: its zones, how new keys reach its pods, and the one made of an Envoy Gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.cluster import start
+from rehearsal.engine.api import Api
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+PODS = "/api/v1/namespaces/inference/pods"
+ENVOY = "{implementation: envoyGateway, exposure: gatewayApi, host: llm.local.test, parent: {name: public, namespace: gateways}}"
+
+
+def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def up(state: Path, stack: str | Path = "local") -> None:
+    done = inferplan(state, "up", str(stack), "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def variant(folder: Path, old: str, new: str) -> Path:
+    path = folder / "Pulumi.local.yaml"
+    assert old in STACK
+    path.write_text(STACK.replace(old, new))
+    return path
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("entrance")
+    up(directory)
+    yield directory
+    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture
+def api(state, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    cluster = start("local")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield client
+    client.close()
+
+
+def _gateway_pods(api: Api) -> list[dict]:
+    found = api.request("GET", PODS, query={"labelSelector": "app.kubernetes.io/component=gateway"})["items"]
+    return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+
+def _history(api: Api, path: str, since: str) -> list[tuple[str, dict]]:
+    """What happened to the objects at `path` after the revision `since`, in order; the server keeps it and says when that was all."""
+    return [event for event in api.watch(path, {"resourceVersion": since, "timeoutSeconds": "1"}) if event[0] != "BOOKMARK"]
+
+
+def test_two_replicas_stand_in_two_zones(api):
+    zones = {
+        each["metadata"]["name"]: each["metadata"]["labels"]["topology.kubernetes.io/zone"]
+        for each in api.request("GET", "/api/v1/nodes")["items"]
+    }
+    assert sorted(zones[each["spec"]["nodeName"]] for each in _gateway_pods(api)) == ["zone-a", "zone-b"]
+
+
+def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the_while(state, api, tmp_path):
+    secrets = "/api/v1/namespaces/inference/secrets"
+    since = api.request("GET", PODS)["metadata"]["resourceVersion"]
+    before, held = _gateway_pods(api), api.request("GET", f"{secrets}/gateway-keys")
+    up(state, variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"))
+    after = _gateway_pods(api)
+    assert {each["metadata"]["name"] for each in before}.isdisjoint(each["metadata"]["name"] for each in after)
+    marks = {each["metadata"]["annotations"]["inferplan.dev/keys"] for each in (*before, *after)}
+    assert len(marks) == 2
+    # In place: a client of the Secret never meets a time without it.
+    changes = [(kind, each) for kind, each in _history(api, secrets, since) if each["metadata"]["name"] == "gateway-keys"]
+    assert [(kind, each["metadata"]["uid"]) for kind, each in changes] == [("MODIFIED", held["metadata"]["uid"])]
+    born = [
+        each
+        for kind, each in _history(api, PODS, since)
+        if kind == "ADDED" and each["metadata"]["name"] in {pod["metadata"]["name"] for pod in after}
+    ]
+    assert len(born) == 2
+    assert all(int(each["metadata"]["resourceVersion"]) > int(changes[0][1]["metadata"]["resourceVersion"]) for each in born)
+    deployments = _history(api, "/apis/apps/v1/namespaces/inference/deployments", since)
+    available = [each["status"].get("availableReplicas", 0) for _, each in deployments if each["metadata"]["name"] == "gateway"]
+    assert available
+    assert min(available) >= 2
+
+
+@pytest.mark.full
+def test_a_change_of_keys_alone_starts_no_model_anew(state, api, tmp_path):
+    def models():
+        found = api.request("GET", PODS, query={"labelSelector": "app.kubernetes.io/component=model"})["items"]
+        return {each["metadata"]["uid"] for each in found}
+
+    before = models()
+    up(state, variant(tmp_path, "batch: {keys: [1]}", "batch: {keys: [2, 1]}"))
+    assert models() == before
+
+
+@pytest.mark.full
+def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(state, api, tmp_path):
+    ours = next(line for line in STACK.splitlines() if "inferplan:gateway:" in line)
+    up(state, variant(tmp_path, ours, f"  inferplan:gateway: {ENVOY}"))
+    made = {}
+    for version, kind in (
+        ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+        ("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy"),
+        ("gateway.envoyproxy.io/v1alpha1", "HTTPRouteFilter"),
+        ("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy"),
+    ):
+        made[kind] = [each["metadata"]["name"] for each in api.request("GET", api.resource(version, kind).path("inference"))["items"]]
+    assert {tuple(names) for names in made.values()} == {("gateway-llama-3-70b", "gateway-llama-3-8b")}
+    deployments = api.request("GET", "/apis/apps/v1/namespaces/inference/deployments")["items"]
+    assert "gateway" not in {each["metadata"]["name"] for each in deployments}
+    clients = api.request("GET", "/api/v1/namespaces/inference/secrets/gateway-clients")
+    assert sorted(clients["data"]) == ["batch_1", "chat_1", "chat_2"]
+    assert json.dumps(clients["metadata"]).count("ipk_") == 0
