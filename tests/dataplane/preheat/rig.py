@@ -59,13 +59,12 @@ class Job:
     preheat: Mapping[str, Any] = field(default_factory=dict)
     tuning: Mapping[str, Any] = field(default_factory=dict)
     name: str = "tiny"
+    claim: VolumeClaim = field(default_factory=lambda: VolumeClaim(name="shared"))
 
     def __post_init__(self) -> None:
         weights = WeightsSpec.model_validate({"store": "weights", "path": MODEL, **self.weights})
         preheat = PreheatSpec.model_validate({"into": "shared", **self.preheat})
-        recording = declare(
-            lambda: PreheatJob(self.name, weights, preheat, source=self.source, target=VolumeClaim(name="shared"), namespace="inference")
-        )
+        recording = declare(lambda: PreheatJob(self.name, weights, preheat, source=self.source, target=self.claim, namespace="inference"))
         pod = recording.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"]
         self._container = pod["containers"][0]
         env = {each["name"]: self._value(each) for each in self._container["env"]}
