@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cli.workspace import Workspace
     from components.preheat.payload.request import Request
     from components.serving.spec import ModelSpec
+    from components.storage.spec import WeightsSpec
 
 _JOB = "kubernetes:batch/v1:Job"
 # What tells rclone and huggingface_hub where the source is; everything else of the container stays in it.
@@ -50,7 +51,8 @@ class PlannedPreheat:
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
-    """What `up` would declare to preheat `model`, with `number` as its round. Raises CommandError where there is nothing to preheat."""
+    """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises CommandError where there is nothing to preheat."""
+    from components.preheat.artifacts import artifact_job
     from rehearsal.engine.record import record
 
     spec = _model(workspace, model)
@@ -61,7 +63,8 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
         given["config"] = {**given["config"], "inferplan:models": json.dumps(models)}
     recording = record(workspace.program, **given)
     jobs = {_instance(each.inputs): each.inputs for each in recording.of_type(_JOB)}
-    return [_planned(workspace, spec, model, jobs[model])]
+    files = {model: spec.weights} | {artifact_job(model, name): each for name, each in spec.artifacts.items()}
+    return [_planned(workspace, spec, weights, name, jobs[name]) for name, weights in files.items()]
 
 
 @contextlib.contextmanager
@@ -92,7 +95,7 @@ def _model(workspace: Workspace, model: str) -> ModelSpec:
     return models[model]
 
 
-def _planned(workspace: Workspace, spec: ModelSpec, name: str, job: dict[str, Any]) -> PlannedPreheat:
+def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: str, job: dict[str, Any]) -> PlannedPreheat:
     from components.preheat.payload.request import VARIABLE, parse
 
     if spec.preheat is None:
@@ -100,7 +103,7 @@ def _planned(workspace: Workspace, spec: ModelSpec, name: str, job: dict[str, An
     container = next(each for each in job["spec"]["template"]["spec"]["containers"] if each["name"] == "preheat")
     clear = {each["name"]: each["value"] for each in container["env"] if "value" in each}
     references = {each["name"]: each["valueFrom"].get("secretKeyRef") for each in container["env"] if "valueFrom" in each}
-    weights, into = spec.weights, spec.preheat.into
+    into = spec.preheat.into
     return PlannedPreheat(
         name=name,
         request=parse(clear[VARIABLE], workspace.settings.namespace),

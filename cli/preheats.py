@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from components.preheat.artifacts import artifact_job
 from infra.stack import StackSettings
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
@@ -40,19 +41,22 @@ class PreheatRow:
 def preheats(
     settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], last_line: LastLine
 ) -> Iterable[PreheatRow]:
-    """A row for each model of `settings` that preheats, in the order of the stack file; `served` are the models with servers."""
+    """A row for each model of `settings` that preheats, and for its artifacts, in the order of the stack file; `served` are the models with servers."""
     newest: dict[str, Any] = {}
     for job in jobs:
         if _label(job, "component") == _COMPONENT:
             name = _label(job, "instance")
             newest[name] = max(newest.get(name, job), job, key=lambda each: each["metadata"].get("creationTimestamp") or "")
-    for name, model in settings.models.items():
-        if model.preheat is not None:
+    for model, spec in settings.models.items():
+        if spec.preheat is None:
+            continue
+        rounds = {model: spec.preheat.round} | {artifact_job(model, name): each.round for name, each in spec.artifacts.items()}
+        for name, wanted in rounds.items():
             job = newest.get(name)
             mine = [] if job is None else _pods_of(job, pods)
-            state, detail = _absent(served=name in served) if job is None else _state(job, mine, last_line)
-            number = model.preheat.round if job is None else _round(job, model.preheat.round)
-            yield PreheatRow(name=name, share=model.preheat.into, round=number, state=state, detail=detail)
+            state, detail = _absent(served=model in served) if job is None else _state(job, mine, last_line)
+            number = wanted if job is None else _round(job, wanted)
+            yield PreheatRow(name=name, share=spec.preheat.into, round=number, state=state, detail=detail)
 
 
 def _absent(*, served: bool) -> tuple[PreheatState, str]:

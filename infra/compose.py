@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,6 +19,7 @@ from components.nodes.image_pull import ImagePull
 from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
+from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
 from components.serving.site import Site, endpoint_of, serve
 from components.serving.spec import ModelSpec
@@ -29,8 +30,6 @@ from components.storage.spec import S3StoreSpec
 from infra.providers import aws_provider, cluster_options
 
 if TYPE_CHECKING:
-    from components.gateway.envoy import EnvoyEntrance
-    from components.gateway.spec import GatewaySpec
     from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
     from infra.stack import Stack, StackSettings
@@ -75,28 +74,19 @@ def compose(stack: Stack) -> Exports:
         namespace=home.inside,
         seed=secrets.api_key_seed,
         own_keys=secrets.own_keys,
-        in_clear=spec.gateway is not None and spec.gateway.implementation == "envoyGateway",
         opts=kube,
     )
     images = _images(spec, targets, namespace=home.inside, opts=kube)
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
-    gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=kube)
+    gateway = None
+    if spec.gateway is not None:
+        gateway = Gateway("gateway", spec.gateway, namespace=home.inside, endpoints=endpoints, keys=keys, opts=kube)
     entrance = () if gateway is None else gateway.entrance
     around = _Surroundings(namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance)
     for name, model in spec.models.items():
         _serve(name, model, around, opts=kube)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
-
-
-def _gateway(
-    spec: GatewaySpec | None, endpoints: Sequence[Endpoint], keys: ApiKeys, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
-) -> Gateway | EnvoyEntrance | None:
-    if spec is None or spec.implementation == "nginx":
-        return None if spec is None else Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
-    from components.gateway.envoy import EnvoyEntrance
-
-    return EnvoyEntrance("gateway", spec, namespace=namespace, endpoints=endpoints, consumers=keys.consumers, opts=opts)
 
 
 def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:
@@ -172,6 +162,7 @@ def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.Re
         namespace=around.namespace,
         target=around.targets[spec.pool],
         weights=_weights(name, spec, stores=around.stores, namespace=around.namespace, opts=opts),
+        artifacts=_artifacts(name, spec, stores=around.stores, namespace=around.namespace, opts=opts),
         server_key=around.keys.server_key(name),
         server_key_fingerprint=around.keys.server_key_fingerprint(name),
         gateway=GATEWAY_PODS,
@@ -191,16 +182,34 @@ def _weights(
 ) -> ModelMount | ObjectStore:
     source = _source(stores[spec.weights.store], name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
     if spec.preheat is not None:
-        share = stores[spec.preheat.into]
-        if isinstance(share, S3Store | WebSource):
-            raise TypeError(f"models.{name}.preheat.into: {spec.preheat.into} is no share")
-        job = PreheatJob(name, spec.weights, spec.preheat, source=source, target=share.claim, namespace=namespace, opts=opts)
-        return job.mount
+        target = _share(stores, spec.preheat.into)
+        return PreheatJob(name, spec.weights, spec.preheat, source=source, target=target, namespace=namespace, opts=opts).mount
     if isinstance(source, VolumeClaim):
         return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)
     if not isinstance(source, ObjectStore):
         raise TypeError(f"models.{name}.weights.store: no engine reads {spec.weights.store} itself; add preheat")
     return source
+
+
+def _artifacts(
+    model: str, spec: ModelSpec, *, stores: Stores, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> dict[str, ModelMount]:
+    """A preheat for each artifact beside the weights of `model`, into the same share."""
+    if spec.preheat is None:
+        return {}
+    mounts: dict[str, ModelMount] = {}
+    for name, artifact in spec.artifacts.items():
+        job, how = artifact_job(model, name), artifact.preheat(spec.preheat)
+        source = _source(stores[artifact.store], bounded(job, "preheat"), artifact.path)
+        mounts[name] = PreheatJob(job, artifact, how, source=source, target=_share(stores, how.into), namespace=namespace, opts=opts).mount
+    return mounts
+
+
+def _share(stores: Stores, name: str) -> VolumeClaim:
+    store = stores[name]
+    if isinstance(store, S3Store | WebSource):
+        raise TypeError(f"preheat.into: {name} is no share")
+    return store.claim
 
 
 def _source(store: ModelStore, account: str, path: str) -> ModelSource:

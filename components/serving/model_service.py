@@ -22,6 +22,7 @@ from components.network import bucket_edges, pods, tcp
 from components.network import policy as network_policy
 from components.preheat.gate import ready_check
 from components.serving import groups, workload
+from components.serving.artifacts import with_artifacts
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
 
@@ -53,7 +54,8 @@ class ModelService(pulumi.ComponentResource):
         if server.files:
             files = files_map(name, site, server.files, opts=child)
             volumes.append(files_volume(files, server.files))
-        server = restarted_with_its_key(refusing_unverified(server, site.weights), site)
+        server = with_artifacts(refusing_unverified(server, site.weights), site.artifacts, MODEL_VOLUME)
+        server = restarted_with_its_key(server, site)
         template = partial(
             workload.pod, name, spec, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name
         )
@@ -156,6 +158,7 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulum
     """Options of what starts servers: a child of `component` that waits for files and images and is waited for as long as a rollout takes."""
     weights = site.weights
     gates = [weights.gate] if isinstance(weights, ModelMount) else [weights.identity.ready] if weights.identity is not None else []
+    gates += [mount.gate for mount in site.artifacts.values()]
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
         parent=component,

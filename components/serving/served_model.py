@@ -7,10 +7,11 @@ stack is known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 
+from components.preheat.artifacts import ArtifactSpec
 from components.preheat.spec import PreheatSpec
 from components.spec import Bytes, Cpu, DnsLabel, Fault, Labels, PinnedImage, Spec
 from components.storage.spec import WeightsSpec
@@ -54,6 +55,8 @@ class ServedModel(Spec):
     weights: WeightsSpec
     preheat: PreheatSpec | None = None
     """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""
+    artifacts: Annotated[dict[DnsLabel, ArtifactSpec], Field(max_length=16)] = {}
+    """Files beside the weights by name: adapters, a tokenizer, engines. Preheated as the weights are; servers find them in /artifacts/<name>."""
     pool: DnsLabel
     """The node pool that the replicas run on."""
     replicas: Annotated[int, Field(ge=0, le=1000)] = 1
@@ -78,6 +81,15 @@ class ServedModel(Spec):
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """How long a stopping server may finish running requests."""
+
+    @model_validator(mode="after")
+    def _artifacts_are_preheated(self) -> Self:
+        if self.artifacts and self.preheat is None:
+            raise ValueError(
+                f"artifacts ({', '.join(self.artifacts)}) are copied where the weights are copied, and there is no preheat; "
+                "add preheat: {into: <store>}"
+            )
+        return self
 
     @field_validator("consumers")
     @classmethod

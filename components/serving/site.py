@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ class Site:
 
     `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
     `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
+    `artifacts` are the files beside the weights by name, on the same claim.
     `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
     """
 
@@ -31,6 +32,7 @@ class Site:
     gateway: Mapping[str, str]
     images: pulumi.Resource | None = None
     entrance: tuple[pulumi.Resource, ...] = ()
+    artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 
 
 def endpoint_of(name: str, spec: ServedModel, server_key: SecretRef) -> Endpoint:

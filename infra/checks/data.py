@@ -19,7 +19,7 @@ from infra.checks.references import unknown
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
-    from components.storage.spec import StoreSpec
+    from components.storage.spec import StoreSpec, WeightsSpec
     from infra.stack import StackSettings
 
 _WRITABLE = NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec
@@ -35,7 +35,8 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
         yield from _source_faults(name, model, settings)
         yield from _target_faults(name, model, settings)
         if model.preheat is not None and model.weights.size is not None:
-            filled[model.preheat.into].append((name, bytes_of(model.weights.size)))
+            beside = sum(bytes_of(each.size) for each in model.artifacts.values() if each.size is not None)
+            filled[model.preheat.into].append((name, bytes_of(model.weights.size) + beside))
     for store, models in filled.items():
         yield from _overfull(store, models, settings)
 
@@ -53,7 +54,7 @@ def _source_faults(name: str, model: ModelSpec, settings: StackSettings) -> Iter
             "remove files, and choose among them with preheat.include and preheat.exclude",
         )
     if isinstance(source, HubStoreSpec):
-        yield from _repository_faults(name, model, source)
+        yield from repository_faults(here, model.weights, source)
     if isinstance(source, NodeDiskStoreSpec) and model.preheat is not None:
         yield Fault(
             (*here, "store"),
@@ -85,9 +86,9 @@ def _direct_faults(name: str, model: ModelSpec, source: StoreSpec, settings: Sta
         yield from node_disks.faults_of_pool(name, model.pool, store, source, path)
 
 
-def _repository_faults(name: str, model: ModelSpec, hub: HubStoreSpec) -> Iterator[Fault]:
-    here = ("models", name, "weights")
-    path, revision = model.weights.path, model.weights.revision
+def repository_faults(here: tuple[str | int, ...], weights: WeightsSpec, hub: HubStoreSpec) -> Iterator[Fault]:
+    """Faults of files of a hub, written at `here`: a path that is no repository, a revision that moves."""
+    path, revision = weights.path, weights.revision
     if not _REPOSITORY.fullmatch(path):
         yield Fault((*here, "path"), f"{path!r} is no repository of a hub; write owner/name, such as Qwen/Qwen3-8B")
     elif revision is None or not _COMMIT.fullmatch(revision):

@@ -11,7 +11,8 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.handles import ModelMount
 from components.naming import selector
 from components.serving import workload
-from components.serving.model_service import model_mount, model_volume, verification
+from components.serving.artifacts import artifact_gates, artifact_mounts
+from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
 
@@ -56,9 +57,9 @@ def worker_pod(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=workload.PRE_STOP_SECONDS)),
         ),
         security_context=workload.container_security(read_only_root=False),
-        volume_mounts=[*workload.scratch_mounts(), files],
+        volume_mounts=[*workload.scratch_mounts(), files, *artifact_mounts(site.artifacts, MODEL_VOLUME)],
     )
-    gates = verification(image, weights, [files])
+    gates = [*verification(image, weights, [files]), *artifact_gates(site.artifacts, MODEL_VOLUME, image)]
     return _template(name, spec, site, container, service_account, gates=gates, volumes=[model_volume(weights)])
 
 

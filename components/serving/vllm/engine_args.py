@@ -65,9 +65,14 @@ class VllmEngineArgs(Spec):
         """Cards that one engine spans."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        """The names of all adapters."""
+        return tuple(self.lora_adapters)
+
     @model_validator(mode="after")
     def _bounds_of_adapters_need_adapters(self) -> Self:
         stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
-        if stray and not self.lora_adapters:
-            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add loraAdapters, or remove it")
+        if stray and not self.adapter_names:
+            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add some, or remove it")
         return self

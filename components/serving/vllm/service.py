@@ -6,6 +6,7 @@ import pulumi
 
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
 from components.serving import groups, workload
+from components.serving.artifacts import artifact_path
 from components.serving.model_service import ModelService, model_mount, model_volume
 from components.serving.site import Site
 from components.serving.vllm.spec import VLLM_OPTIONS, VllmSpec
@@ -31,7 +32,7 @@ def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
         health_path="/health",
         metrics_path="/metrics",
         metrics_port=PORT,
-        served_names=(spec.served_model_name or name, *spec.lora_adapters),
+        served_names=(spec.served_model_name or name, *spec.adapter_names),
         consumers=tuple(spec.consumers),
         server_key=server_key,
     )
@@ -77,8 +78,12 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
             arguments.append(option if value else negation[0])
         else:
             arguments.append(f"{option}={value}")
-    if spec.lora_adapters:
-        arguments += ["--enable-lora", "--lora-modules", *(f"{key}={model}/{path}" for key, path in spec.lora_adapters.items())]
+    if spec.tokenizer is not None:
+        arguments.append(f"--tokenizer={artifact_path(spec.tokenizer)}")
+    if spec.adapter_names:
+        beside = (f"{key}={model}/{path}" for key, path in spec.lora_adapters.items())
+        apart = (f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items())
+        arguments += ["--enable-lora", "--lora-modules", *beside, *apart]
     return [*arguments, *spec.extra_args]
 
 

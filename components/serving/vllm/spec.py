@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from components.serving.served_model import ServedModel
-from components.serving.vllm.engine_args import VLLM_OPTIONS, VllmEngineArgs
+from components.serving.vllm.engine_args import VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
-from components.spec import Fault
+from components.spec import DnsLabel, Fault
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -38,6 +38,10 @@ class VllmSpec(VllmEngineArgs, ServedModel):
     """How vLLM compiles and warms up on Gaudi; by default vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
     """The name clients send as `model`; by default the model's key in this file."""
+    lora_artifacts: dict[LoraName, DnsLabel] = {}
+    """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
+    tokenizer: DnsLabel | None = None
+    """The artifact that holds the tokenizer; by default it lies beside the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them; none that a field here sets."""
 
@@ -69,7 +73,12 @@ class VllmSpec(VllmEngineArgs, ServedModel):
     @property
     def reads_buckets(self) -> bool:
         """vLLM streams weights from a bucket, and adapters from files only."""
-        return not self.lora_adapters
+        return not self.adapter_names
+
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        """The names of all adapters, those beside the weights first."""
+        return (*self.lora_adapters, *self.lora_artifacts)
 
     @model_validator(mode="after")
     def _shards_use_every_card(self) -> Self:
@@ -129,8 +138,22 @@ class VllmSpec(VllmEngineArgs, ServedModel):
 
     @model_validator(mode="after")
     def _adapters_have_names_of_their_own(self) -> Self:
-        if self.served_model_name in self.lora_adapters:
-            raise ValueError(f"loraAdapters repeats servedModelName {self.served_model_name!r}; call the adapter differently")
+        twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
+        if self.served_model_name in self.adapter_names or twice:
+            name = twice[0] if twice else self.served_model_name
+            raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is; call the adapter differently")
+        return self
+
+    @model_validator(mode="after")
+    def _artifacts_exist(self) -> Self:
+        named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
+        named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
+        lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
+        if lost:
+            known = ", ".join(self.artifacts) or "none"
+            raise ValueError(f"{'; '.join(lost)}, and artifacts has {known}; add it there, with its store and path")
+        if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
+            raise ValueError("--tokenizer in extraArgs repeats the field tokenizer; remove one of them")
         return self
 
     @field_validator("extra_args")

@@ -123,6 +123,7 @@ def kubectl(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.chdir(PROJECT)
+        monkeypatch.setenv("COLUMNS", "250")
 
     return answer
 

@@ -1,0 +1,166 @@
+"""Artifacts beside weights: preheated one by one, mounted read-only, gated, and loaded by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from infra.faults import StackFaults
+from infra.settings import validate
+from infra.stack_file import read_stack
+from rehearsal.engine.record import record
+
+from .models import vllm
+
+PROJECT = Path(__file__).parents[3]
+JOB, DEPLOYMENT = "kubernetes:batch/v1:Job", "kubernetes:apps/v1:Deployment"
+ARTIFACTS = {
+    "polite": {"store": "weights", "path": "adapters/polite", "revision": "v3", "round": 2, "size": "200Mi"},
+    "words": {"store": "weights", "path": "tokenizers/llama", "include": ["*.json"]},
+}
+MODEL = {
+    "engine": "vllm",
+    "weights": {"store": "weights", "path": "llama", "revision": "v1", "size": "16Gi"},
+    "preheat": {"into": "shared", "keep": 3},
+    "artifacts": ARTIFACTS,
+    "loraArtifacts": {"gentle": "polite"},
+    "tokenizer": "words",
+    "pool": "l40s",
+}
+CONFIG = {
+    "cluster": {"provider": "simulated"},
+    "nodePools": {
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2},
+        "system": {"provider": "simulated", "nodes": 1},
+    },
+    "storage": {
+        "weights": {"kind": "s3", "bucket": "acme-weights"},
+        "shared": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "100Gi"},
+        "disks": {"kind": "nodeDisk", "pool": "l40s", "path": "/mnt/models/cache", "capacity": "100Gi"},
+    },
+}
+
+
+def recorded(model=MODEL):
+    sections = {**CONFIG, "models": {"chat": model}, "apiKeySeed": "0123456789abcdef" * 4}
+    config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
+    return record(PROJECT / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
+
+
+@pytest.fixture(scope="module")
+def recording():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(PROJECT)
+        return recorded()
+
+
+def requests(recording):
+    found = {}
+    for job in recording.of_type(JOB):
+        container = job.inputs["spec"]["template"]["spec"]["containers"][0]
+        text = next(each["value"] for each in container["env"] if each["name"] == "PREHEAT_REQUEST")
+        found[job.name] = json.loads(text)
+    return found
+
+
+def test_each_artifact_is_a_preheat_of_its_own_with_its_round_and_globs_and_the_models_keep(recording):
+    found = requests(recording)
+    assert set(found) == {"chat", "chat-polite", "chat-words"}
+    assert found["chat-polite"]["directory"].endswith("-r2")
+    assert found["chat-polite"]["root"] == "source:acme-weights/adapters/polite"
+    assert found["chat-words"]["include"] == ["*.json"]
+    assert {each["keep"] for each in found.values()} == {3}
+    assert len({each["directory"] for each in found.values()}) == 3
+
+
+def pod(recording):
+    return recording.one(DEPLOYMENT).inputs["spec"]["template"]["spec"]
+
+
+def test_servers_mount_each_artifact_read_only_and_nothing_beside_it(recording):
+    mounts = {each["mountPath"]: each for each in pod(recording)["containers"][0]["volumeMounts"]}
+    found = requests(recording)
+    for name in ARTIFACTS:
+        mount = mounts[f"/artifacts/{name}"]
+        assert (mount["subPath"], mount["readOnly"]) == (found[f"chat-{name}"]["directory"], True)
+    [volume] = [each for each in pod(recording)["volumes"] if "persistentVolumeClaim" in each]
+    assert mounts["/artifacts/polite"]["name"] == mounts["/models/chat"]["name"] == volume["name"]
+
+
+def test_servers_wait_for_every_job_and_look_for_every_ready_mark(recording):
+    jobs = {each.urn for each in recording.of_type(JOB)}
+    assert jobs <= set(recording.one(DEPLOYMENT).dependencies)
+    checks = [" ".join(each["command"]) for each in pod(recording)["initContainers"]]
+    for path in ("/models/chat", "/artifacts/polite", "/artifacts/words"):
+        assert sum(f"{path}/READY" in check for check in checks) == 1
+
+
+def test_vllm_loads_adapters_and_tokenizer_from_artifacts(recording):
+    arguments = pod(recording)["containers"][0]["args"]
+    assert "--tokenizer=/artifacts/words" in arguments
+    assert arguments[arguments.index("--lora-modules") + 1] == "gentle=/artifacts/polite"
+    assert "--enable-lora" in arguments
+
+
+def test_adapters_of_both_kinds_are_served_by_name():
+    spec = vllm(loraAdapters={"terse": "lora/terse"}, loraArtifacts={"gentle": "polite"}, artifacts=ARTIFACTS, preheat={"into": "shared"})
+    assert spec.adapter_names == ("terse", "gentle")
+    assert not spec.reads_buckets
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"preheat": None}, "add preheat: {into: <store>}"),
+        ({"loraArtifacts": {"gentle": "rude"}}, "loraArtifacts.gentle names 'rude', and artifacts has polite, words"),
+        ({"tokenizer": "rude"}, "tokenizer names 'rude'"),
+        ({"extraArgs": ["--tokenizer=/x"]}, "repeats the field tokenizer"),
+        ({"loraAdapters": {"gentle": "lora/x"}}, "an adapter is called 'gentle'"),
+        ({"servedModelName": "gentle"}, "an adapter is called 'gentle'"),
+        ({"loraArtifacts": {}, "maxLoras": 2}, "maxLoras bound adapters"),
+    ],
+    ids=str,
+)
+def test_artifacts_that_do_not_fit_are_refused_with_what_to_write(fields, words):
+    with pytest.raises(ValidationError) as refused:
+        vllm(**{**{key: MODEL[key] for key in ("preheat", "artifacts", "loraArtifacts", "tokenizer")}, **fields})
+    assert words in str(refused.value)
+
+
+def faults(tmp_path, artifacts, **models):
+    chat = {**MODEL, "artifacts": artifacts, "loraArtifacts": {}, "tokenizer": None}
+    config = {**CONFIG, "models": {"chat": {key: value for key, value in chat.items() if value is not None}, **models}}
+    path = tmp_path / "Pulumi.test.yaml"
+    secret = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
+    path.write_text(
+        json.dumps({"config": {**{f"inferplan:{key}": value for key, value in config.items()}, "inferplan:apiKeySeed": secret}})
+    )
+    try:
+        validate(read_stack(path, shown_path="s.yaml"))
+    except StackFaults as found:
+        return " ".join(found.lines)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("artifact", "words"),
+    [
+        ({"store": "wieghts", "path": "x"}, "did you mean 'weights'"),
+        ({"store": "disks", "path": "x"}, "which nothing is copied from"),
+        ({"store": "weights", "path": "x", "files": {"a": None}}, "only a store of kind http"),
+        ({"store": "weights", "path": "x", "size": "90Gi"}, "is too small"),
+    ],
+    ids=str,
+)
+def test_a_store_that_cannot_give_or_hold_an_artifact_is_refused_at_its_place(tmp_path, artifact, words):
+    assert words in faults(tmp_path, {"polite": artifact})
+
+
+def test_an_artifact_whose_preheat_would_be_called_like_a_model_is_refused(tmp_path):
+    plain = {key: MODEL[key] for key in ("engine", "weights", "preheat", "pool")}
+    found = faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-polite": plain})
+    assert "its preheat would be called 'chat-polite', as model chat-polite is" in found
+    assert not faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-kind": plain})
