@@ -1,0 +1,100 @@
+"""The policy pack under Pulumi's own CLI: the same words as `inferplan check`, by way of the engine's analyzers and its event stream."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.verdicts import settings_file, stack_of
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.rule import Level
+from policies.engine.settings import read_settings, today
+from review.reader import read_bytes
+from review.report import make_report
+from tests.stacks.test_committed_stacks import recording_of
+
+ROOT = Path(__file__).resolve().parents[2]
+POLICIES = ("inferplan-mandatory", "inferplan-advisory", "inferplan-stack-mandatory", "inferplan-stack-advisory", "inferplan-not-evaluated")
+DIGEST = "image-require-digest"
+# Nobody listens there: a preview needs no cluster.
+NOWHERE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "x",
+    "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    "users": [{"name": "x", "user": {}}],
+}
+
+
+def missing() -> str:
+    if shutil.which("pulumi") is None:
+        return "no pulumi on PATH; see https://www.pulumi.com/docs/install"
+    listed = subprocess.run(["pulumi", "plugin", "ls", "--json"], capture_output=True, text=True, check=False)  # noqa: S607 - the user's own CLI
+    if listed.returncode or not any(each["name"] == "kubernetes" for each in json.loads(listed.stdout or "[]")):
+        return "pulumi has no kubernetes provider plugin; install it with: pulumi plugin install resource kubernetes"
+    return ""
+
+
+REASON = missing()
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
+
+
+@pytest.fixture
+def preview(tmp_path, monkeypatch):
+    """Runs a preview of the local stack with the pack, its settings changed by `over`; gives the exit code and what the stream holds."""
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "backend").mkdir()
+    (tmp_path / "kubeconfig").write_text(json.dumps(NOWHERE))
+    environment = {
+        **os.environ,
+        "PULUMI_BACKEND_URL": (tmp_path / "backend").as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
+        "INFERPLAN_KUBECONFIG": str(tmp_path / "kubeconfig"),
+    }
+
+    def run(*arguments):
+        return subprocess.run(["pulumi", *arguments], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False)  # noqa: S607 - the user's own CLI
+
+    def previewed(over):
+        config = tmp_path / "policies.json"
+        config.write_text(json.dumps(dict.fromkeys(POLICIES, over)))
+        pack = ("--policy-pack", "policies", "--policy-pack-config", str(config))
+        done = run("preview", "--stack", "local", "--json", "--color", "never", "--non-interactive", *pack)
+        return done.returncode, read_bytes(done.stdout)
+
+    assert run("stack", "init", "local").returncode == 0
+    return previewed
+
+
+def said_by_check(levels):
+    settings = read_settings(settings_file(ROOT, "local"), all_rules(), today())
+    changed = dataclasses.replace(settings, levels={**settings.levels, **levels})
+    report = check_stack(stack_of(recording_of("local")), changed)
+    return {("mandatory", each.message) for each in report.refusals} | {("advisory", each.message) for each in report.advice}
+
+
+def test_the_local_stack_passes_the_pack_under_the_cli(preview):
+    code, told = preview({})
+    assert code == 0, told.diagnostics
+    assert told.policies == ()
+    assert list(told.policy_packs)
+
+
+@pytest.mark.parametrize("level", ["mandatory", "advisory"])
+def test_the_pack_says_under_the_cli_what_check_says(preview, level):
+    code, told = preview({"levels": {DIGEST: level}})
+    said = {(each.enforcement_level, each.message.strip().partition("\n")[2].strip()) for each in told.policies}
+    assert said == said_by_check({DIGEST: Level(level)})
+    assert len(said) >= 5
+    assert (code != 0) is (level == "mandatory")
+    assert make_report([told]).verdict.startswith("blocked") is (level == "mandatory")
