@@ -51,8 +51,8 @@ def weights(tmp_path_factory):
 def triton(tritonserver, weights, tmp_path_factory):
     upper = {key: value for key, value in SOUND["upper"].items() if key != "code"}
     repository = {
-        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}},
-        "cached": {**GENERATION, "generator": GENERATOR, "responseCache": True},
+        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}, "versionPolicy": {"specific": [1]}},
+        "cached": {**GENERATION, "generator": GENERATOR, "responseCache": True, "version": 3, "versionPolicy": {"all": True}},
         "pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True, "dynamicBatching": {}, "versionPolicy": {"latest": 1}},
         **SOUND,
         "upper": {
@@ -62,7 +62,7 @@ def triton(tritonserver, weights, tmp_path_factory):
             "warmup": [{"batchSize": 1, "dims": {"text": [1]}}],
         },
     }
-    spec = spec_of(repository, accelerators=2, responseCacheSize="1Mi")
+    spec = spec_of(repository, accelerators=2, responseCacheSize="1Mi", metrics={"summaryLatencies": True, "intervalMs": 500})
     with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("repository")) as server:
         yield server
 
@@ -149,6 +149,30 @@ def test_metrics_answer_on_their_own_port(triton):
     status, body = triton.ask("GET", "/metrics", port=triton.spec.ports.metrics)
     assert status == 200
     assert b"nv_inference_request_success" in body
+
+
+def test_the_version_that_is_written_is_the_one_that_is_served(triton):
+    for model, version in (("whole", "1"), ("cached", "3"), ("pieces", "1")):
+        assert json.loads(triton.ask("GET", f"/v2/models/{model}")[1])["versions"] == [version]
+
+
+def test_quantiles_of_latencies_are_there_when_they_are_asked_for(triton):
+    assert triton.infer("whole", text_input=("BYTES", ["a"]))
+    assert b'nv_inference_request_summary_us{model="whole"' in triton.ask("GET", "/metrics", port=triton.spec.ports.metrics)[1]
+
+
+def test_a_fault_inside_an_ensemble_that_streams_does_not_keep_the_server_from_ending(tritonserver, tmp_path):
+    text = {"dataType": "TYPE_STRING", "dims": [1]}
+    relay = {"kind": "ensemble", "maxBatchSize": 8, "input": {"text_input": text}, "output": {"text_output": text}}
+    step = {"modelName": "pieces", "inputMap": {"text_input": "text_input"}, "outputMap": {"text_output": "text_output"}}
+    pieces = {**GENERATION, "generator": GENERATOR, "streaming": True}
+    spec = spec_of({"pieces": pieces, "relay": {**relay, "steps": [step]}})
+    with running(tritonserver, spec, generated(spec, tmp_path), tmp_path / "repository") as server:
+        status, body = server.ask("POST", "/v2/models/relay/generate", {"text_input": "fail"})
+        assert (status, json.loads(body)["error"]) == (400, "in ensemble 'relay', the generator failed")
+        server.process.send_signal(signal.SIGTERM)
+        server.process.communicate(timeout=30)
+        assert server.process.returncode == 0
 
 
 def test_a_stopped_server_finishes_the_stream_that_runs(tritonserver, tmp_path):

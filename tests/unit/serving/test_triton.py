@@ -87,3 +87,61 @@ def test_weights_in_a_bucket_are_refused_since_python_models_read_files():
 def test_a_cache_without_room_is_refused():
     with pytest.raises(ValidationError, match="no responseCacheSize"):
         triton({"writer": {**WRITER, "responseCache": True}})
+
+
+def test_what_models_ask_of_the_whole_server_is_among_its_arguments():
+    limited = {**WRITER, "rateLimiter": {"resources": {"slots": 1}, "priority": 2}, "responseCache": True}
+    spec = triton(
+        {"writer": limited},
+        responseCacheSize="64Mi",
+        modelLoadThreadCount=2,
+        drainSeconds=7,
+        ports={"http": 9000, "grpc": 9001, "metrics": 9002},
+        metrics={"histogramLatencies": True, "summaryLatencies": True, "intervalMs": 1000},
+    )
+    assert {
+        "--rate-limit=execution_count",
+        "--cache-config=local,size=67108864",
+        "--model-load-thread-count=2",
+        "--exit-timeout-secs=7",
+        "--http-port=9000",
+        "--grpc-port=9001",
+        "--metrics-port=9002",
+        "--metrics-config=histogram_latencies=true",
+        "--metrics-config=summary_latencies=true",
+        "--metrics-interval-ms=1000",
+    } <= set(server_args(spec))
+    quiet = server_args(triton())
+    assert not [each for each in quiet if each.startswith(("--rate-limit", "--cache-config", "--metrics-config", "--metrics-interval"))]
+
+
+def test_a_limited_model_says_what_an_execution_takes():
+    limiter = group_of(triton({"writer": {**WRITER, "rateLimiter": {"resources": {"slots": 2}, "priority": 3}}}), L40S).rate_limiter
+    assert (limiter.priority, [(each.name, each.count) for each in limiter.resources]) == (3, [("slots", 2)])
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"), [({"latest": 2}, "latest"), ({"all": True}, "all"), ({"specific": [1]}, "specific"), (None, None)], ids=str
+)
+def test_a_version_policy_is_rendered_as_it_is_written(policy, said):
+    files = repository_files(triton({"writer": {**WRITER, "versionPolicy": policy}}), weights="/models/chat", target=L40S)
+    assert config_of(files["writer/config.pbtxt"]).version_policy.WhichOneof("policy_choice") == said
+
+
+def test_a_warm_up_is_sent_before_the_model_is_ready():
+    warm = {"batchSize": 4, "count": 2, "dims": {"text_input": [1], "max_tokens": [1]}}
+    files = repository_files(triton({"writer": {**WRITER, "warmup": [warm]}}), weights="/models/chat", target=L40S)
+    [made] = config_of(files["writer/config.pbtxt"]).model_warmup
+    assert (made.batch_size, made.count) == (4, 2)
+    assert made.inputs["text_input"].zero_data
+    assert made.inputs["max_tokens"].random_data
+
+
+def test_shared_memory_is_as_large_as_it_says():
+    volumes = declared(triton(sharedMemory="3Gi")).one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]["volumes"]
+    assert [each["emptyDir"] for each in volumes if each["name"] == "shm"] == [{"medium": "Memory", "sizeLimit": "3Gi"}]
+
+
+def test_one_port_cannot_serve_two_protocols():
+    with pytest.raises(ValidationError, match="are not three ports"):
+        triton(ports={"http": 9000, "grpc": 9000})
