@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -30,6 +30,8 @@ from components.storage.spec import S3StoreSpec
 from infra.providers import aws_provider, cluster_options
 
 if TYPE_CHECKING:
+    from components.gateway.envoy import EnvoyEntrance
+    from components.gateway.spec import GatewaySpec
     from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
     from infra.stack import Stack, StackSettings
@@ -74,19 +76,28 @@ def compose(stack: Stack) -> Exports:
         namespace=home.inside,
         seed=secrets.api_key_seed,
         own_keys=secrets.own_keys,
+        in_clear=spec.gateway is not None and spec.gateway.implementation == "envoyGateway",
         opts=kube,
     )
     images = _images(spec, targets, namespace=home.inside, opts=kube)
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
-    gateway = None
-    if spec.gateway is not None:
-        gateway = Gateway("gateway", spec.gateway, namespace=home.inside, endpoints=endpoints, keys=keys, opts=kube)
+    gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=kube)
     entrance = () if gateway is None else gateway.entrance
     around = _Surroundings(namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance)
     for name, model in spec.models.items():
         _serve(name, model, around, opts=kube)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
+
+
+def _gateway(
+    spec: GatewaySpec | None, endpoints: Sequence[Endpoint], keys: ApiKeys, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> Gateway | EnvoyEntrance | None:
+    if spec is None or spec.implementation == "nginx":
+        return None if spec is None else Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+    from components.gateway.envoy import EnvoyEntrance
+
+    return EnvoyEntrance("gateway", spec, namespace=namespace, endpoints=endpoints, consumers=keys.consumers, opts=opts)
 
 
 def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:
