@@ -26,3 +26,8 @@ def ray_environment():
 @pytest.fixture(scope="session")
 def client_environment():
     return _environment("client")
+
+
+@pytest.fixture(scope="session")
+def vllm_environment():
+    return _environment("full/vllm")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.settings import validate
 from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.secrets import open_secrets
+from tests.unit.serving.vllm_flags import FLAGS, complaints
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
@@ -56,15 +60,53 @@ def test_a_model_of_an_example_takes_twelve_lines_at_most(example):
     assert max(end - start for start, end in zip(starts, [*starts[1:], after], strict=True)) <= 12
 
 
-def test_an_example_plans_with_fourteen_resources_a_model_at_most(example):
+@pytest.fixture
+def recording(example):
+    """What an example declares."""
     file = read_stack(example)
-    settings = validate(file)
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=PASSPHRASE)
-    stack = example.name.split(".")[1]
-    made = record(
-        ROOT / "infra", project="inferplan", stack=stack, config={**file.config, **secrets.values}, secret_keys=frozenset(secrets.values)
+    given = {**file.config, **secrets.values}
+    return record(
+        ROOT / "infra", project="inferplan", stack=example.name.split(".")[1], config=given, secret_keys=frozenset(secrets.values)
     )
-    for model in settings.models:
-        tops = [each.urn for each in made if each.name == model and each.type.startswith("inferplan:")]
-        mine = [each for each in made if each.parent in tops or each.urn in tops or each.name == f"api-keys-server-{model}"]
+
+
+def test_an_example_plans_with_fourteen_resources_a_model_at_most(example, recording):
+    for model in validate(read_stack(example)).models:
+        tops = [each.urn for each in recording if each.name == model and each.type.startswith("inferplan:")]
+        mine = [each for each in recording if each.parent in tops or each.urn in tops or each.name == f"api-keys-server-{model}"]
         assert 6 <= len(mine) <= 14, [each.urn for each in mine]
+
+
+def vllm_servers(recording) -> Iterator[list[str]]:
+    """The arguments of every container that runs `vllm serve`."""
+    for each in recording:
+        spec = each.inputs.get("spec") or {}
+        group = spec.get("leaderWorkerTemplate", {}) if each.type.endswith(":LeaderWorkerSet") else {}
+        templates = [spec.get("template"), group.get("leaderTemplate"), group.get("workerTemplate")]
+        for template in filter(None, templates):
+            for container in template["spec"]["containers"]:
+                if container["name"] == "server" and "vllm" in container["image"] and "tritonserver" not in container["image"]:
+                    yield container["args"]
+
+
+def engine_arguments(recording) -> Iterator[str]:
+    """The names of engine arguments that Ray's LLM application and Triton's vllm backend hand on to vLLM."""
+    for each in recording:
+        if each.type.endswith(":RayService"):
+            for app in yaml.safe_load(each.inputs["spec"]["serveConfigV2"])["applications"]:
+                yield from (name for config in app.get("args", {}).get("llm_configs", []) for name in config["engine_kwargs"])
+        for path, text in (each.inputs.get("data") or {}).items() if each.type.endswith(":ConfigMap") else ():
+            if path.endswith("model.json"):
+                yield from json.loads(text)
+
+
+def test_every_argument_of_an_example_is_one_that_vllm_takes(example, recording):
+    servers = list(vllm_servers(recording))
+    assert bool(servers) == (example.name == "Pulumi.vllm.yaml")
+    for model, *options in servers:
+        assert not model.startswith("-")
+        assert complaints(options) == []
+    # Python's own name for what the command line says the other way round.
+    told = {f"--{name.replace('_', '-')}" for name in engine_arguments(recording)} - {"--disable-log-stats", "--model"}
+    assert told <= set(FLAGS)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.handles import ModelMount, VolumeClaim
-from components.serving.vllm.service import endpoint, serve_args
-from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, vllm
+from components.serving.vllm.service import endpoint, serve_args, server
+from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, site, vllm
+from tests.unit.serving.vllm_flags import complaints
 
 POD_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
@@ -59,16 +59,30 @@ def test_the_dtype_that_a_user_wrote_wins_over_the_cards_default():
     assert "--dtype=float16" in serve_args("chat", vllm(dtype="float16"), target=GAUDI2, weights=MOUNT)
 
 
-def test_every_argument_is_an_option_that_vllm_itself_lists():
-    known = json.loads((Path(__file__).parent / "vllm-options-0.32.0.json").read_text())
-    everything = vllm(
-        maxModelLen=8192, maxNumSeqs=64, maxNumBatchedTokens=4096, gpuMemoryUtilization=0.9, dtype="auto",
-        quantization="fp8", kvCacheDtype="fp8", blockSize=32, enablePrefixCaching=False, tensorParallelSize=2,
-    )  # fmt: skip
+EVERYTHING: dict[str, Any] = {
+    "maxModelLen": 8192, "maxNumSeqs": 64, "maxNumBatchedTokens": 4096, "gpuMemoryUtilization": 0.9, "dtype": "auto",
+    "quantization": "fp8", "kvCacheDtype": "fp8", "blockSize": 32, "enablePrefixCaching": False, "tensorParallelSize": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"pipelineParallelSize": 4, "nnodes": 2}, {"loraAdapters": {"a": "a"}, "maxLoraRank": 8, "maxLoras": 2}]
+)
+def test_every_argument_is_an_option_that_vllm_itself_takes_with_that_value(more):
+    spec = vllm(**EVERYTHING, **more)
     for weights in (MOUNT, BUCKET):
-        model, *options = serve_args("chat", everything, target=L40S, weights=weights)
-        assert not model.startswith("-")
-        assert {option.partition("=")[0] for option in options} <= set(known)
+        made = server("chat", spec, site(weights=weights))
+        for model, *options in (made.args, made.worker_args):
+            assert not model.startswith("-")
+            assert complaints(options) == []
+
+
+def test_the_check_of_arguments_finds_what_the_parser_refuses():
+    assert complaints(["--no-such"]) == ["--no-such is no option"]
+    assert complaints(["--kv-cache-dtype=fp9"]) == ["--kv-cache-dtype cannot be fp9"]
+    assert complaints(["--enforce-eager=yes"]) == ["--enforce-eager takes no value"]
+    assert complaints(["--nnodes", "--enforce-eager"]) == ["--nnodes takes one value and got 0"]
+    assert complaints(["--lora-modules", "a=b", "c=d", "--nnodes=2"]) == []
 
 
 def test_adapters_are_loaded_from_beside_the_weights_and_served_by_name():

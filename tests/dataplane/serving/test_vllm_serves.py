@@ -1,0 +1,131 @@
+"""vLLM itself, started with the arguments and variables that we render, behind the real gateway: only in the whole suite."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.gateway import keys
+from components.serving.vllm.service import endpoint
+from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
+from tests.dataplane.serving.vllm_stand import START_SECONDS, prepared, serve, weights
+from tests.unit.serving.models import KEY, container_of, vllm
+from tests.unit.serving.vllm_flags import FLAGS, READER, flags_of
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+NAME = "chat"
+MODEL = vllm(
+    dtype="float32", maxModelLen=256, maxNumSeqs=8, enablePrefixCaching=True, extraArgs=["--enforce-eager"], consumers=["team"],
+    loraAdapters={"polite": "adapters/polite"}, maxLoraRank=8,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def environment(vllm_environment):
+    return prepared(vllm_environment)
+
+
+@pytest.fixture(scope="module")
+def server(environment, tmp_path_factory):
+    models, directory = tmp_path_factory.mktemp("models"), tmp_path_factory.mktemp("vllm")
+    weights(environment, models / NAME)
+    running = serve(environment, container_of(MODEL), models=models, key=keys.server_key(SEED, NAME), directory=directory)
+    try:
+        running.await_ready(container_of(MODEL)["startupProbe"]["httpGet"]["path"], START_SECONDS)
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def gateway(server, tmp_path_factory):
+    made = endpoint(NAME, MODEL, KEY)
+    here = replace(made, host="127.0.0.1", protocols=tuple(replace(each, port=server.port) for each in made.protocols))
+    proxy = Proxy(tmp_path_factory.mktemp("gateway"))
+    yield proxy.run(spec(), [here], {"team": consumer(keys=[1])})
+    proxy.stop()
+
+
+def post(path: str, port: int, key: str, body: dict[str, Any]) -> Iterator[bytes]:
+    """The answer's status, then the lines of its body as they come."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", "Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        yield str(answer.status).encode()
+        while line := answer.readline():
+            yield line.strip()
+
+
+def ask(gateway: Proxy, body: dict[str, Any], path: str = "completions") -> tuple[int, dict[str, Any]]:
+    status, *lines = post(f"/{NAME}/v1/{path}", gateway.port, gateway.key("team"), body)
+    return int(status), json.loads(b"".join(lines))
+
+
+def test_the_paths_of_our_probes_answer_and_no_other_tells_who_has_no_key(server):
+    container = container_of(MODEL)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server.status(container[probe]["httpGet"]["path"]) == 200
+    assert server.status("/v1/models") == 401
+
+
+def test_the_metrics_path_of_the_record_shows_the_model_by_its_name(server):
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+        connection.request("GET", endpoint(NAME, MODEL, KEY).metrics_path)
+        text = connection.getresponse().read().decode()
+    assert f'vllm:num_requests_running{{engine="0",model_name="{NAME}"}}' in text
+
+
+def test_the_gateway_lists_the_model_and_its_adapter(gateway):
+    answer = gateway.call("GET", f"/{NAME}/v1/models", gateway.key("team"))
+    assert {each["id"] for each in json.loads(answer.body)["data"]} == set(endpoint(NAME, MODEL, KEY).served_names)
+
+
+def test_a_completion_comes_through_the_gateway_with_a_consumers_key_only(gateway):
+    status, answer = ask(gateway, {"model": NAME, "prompt": "hello", "max_tokens": 8, "temperature": 0})
+    assert status == 200
+    assert {"prompt_tokens": 5, "completion_tokens": 8, "total_tokens": 13}.items() <= answer["usage"].items()
+    assert gateway.call("POST", f"/{NAME}/v1/completions", body=b"{}").status == 401
+    assert gateway.call("POST", f"/{NAME}/tokenize", gateway.key("team"), body=b"{}").status == 404
+
+
+def test_an_adapter_answers_otherwise_than_the_model_that_it_belongs_to(gateway):
+    asked = {"prompt": "hello", "max_tokens": 16, "temperature": 0, "ignore_eos": True}
+    said = [ask(gateway, {"model": name, **asked})[1]["choices"][0]["text"] for name in (NAME, "polite")]
+    assert said[0] != said[1]
+
+
+def test_a_chat_streams_through_the_gateway_piece_by_piece(gateway):
+    body = {"model": NAME, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 12, "ignore_eos": True, "stream": True}
+    status, *lines = post(f"/{NAME}/v1/chat/completions", gateway.port, gateway.key("team"), body)
+    pieces = [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: ")]
+    assert status == b"200"
+    assert pieces[-1] == b"[DONE]"
+    assert len(pieces) > 6
+    assert json.loads(pieces[-2])["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_flags_that_arguments_are_checked_against_are_those_of_this_parser(environment):
+    read = subprocess.run([str(environment.python), "-c", READER], check=False, capture_output=True, text=True, timeout=300)
+    assert read.returncode == 0, read.stderr[-2000:]
+    assert flags_of(json.loads(read.stdout.splitlines()[-1])) == FLAGS
+
+
+def test_a_stopping_server_finishes_the_answer_that_it_is_giving(server, gateway):
+    body = {"model": NAME, "prompt": "hello", "max_tokens": 200, "ignore_eos": True, "stream": True}
+    lines = post(f"/{NAME}/v1/completions", gateway.port, gateway.key("team"), body)
+    assert next(lines) == b"200"
+    assert next(lines).startswith(b"data: ")
+    os.kill(server.process.pid, signal.SIGTERM)
+    pieces = [line for line in lines if line.startswith(b"data: ")]
+    assert pieces[-1] == b"data: [DONE]"
+    assert server.process.wait(MODEL.drain_seconds) == 0
