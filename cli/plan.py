@@ -24,9 +24,10 @@ def command(
     from cli.outline import show
     from cli.screen import progress, results
     from cli.workspace import open_workspace
-    from rehearsal.engine import plan as plans
     from rehearsal.engine.events import events_of, to_ndjson
+    from rehearsal.engine.plan import make_plan
     from rehearsal.engine.record import record
+    from rehearsal.engine.states import save as saved
 
     before = None if against is None else _earlier(against)
     targets = [None if path is None else path.absolute() for path in (save, events)]
@@ -35,8 +36,8 @@ def command(
     if secrets.stand_in:
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
     note_expiring(workspace)
-    plan = plans.make_plan(record(workspace.program, **workspace.engine_input(secrets)), before)
-    for path, content in zip(targets, (plans.save(plan.states), to_ndjson(events_of(plan))), strict=True):
+    plan = make_plan(record(workspace.program, **workspace.engine_input(secrets)), before)
+    for path, content in zip(targets, (saved(plan.states), to_ndjson(events_of(plan))), strict=True):
         if path is not None:
             _write(path, content)
     show(plan, results(), everything=everything)

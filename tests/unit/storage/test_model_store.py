@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from components.handles import Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
+from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
 from components.storage.spec import NfsStoreSpec, S3StoreSpec, StoreSpec
 from rehearsal.engine.values import UNKNOWN
@@ -113,6 +114,7 @@ L40S = NodeTarget(
 
 def store_of(**fields):
     spec = TypeAdapter(StoreSpec).validate_python(fields)
+    assert not isinstance(spec, EfsStoreSpec)
     lent = []
     recording = declare(lambda: lent.append(model_store("x", spec, namespace="inference", scope="inference", targets={"l40s": L40S})))
     return recording, lent[0]
