@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import pulumi
@@ -25,6 +26,7 @@ from components.gateway.names import (
     consumer_secret,
     server_key_secret,
 )
+from components.gateway.own_keys import BroughtKeys
 from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
@@ -41,6 +43,14 @@ class KeyRing(Protocol):
     consumers: Mapping[str, ConsumerSpec]
     proxy_secret: pulumi.Output[str]
     fingerprint: pulumi.Output[str]
+
+
+@dataclass(frozen=True)
+class _Material:
+    """What keys are made of, once it is known."""
+
+    seed: str = field(repr=False)
+    own: BroughtKeys = field(repr=False)
 
 
 class ApiKeys(pulumi.ComponentResource):
@@ -75,8 +85,9 @@ class ApiKeys(pulumi.ComponentResource):
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         secret_seed = pulumi.Output.secret(seed)
         brought = {(who, version): key for who, versions in (own_keys or {}).items() for version, key in versions.items()}
-        own = pulumi.Output.secret(pulumi.Output.all(*brought.values())).apply(lambda found: dict(zip(brought, found, strict=True)))
-        material = pulumi.Output.all(secret_seed, own)
+        # In a list: an Output takes a mapping apart, and these have pairs for keys.
+        own = pulumi.Output.secret(pulumi.Output.all(*brought.values()))
+        material = pulumi.Output.all(secret_seed, own).apply(lambda both: _Material(both[0], dict(zip(brought, both[1], strict=True))))
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
             content = {SECRET_KEY: server_key, **({CREDENTIAL: server_key.apply(_bearer)} if in_clear else {})}
@@ -85,7 +96,7 @@ class ApiKeys(pulumi.ComponentResource):
             mark = pulumi.Output.all(made.metadata.name, secret_seed, server_key).apply(lambda three: keys.fingerprint(three[1], three[2]))
             self._server_marks[model] = pulumi.Output.unsecret(mark)
         for consumer, spec in consumers.items():
-            newest = material.apply(lambda both, who=consumer, spec=spec: key_of(both[0], who, spec.newest, spec, both[1]))
+            newest = material.apply(lambda has, who=consumer, spec=spec: key_of(has.seed, who, spec.newest, spec, has.own))
             self._secret(
                 f"{name}-consumer-{consumer}",
                 consumer_secret(consumer),
@@ -93,7 +104,7 @@ class ApiKeys(pulumi.ComponentResource):
                 {SECRET_KEY: newest},
                 issued=spec.issued.get(spec.newest),
             )
-        proxy = material.apply(lambda both: proxy_keys(both[0], self.consumers, models, both[1]))
+        proxy = material.apply(lambda has: proxy_keys(has.seed, self.consumers, models, has.own))
         oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
         if in_clear:
             secret = self._secret(name, CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
@@ -104,10 +115,10 @@ class ApiKeys(pulumi.ComponentResource):
         self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda made: made.fingerprint))
         self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
 
-    def _clients(self, material: pulumi.Output) -> dict[str, pulumi.Output[str]]:
+    def _clients(self, material: pulumi.Output[_Material]) -> dict[str, pulumi.Output[str]]:
         owners = [(who, version, spec) for who, spec in self.consumers.items() for version in spec.keys]
         return {
-            client_id(who, version): material.apply(lambda both, of=(who, version, spec): key_of(both[0], *of, both[1]))
+            client_id(who, version): material.apply(lambda has, of=(who, version, spec): key_of(has.seed, *of, has.own))
             for who, version, spec in owners
         }
 
