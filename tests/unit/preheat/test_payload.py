@@ -147,6 +147,12 @@ def test_a_credential_in_a_message_is_blanked(monkeypatch):
     assert "canary-canary" not in json.dumps(failure.record())
 
 
+def test_a_header_is_scrubbed_whole_and_so_is_the_secret_in_it(monkeypatch):
+    monkeypatch.setenv("HTTP_AUTHORIZATION", "Bearer canary-canary")
+    assert scrubbed("header Bearer canary-canary") == "header <HTTP_AUTHORIZATION>"
+    assert scrubbed("token canary-canary was wrong") == "token <HTTP_AUTHORIZATION> was wrong"
+
+
 def test_figures_read_as_a_human_writes_them():
     assert [size(0), size(1023), size(1024), size(3 << 30)] == ["0 B", "1023 B", "1.0 KiB", "3.0 GiB"]
     assert [duration(0.2), duration(61), duration(7260)] == ["1 s", "1 min 1 s", "2 h 1 min"]
