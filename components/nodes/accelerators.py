@@ -84,6 +84,11 @@ class Accelerator:
         )
 
     @property
+    def divided(self) -> bool:
+        """Whether this is a slice of a card (MIG), which has no link to any other slice."""
+        return self.resource.startswith("nvidia.com/mig-")
+
+    @property
     def bfloat16(self) -> bool:
         """Whether the card computes in bfloat16; without it vLLM needs `--dtype half`."""
         return "bf16" in self.precisions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.handles import Capacity
 from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
 from components.nodes import machines
+from components.nodes.accelerators import lookup
 from components.nodes.eks_spec import EFA_RESOURCE, EksPool
 from components.nodes.spec import (
     MachineShape,
@@ -19,8 +20,10 @@ from components.nodes.spec import (
     SimulatedPool,
     accelerator_of,
     capacity_of,
+    devices_of,
     machine_of,
     max_nodes,
+    mig_of,
     node_selector_of,
     taints_of,
     target_of,
@@ -128,7 +131,18 @@ def _machine_labels(spec: NodePoolSpec) -> dict[str, str]:
         labels["node.kubernetes.io/instance-type"] = machine
     if isinstance(spec, EksPool):
         labels |= {**spec.labels, "eks.amazonaws.com/capacityType": spec.capacity_types[0]}
-    return labels if accelerator is None else labels | _discovered(accelerator, capacity_of(spec).accelerators)
+    if accelerator is None:
+        return labels
+    devices, profile = capacity_of(spec).accelerators, mig_of(spec)
+    if profile is None:
+        return labels | _discovered(accelerator, devices)
+    # Discovery tells of whole cards, and of their slices beside them.
+    return labels | _discovered(lookup(accelerator.name), devices // devices_of(spec, 1)) | _divided(profile, devices)
+
+
+def _divided(profile: str, slices: int) -> dict[str, str]:
+    """What GPU feature discovery adds about cards that are all divided into `profile` (strategy mixed)."""
+    return {"nvidia.com/mig.strategy": "mixed", f"nvidia.com/mig-{profile}.count": str(slices)}
 
 
 def _discovered(accelerator: Accelerator, cards: int) -> dict[str, str]:
@@ -172,7 +186,8 @@ def _nominal(spec: NodePoolSpec) -> Capacity:
             ephemeral_storage_bytes=max(whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes),
         )
     if isinstance(machine, str):
-        return machines.nominal(machines.machine(machine))
+        whole = machines.nominal(machines.machine(machine))
+        return replace(whole, accelerators=devices_of(spec, whole.accelerators))
     offered = capacity_of(spec)
     return Capacity(
         cpu_millicores=offered.cpu_millicores,

@@ -5,16 +5,18 @@ It looks at one pool at a time and at no cluster: whether a model fits a pool is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from components.handles import Capacity, NodeTarget
 from components.naming import POOL_LABEL
-from components.nodes import accelerators, machines
+from components.nodes import accelerators, machines, mig
 from components.nodes.accelerators import Accelerator, Taint
 from components.nodes.eks_spec import EksPool
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, Pool, Zone
+from components.nodes.mig import MigProfile
 from components.spec import Labels, bytes_of, millicores_of
 
 _HOST = "kubernetes.io/hostname"
@@ -30,10 +32,17 @@ class ExistingPool(Pool):
     """Labels that select the pool's nodes; by default `inferplan.dev/pool: <name of the pool>`, which you put on them."""
     machine: MachineChoice | None = None
     """A machine of the table, or what one node offers; by default the accelerator's usual machine."""
+    mig: MigProfile | None = None
+    """The MIG profile that every card is divided into already, with the device plugin's strategy `mixed`; models then get slices."""
 
     @model_validator(mode="after")
     def _machine_carries_the_accelerator(self) -> Self:
         _check_machine(self.accelerator, self.machine)
+        return self
+
+    @model_validator(mode="after")
+    def _cards_can_be_divided(self) -> Self:
+        _check_mig(self.accelerator, self.mig)
         return self
 
     @model_validator(mode="after")
@@ -55,10 +64,17 @@ class SimulatedPool(Pool):
     """A machine of the table; by default the accelerator's usual one."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=16)] | None = None
     """Zones that the nodes are spread over, one after the other; by default all nodes are in one zone."""
+    mig: MigProfile | None = None
+    """The MIG profile that every card is divided into; models then get slices."""
 
     @model_validator(mode="after")
     def _machine_carries_the_accelerator(self) -> Self:
         _check_machine(self.accelerator, self.machine)
+        return self
+
+    @model_validator(mode="after")
+    def _cards_can_be_divided(self) -> Self:
+        _check_mig(self.accelerator, self.mig)
         return self
 
     @model_validator(mode="after")
@@ -74,8 +90,24 @@ NodePoolSpec = Annotated[ExistingPool | EksPool | SimulatedPool, Field(discrimin
 
 
 def accelerator_of(spec: NodePoolSpec) -> Accelerator | None:
-    """The table's row for the pool's accelerator, None for a pool of plain CPU nodes."""
-    return None if spec.accelerator is None else accelerators.lookup(spec.accelerator)
+    """The table's row for the pool's accelerator, or a slice of it where cards are divided; None for a pool of plain CPU nodes."""
+    if spec.accelerator is None:
+        return None
+    card, profile = accelerators.lookup(spec.accelerator), mig_of(spec)
+    return card if profile is None else mig.sliced(card, profile)
+
+
+def mig_of(spec: NodePoolSpec) -> str | None:
+    """The MIG profile that the pool's cards are divided into, None where they are whole."""
+    return None if isinstance(spec, EksPool) else spec.mig
+
+
+def devices_of(spec: NodePoolSpec, cards: int) -> int:
+    """What Kubernetes counts on a node with `cards`: the cards, or their slices."""
+    profile = mig_of(spec)
+    if profile is None or spec.accelerator is None:
+        return cards
+    return cards * mig.slices_of(accelerators.lookup(spec.accelerator), profile)
 
 
 def machine_of(spec: NodePoolSpec) -> str | MachineShape:
@@ -93,11 +125,12 @@ def capacity_of(spec: NodePoolSpec) -> Capacity:
         return spec.capacity
     machine = machine_of(spec)
     if isinstance(machine, str):
-        return machines.allocatable(machines.machine(machine))
+        whole = machines.allocatable(machines.machine(machine))
+        return replace(whole, accelerators=devices_of(spec, whole.accelerators))
     return Capacity(
         cpu_millicores=millicores_of(machine.cpu),
         memory_bytes=bytes_of(machine.memory),
-        accelerators=machine.accelerators,
+        accelerators=devices_of(spec, machine.accelerators),
         hugepages_2mi_bytes=bytes_of(machine.hugepages2_mi or "0"),
         ephemeral_storage_bytes=bytes_of(machine.ephemeral_storage),
     )
@@ -137,6 +170,13 @@ def target_of(name: str, spec: NodePoolSpec) -> NodeTarget:
         # null in YAML and no key at all differ: the first one turns the default off.
         runtime_class=spec.runtime_class if "runtime_class" in spec.model_fields_set else default,
     )
+
+
+def _check_mig(accelerator: str | None, profile: str | None) -> None:
+    card = None if accelerator is None else accelerators.lookup(accelerator)
+    fault = None if profile is None else mig.fault_of(card, profile)
+    if fault is not None:
+        raise ValueError(fault)
 
 
 def _check_machine(accelerator: str | None, machine: str | MachineShape | None) -> None:

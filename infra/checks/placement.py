@@ -75,7 +75,13 @@ def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iter
 def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
     held = target.capacity.accelerators
     path = ("models", name, "tensorParallelSize" if model.accelerators is None else "accelerators")
-    if model.cards > held:
+    if target.accelerator is not None and target.accelerator.divided and model.cards > 1:
+        yield Fault(
+            path,
+            f"a replica needs {model.cards} accelerators, and pool {model.pool!r} holds slices of cards (mig), which cannot work together; "
+            "use 1 for each replica, or a pool of whole cards",
+        )
+    elif model.cards > held:
         each = "a replica" if model.pods == 1 else f"each of the {model.pods} pods of a replica"
         yield Fault(
             path,

@@ -41,7 +41,8 @@ class Engines:
         accelerator = self.site.target.accelerator
         origin = self.weights.claim.origin or self.weights.claim.name
         options = json.dumps([self.build.model_family, self.spec.world_size, *self.convert_args, *self.build_args])
-        return content_key(origin, self.weights.sub_path, "" if accelerator is None else accelerator.name, self.image, options)
+        card = "" if accelerator is None else f"{accelerator.name} {accelerator.resource}"
+        return content_key(origin, self.weights.sub_path, card, self.image, options)
 
     @property
     def directory(self) -> str:
