@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from components.gateway import keys
+from infra.stack_file import read_stack
 from rehearsal.cluster import start
 from rehearsal.engine.api import Api
+from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
+from tests.canaries import hits
 
 pytestmark = pytest.mark.cluster
 
@@ -97,6 +101,36 @@ def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the
     available = [each["status"].get("availableReplicas", 0) for _, each in deployments if each["metadata"]["name"] == "gateway"]
     assert available
     assert min(available) >= 2
+
+
+@pytest.mark.full
+def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(state, api):
+    file = read_stack(ROOT / "stacks" / "Pulumi.local.yaml")
+    opened = open_secrets(
+        file.secrets, salt=file.encryption_salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}
+    )
+    seed = opened.values["inferplan:apiKeySeed"]
+    secrets = {"seed": seed, "pepper": keys.pepper(seed), "server key": keys.server_key(seed, "llama-3-8b")}
+    secrets |= {
+        f"{who} {version}": keys.read_key(keys.consumer_key(seed, who, version)).secret
+        for who, version in (("chat", 2), ("chat", 1), ("batch", 1))
+    }
+    surfaces = {name: inferplan(state, name, "local") for name in ("status", "plan", "check")}
+    said = {name: (done.stdout + done.stderr).encode() for name, done in surfaces.items()}
+    listed = ("/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/networking.k8s.io/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1")
+    for base in listed:
+        for resource in api.request("GET", base)["resources"]:
+            if "list" in resource["verbs"] and resource["name"] != "secrets":
+                said[resource["name"]] = json.dumps(api.request("GET", f"{base}/{resource['name']}")).encode()
+    assert b"inferplan.dev/keys" in said["pods"]
+    assert len(json.loads(said["events"])["items"]) > 5
+    # What the control plane itself keeps of Secrets lies in etcd's folder; its logs and our own records must hold none.
+    said |= {
+        str(path.relative_to(state)): path.read_bytes() for path in state.rglob("*") if path.is_file() and "etcd" not in path.parts[-4:-1]
+    }
+    assert hits(secrets, said) == []
+    held = json.dumps(api.request("GET", "/api/v1/namespaces/inference/secrets")).encode()
+    assert {each.partition(" in ")[0] for each in hits(secrets, {"secrets": held})} >= {"server key", "batch 1"}
 
 
 @pytest.mark.full
