@@ -1,0 +1,121 @@
+"""Every example of docs/engines on one control plane: accepted, on the right pool, Ready, and gone when the next one comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.contract import contract
+from cli.state import StackState, read_state
+from cli.workspace import Workspace, open_workspace
+from rehearsal.cluster import Cluster, delete, start
+from rehearsal.engine.apply import Outcome, apply
+from rehearsal.engine.definitions import installer
+from rehearsal.progress import silent
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
+VLLM = ROOT / "docs" / "engines" / "Pulumi.vllm.yaml"
+ACCELERATORS = ("nvidia.com/gpu", "habana.ai/gaudi")
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example that is up: what it asks for, what was done for it, and the pods that came of it."""
+
+    workspace: Workspace
+    outcome: Outcome
+    state: StackState
+    pods: list[dict[str, Any]]
+
+    def pods_of(self, model: str) -> list[dict[str, Any]]:
+        chosen = {"app.kubernetes.io/component": "model", "app.kubernetes.io/instance": model}.items()
+        return [pod for pod in self.pods if chosen <= pod["metadata"]["labels"].items()]
+
+
+class Stage:
+    """A cluster that shows one example at a time, all as one stack, so that each takes the place of the one before."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.shown = ("", Outcome())
+
+    def show(self, path: Path, *, again: bool = False) -> Example:
+        """The example at `path`, brought up unless it is what is shown already; `again` brings it up once more."""
+        workspace = open_workspace(str(path))
+        name, outcome = self.shown
+        if again or workspace.stack != name:
+            given = workspace.engine_input(workspace.open_secrets())
+            if name and workspace.stack != name:
+                # What is no longer declared goes last, and its cards are wanted now: the models of before make room first.
+                self._apply(workspace, {**given, "config": {**given["config"], "inferplan:models": "{}"}})
+            outcome = self._apply(workspace, given)
+            self.shown = (workspace.stack, outcome)
+        pods = self.cluster.get("/api/v1/namespaces/inference/pods")["items"]
+        return Example(workspace, outcome, read_state(workspace.settings, contract(workspace), self.cluster.get), pods)
+
+    def _apply(self, workspace: Workspace, given: Any) -> Outcome:
+        found = installer(self.cluster, silent)
+        return apply(workspace.rehearsed(), self.cluster, ensure_crds=found, **{**given, "stack": "examples"})
+
+
+@pytest.fixture(scope="module")
+def stage(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+        patch.chdir(ROOT)
+        yield Stage(start("examples"))
+        delete("examples")
+
+
+@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.name)
+def example(stage, request):
+    return stage.show(request.param)
+
+
+def cards_of(pod: dict[str, Any]) -> int:
+    requests = [each["resources"].get("requests", {}) for each in pod["spec"]["containers"]]
+    return sum(int(each.get(resource, 0)) for each in requests for resource in ACCELERATORS)
+
+
+def test_every_model_is_accepted_and_each_of_its_replicas_is_ready(example):
+    assert example.state.settled
+    wanted = {name: (model.replicas, model.replicas) for name, model in example.workspace.settings.models.items()}
+    assert {row.name: (row.ready, row.wanted) for row in example.state.models} == wanted
+    assert all(wanted.values())
+
+
+def test_every_pod_of_a_model_is_on_its_pool_with_the_cards_that_it_asked_for(example):
+    for name, model in example.workspace.settings.models.items():
+        pods = example.pods_of(name)
+        assert pods, name
+        assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods} == {model.pool}
+        held = [cards_of(pod) for pod in pods if cards_of(pod)]
+        assert held == [model.cards] * (model.replicas * model.pods), name
+
+
+def test_what_asks_for_no_card_and_is_no_part_of_a_model_stays_off_the_accelerators(example):
+    others = [pod for pod in example.pods if pod["metadata"]["labels"].get("app.kubernetes.io/component") != "model"]
+    strays = [pod for pod in others if not cards_of(pod)]
+    assert strays
+    assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in strays} == {"system"}
+
+
+def test_a_replica_of_two_pods_has_two_servers_of_eight_cards_to_itself(stage):
+    example = stage.show(VLLM)
+    pods = example.pods_of("llama-3-405b")
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["h100-0", "h100-1"]
+    assert [cards_of(pod) for pod in pods] == [8, 8]
+    assert {pod["metadata"]["labels"]["inferplan.dev/role"] for pod in pods} == {"leader", "worker"}
+    assert next(row for row in example.state.pools if row.name == "h100").accelerators_used == 16
+
+
+@pytest.mark.full
+def test_an_example_that_is_up_already_changes_nothing(stage):
+    stage.show(VLLM)
+    assert stage.show(VLLM, again=True).outcome.total_changes == 0
