@@ -36,8 +36,8 @@ class PreheatJob(pulumi.ComponentResource):
     The mount's gate is the Job.
 
     The Job's name carries what it would copy and how, so an unchanged stack does nothing, and a changed source,
-    revision, round or payload makes a new Job before the old one goes. Finished Jobs are kept (no TTL): one that
-    Kubernetes collects is missing at the next refresh, so Pulumi would make it again; this one goes with its successor.
+    revision, round or payload makes a new Job before the old one goes. A finished Job stays for `ttlSecondsAfterFinished`,
+    long enough that a refresh rarely misses it: Pulumi would make a missing one again, which finds READY and moves nothing.
     """
 
     mount: ModelMount
@@ -87,6 +87,7 @@ class PreheatJob(pulumi.ComponentResource):
                     spec=pod,
                 ),
                 deadline,
+                ttl=preheat.ttl_seconds_after_finished,
                 nodes=None if target.nodes is None else target.nodes.nodes,
             ),
             opts=pulumi.ResourceOptions(
@@ -99,7 +100,7 @@ class PreheatJob(pulumi.ComponentResource):
         self.register_outputs({"directory": self.mount.sub_path})
 
 
-def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, nodes: int | None) -> batch.JobSpecArgs:
+def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgs:
     """One pod for a share, one for each of `nodes` that fill a disk of their own."""
     return batch.JobSpecArgs(
         template=template,
@@ -108,6 +109,7 @@ def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, nodes: int |
         parallelism=nodes or 1,
         backoff_limit=_RETRIES + (nodes or 1) - 1,
         active_deadline_seconds=deadline,
+        ttl_seconds_after_finished=ttl,
         # A pod on its way out still writes; its successor would only wait for the lock.
         pod_replacement_policy="Failed",
         pod_failure_policy=batch.PodFailurePolicyArgs(

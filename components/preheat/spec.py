@@ -42,6 +42,8 @@ class PreheatSpec(Spec):
     """Files allowed although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); anything else of that kind is refused."""
     timeout_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = None
     """When to give up. Absent: from the weights' size at 50 MiB/s, half an hour at least; six hours where no size is stated."""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=3600, le=31_536_000)] | None = 2_592_000
+    """After how many seconds Kubernetes removes the finished Job; null for never. A removed one is made again, and moves nothing."""
     cpu: Cpu = "2"
     """CPU of the transfer; checksums run on as many cores."""
     memory: Bytes = "1Gi"

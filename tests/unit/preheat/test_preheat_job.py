@@ -101,8 +101,16 @@ def test_servers_get_the_directory_and_the_job_to_wait_for():
     assert recording.one(MAP).urn in recording.one(JOB).dependencies
 
 
-def test_a_finished_job_is_kept_because_a_collected_one_would_be_made_again():
-    assert "ttlSecondsAfterFinished" not in job().inputs["spec"]
+def test_a_finished_job_stays_for_a_month_or_as_long_as_asked_since_a_refresh_makes_a_removed_one_again():
+    assert job().inputs["spec"]["ttlSecondsAfterFinished"] == 30 * 24 * 3600
+    assert job(spec={"ttlSecondsAfterFinished": 7200}).inputs["spec"]["ttlSecondsAfterFinished"] == 7200
+    assert "ttlSecondsAfterFinished" not in job(spec={"ttlSecondsAfterFinished": None}).inputs["spec"]
+
+
+def test_a_job_that_fails_is_tried_again_a_bounded_number_of_times():
+    spec = job().inputs["spec"]
+    assert 1 <= spec["backoffLimit"] <= 6
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_a_job_that_cannot_succeed_is_not_tried_again_and_an_evicted_one_is():
