@@ -23,6 +23,8 @@ def _check(policy: Resource, _: Parameters) -> Findings:
     for place in places:
         if not place.at("params").absent or not place.at("cookies").absent:
             yield found(place, "takes keys from an address or a cookie")
+    if not asked.at("sanitize").flag():
+        yield found(asked.at("sanitize"), "is not true, so the key goes on to whoever answers")
 
 
 RULE = Rule(
@@ -31,7 +33,7 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     refs=("inference", "Envoy Gateway: SecurityPolicy"),
     why="Without credentials the policy lets nobody in or proves nothing; a key in an address stands in every log on the way",
-    remedy="set apiKeyAuth with credentialRefs, and extractFrom with headers alone",
+    remedy="set apiKeyAuth with credentialRefs, extractFrom with headers alone, and sanitize: true",
     subject=objects(SECURITY_POLICY),
     check=_check,
 )

@@ -147,3 +147,16 @@ def in_file(name: str, change: Callable[[str], str]) -> Callable[[Inputs], bool 
         return change(text) != text
 
     return edit
+
+
+def in_every_entry(called: str, change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
+    """Changes every entry of the Secret of that name."""
+
+    def edit(secret: Inputs) -> bool | None:
+        if secret["metadata"]["name"] != called:
+            return False
+        for name in reveal(secret.get("data") or {}):
+            in_file(name, change)(secret)
+        return None
+
+    return edit

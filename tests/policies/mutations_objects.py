@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.policies.edits import Inputs, Mutation, add, drop, first, in_file, is_engine, put
+from tests.policies.edits import Inputs, Mutation, add, drop, first, in_every_entry, in_file, is_engine, put
 
 _SERVER_KEY = re.compile(r"Bearer [^\"]+")
 _LARGE = re.compile(r"70b|24b")
@@ -67,6 +67,15 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "HTTPRoute": (
         Mutation("default timeout", ("network-require-route-timeout",), lambda r: r["spec"]["rules"][0].pop("timeouts", None) is not None),
     ),
+    "SecurityPolicy": (
+        Mutation("keys in addresses", ("network-require-key-policy",), put([{"params": ["key"]}], "spec", "apiKeyAuth", "extractFrom")),
+        Mutation("key handed on", ("network-require-key-policy",), drop("spec", "apiKeyAuth", "sanitize")),
+        Mutation(
+            "no keys asked for",
+            ("network-require-key-policy", "stack-require-gateway-before-models"),
+            drop("spec", "apiKeyAuth", "credentialRefs"),
+        ),
+    ),
     "RayService": (
         Mutation("no token", ("ray-require-token",), drop("spec", "rayClusterConfig", "authOptions")),
         Mutation("a group called head", ("ray-limit-queued-groups",), _queued_head),
@@ -77,6 +86,8 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         ),
     ),
     "Secret": (
+        Mutation("guessable client key", ("stack-require-client-keys",), in_every_entry("gateway-clients", lambda _key: "hunter2-hunter2")),
+        Mutation("Bearer in the Secret", ("stack-require-client-keys",), in_every_entry("gateway-clients", lambda key: f"Bearer {key}")),
         Mutation("guessable key", ("key-require-entropy",), in_file("api-key", lambda _key: "hunter2-hunter2")),
         Mutation(
             "guessable server key", ("key-require-entropy",), in_file("keys.conf", lambda text: _SERVER_KEY.sub("Bearer hunter2", text))

@@ -57,7 +57,8 @@ def _loosened(recording: Recording, position: int, each: Registration) -> Iterat
 def _entrances(recording: Recording, position: int, way: Registration) -> Iterator[Changed]:
     """A way in that leads past the gateway, and a second one to the same place."""
     model = _service_of_model(recording)
-    if model:
+    # Where each route asks for keys itself, it leads to a model rightly.
+    if model and not any(each.type.endswith(":SecurityPolicy") for each in recording):
         inputs = copy.deepcopy(way.inputs)
         rule = inputs["spec"]["rules"][0]
         (rule["http"]["paths"][0]["backend"]["service"] if "http" in rule else rule["backendRefs"][0])["name"] = model

@@ -20,9 +20,10 @@ from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 ROOT = Path(__file__).resolve().parents[2]
 DAY = "2026-11-21"
 COMMITTED = ("local", "onprem", "prod")
-EXAMPLES = ("triton", "ray-serve")
-# The local stack behind a Gateway of the Gateway API with replicas by load; and with every image pinned, for the rule that wants that.
-VARIANTS = ("routed", "pinned")
+EXAMPLES = ("vllm", "triton", "ray-serve")
+# The local stack behind a Gateway of the Gateway API with replicas by load; with Envoy Gateway in the place of the proxy; and with
+# every image pinned, for the rule that wants that.
+VARIANTS = ("routed", "envoy", "pinned")
 NAMES = (*COMMITTED, *EXAMPLES, *VARIANTS)
 _DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -42,7 +43,9 @@ def recorded(name: str) -> Recording:
         if name == "pinned":
             return _pinned(recording_of("local"))
         if name == "routed":
-            return _routed()
+            return _routed(autoscaling={"maxReplicas": 4})
+        if name == "envoy":
+            return _routed(implementation="envoyGateway")
         return recording_with(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
 
 
@@ -57,14 +60,9 @@ def recording_with(path: Path, name: str, **over: Any) -> Recording:
     return record(ROOT / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
 
 
-def _routed() -> Recording:
-    gateway = {
-        "host": "llm.local.test",
-        "exposure": "gatewayApi",
-        "parent": {"name": "edge", "namespace": "edge"},
-        "autoscaling": {"maxReplicas": 4},
-    }
-    return recording_with(ROOT / "stacks" / "Pulumi.local.yaml", "routed", gateway=gateway)
+def _routed(**more: Any) -> Recording:
+    gateway = {"host": "llm.local.test", "exposure": "gatewayApi", "parent": {"name": "edge", "namespace": "edge"}, **more}
+    return recording_with(ROOT / "stacks" / "Pulumi.local.yaml", "envoy" if "implementation" in more else "routed", gateway=gateway)
 
 
 def _pinned(recording: Recording) -> Recording:

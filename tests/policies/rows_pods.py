@@ -115,6 +115,14 @@ ROWS = (
     ),
     row("accelerator-require-tensor-parallel-fit", f"{ONE}.args[2]", "--tensor-parallel-size=8", "-tp=4", REFUSED, LARGE),
     row(
+        "accelerator-require-tensor-parallel-fit",
+        "spec.leaderWorkerTemplate.leaderTemplate.spec.containers[0].args[2]",
+        "--pipeline-parallel-size=4",
+        "-pp=2",
+        REFUSED,
+        "LeaderWorkerSet/wide",
+    ),
+    row(
         "accelerator-require-vendor-image", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.33.0", "ghcr.io/acme/vllm-hpu:v1", REFUSED, LARGE
     ),
     row("model-require-revision", f"{ONE}.args", [*HUB, "--revision=main"], [*HUB, "--revision", COMMIT], PASS, more=((HUB, REFUSED),)),

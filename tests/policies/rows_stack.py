@@ -45,6 +45,15 @@ ROWS = (
         ["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"],
         REFUSED,
     ),
+    row(
+        "stack-require-client-keys",
+        "Secret/consumers",
+        "stringData.chat-1",
+        "hunter2-hunter2",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
+        PASS,
+        more=(("Bearer 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c", REFUSED),),
+    ),
     row("stack-disallow-scaler-of-ray", SCALER, "spec.scaleTargetRef.kind", "RayService", "StatefulSet", PASS),
     row(
         "stack-require-gateway-before-models",

@@ -73,13 +73,23 @@ def all_mutants():
 
 
 @cache
-def caught():
+def some_mutants():
+    """Of each edit, the first two resources of each stack that it applies to."""
+    found = {}
+    for name, mutant in all_mutants():
+        found.setdefault((name, mutant.name.rpartition(": ")[2]), []).append(mutant)
+    return [(name, mutant) for (name, _edit), mutants in found.items() for mutant in mutants[:2]]
+
+
+@cache
+def caught(mutants):
     """Each mutant with the rules that say something new of it; what is refused of the unchanged stack counts for nothing."""
-    return [(name, mutant, judge_of(name).new_rules(mutant.recording)) for name, mutant in all_mutants()]
+    return [(name, mutant, judge_of(name).new_rules(mutant.recording)) for name, mutant in mutants()]
 
 
-def test_every_mutant_is_caught_by_the_rule_that_is_meant_for_it():
-    assert [(name, mutant.name) for name, mutant, rules in caught() if not rules & set(mutant.rules)] == []
+@pytest.mark.parametrize("mutants", [some_mutants, pytest.param(all_mutants, marks=pytest.mark.full)])
+def test_every_mutant_is_caught_by_the_rule_that_is_meant_for_it(mutants):
+    assert [(name, mutant.name) for name, mutant, rules in caught(mutants) if not rules & set(mutant.rules)] == []
 
 
 def test_there_are_as_many_mutants_as_promised():
@@ -87,5 +97,5 @@ def test_there_are_as_many_mutants_as_promised():
 
 
 def test_every_rule_catches_a_mutant_that_no_other_rule_catches():
-    alone = {rule for _name, mutant, rules in caught() if rules and rules <= set(mutant.rules) for rule in rules}
+    alone = {rule for _name, mutant, rules in caught(some_mutants) if rules and rules <= set(mutant.rules) for rule in rules}
     assert sorted(set(all_rules()) - alone) == []

@@ -1,0 +1,47 @@
+"""Keys that a proxy reads from a Secret cannot be guessed, and are nothing but keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.fields import Field
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, StackRule, found
+from policies.subjects.keys import decoded, entropy_bits
+from policies.subjects.placement import same_namespace
+from policies.subjects.routes import SECURITY_POLICY
+
+
+def _check(stack: Stack, given: Parameters) -> Findings:
+    for policy in stack.of(SECURITY_POLICY):
+        named = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
+        for secret in stack.of("kubernetes:core:Secret"):
+            if secret.at("metadata", "name").text() not in named or not same_namespace(secret, policy):
+                continue
+            for field, key in _clients(secret):
+                if key.startswith("Bearer "):
+                    yield found(field, "starts with Bearer, which no client's key does", urn=secret.urn)
+                elif entropy_bits(key) < given["bits"]:
+                    yield found(field, f"has less than {given['bits']:g} bits of entropy", urn=secret.urn)
+
+
+def _clients(secret: Resource) -> Iterator[tuple[Field, str]]:
+    """Every entry of a Secret is one client's key."""
+    for _name, field in secret.at("stringData").entries():
+        yield field, field.text()
+    for _name, field in secret.at("data").entries():
+        yield field, decoded(field)
+
+
+RULE = StackRule(
+    id="stack-require-client-keys",
+    title="Keys that a proxy reads from a Secret cannot be guessed, and are nothing but keys",
+    severity=Severity.CRITICAL,
+    refs=("inference", "Envoy Gateway: SecurityPolicy"),
+    why="Envoy compares an entry as it stands: a short one falls to patience, and one with Bearer before it lets nobody in",
+    remedy="derive keys of 32 random bytes from the stack's seed, one entry a client, without a word before the key",
+    check=_check,
+    parameters={
+        "bits": Parameter(default=128, description="The least entropy of a client's key, in bits", schema={"type": "number", "minimum": 64})
+    },
+)
