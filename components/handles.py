@@ -184,7 +184,8 @@ class Protocol:
 class TextTensors:
     """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
 
-    `stream` is the input that asks for the answer in pieces, None where a model has none. `shape` is that of one prompt, the batch
+    `stream` is the input that asks for the answer in pieces, `tokens` the one that bounds it, None where a model has none (a request's
+    parameter of that name may bound it then). `shape` is that of one prompt, the batch
     axis included where there is one. A `decoupled` model may answer in pieces, and then answers to streams only.
     """
 
@@ -192,6 +193,7 @@ class TextTensors:
     input: str
     output: str
     stream: str | None = None
+    tokens: str | None = None
     shape: tuple[int, ...] = (1,)
     decoupled: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,18 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
     inputs = [_tensor(triton, text.input, "BYTES", text.shape, prompt.encode())]
     if text.stream is not None:
         inputs.append(_tensor(triton, text.stream, "BOOL", text.shape, True))
-        inputs.append(_tensor(triton, "max_tokens", "INT32", text.shape, max_tokens))
+    if text.tokens is not None:
+        inputs.append(_tensor(triton, text.tokens, "INT32", text.shape, max_tokens))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     client = triton.InferenceServerClient(target.url, ssl=target.url.endswith(":443"))
     metadata = {"x-api-key": who.key, "x-model": target.model}
     try:
         client.start_stream(lambda result, error: answers.put((result, error)), headers=metadata)
-        client.async_stream_infer(target.name, inputs, enable_empty_final_response=True)
+        # Triton's vllm backend takes sampling as parameters of the request; models that have an input for it read none.
+        bound = {"max_tokens": max_tokens} if text.tokens is None else None
+        # A stream that was refused at once takes no request any more; why it was refused is among the answers.
+        with contextlib.suppress(triton.InferenceServerException):
+            client.async_stream_infer(target.name, inputs, enable_empty_final_response=True, parameters=bound)
         while True:
             result, error = _next(answers, target, silence_seconds)
             if error is not None:

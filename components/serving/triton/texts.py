@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _TEXT = "TYPE_STRING"
 _STREAM = "stream"
 _ANSWER = "text_output"
+_TOKENS = "max_tokens"
 
 
 def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
@@ -22,15 +23,15 @@ def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
         answers = [_ANSWER]
     if [kind for _, kind in required] != [_TEXT] or len(answers) != 1:
         return None
-    asked = model.inputs.get(_STREAM)
-    streams = asked is not None and asked.data_type == "TYPE_BOOL"
+    kinds = {key: tensor.data_type for key, tensor in model.inputs.items()}
     name_of_prompt = required[0][0]
     shape = tuple(max(1, size) for size in model.inputs[name_of_prompt].dims)
     return TextTensors(
         model=name,
         input=name_of_prompt,
         output=answers[0],
-        stream=_STREAM if streams else None,
+        stream=_STREAM if kinds.get(_STREAM) == "TYPE_BOOL" else None,
+        tokens=_TOKENS if kinds.get(_TOKENS) == "TYPE_INT32" else None,
         shape=(1, *shape) if model.max_batch_size else shape,
         decoupled=model.streams,
     )

@@ -154,3 +154,8 @@ def test_whatever_is_said_reaches_the_engine_once_and_the_same_way_each_time(fie
 def test_only_nvidias_images_change_their_build():
     assert in_build("nvcr.io/nvidia/tritonserver:26.07-py3", "tensorrt-llm") == "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"
     assert in_build("docker.io/acme/triton:1.0", "vllm") == "docker.io/acme/triton:1.0"
+
+
+def test_an_answer_is_bounded_by_an_input_where_there_is_one_and_by_a_parameter_for_vllm():
+    assert served().texts[0].tokens is None
+    assert triton({"writer": {"kind": "textGeneration"}}).texts[0].tokens == "max_tokens"
