@@ -139,7 +139,7 @@ def pod_sets(resource: Declared) -> Iterator[PodSet]:
     """Pods that `resource` keeps running: of a Deployment, and of any custom resource with replicas beside a pod template."""
     if not resource.type.startswith("kubernetes:") or resource.type.startswith("kubernetes:batch/"):
         return
-    for owner, template in _templates(resource.inputs.get("spec"), 0):
+    for owner, template in _owners(mapping(resource.inputs, "spec")):
         spec = mapping(template, "spec")
         containers = [each for each in spec.get("containers") or [] if isinstance(each, dict)]
         asked = [mapping(each, "resources", "limits") | mapping(each, "resources", "requests") for each in containers]
@@ -155,6 +155,18 @@ def pod_sets(resource: Declared) -> Iterator[PodSet]:
             template=template,
             owner=owner,
         )
+
+
+def _owners(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each pod template with what says how many pods it makes."""
+    group = mapping(spec, "leaderWorkerTemplate")
+    if not group:
+        yield from _templates(spec, 0)
+        return
+    groups, size = number(spec.get("replicas"), 1), number(group.get("size"), 1)
+    worker = mapping(group, "workerTemplate")
+    yield {"replicas": groups}, mapping(group, "leaderTemplate") or worker
+    yield {"replicas": groups * (size - 1)}, worker
 
 
 def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

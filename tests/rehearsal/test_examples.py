@@ -59,9 +59,9 @@ class Stage:
         pods = self.cluster.get("/api/v1/namespaces/inference/pods")["items"]
         return Example(workspace, outcome, read_state(workspace.settings, contract(workspace), self.cluster.get), pods)
 
-    def _apply(self, workspace: Workspace, given: Any) -> Outcome:
-        found = installer(self.cluster, silent)
-        return apply(workspace.rehearsed(), self.cluster, ensure_crds=found, **{**given, "stack": "examples"})
+    def _apply(self, workspace: Workspace, given: dict[str, Any]) -> Outcome:
+        options: Any = {**given, "stack": "examples", "ensure_crds": installer(self.cluster, silent)}
+        return apply(workspace.rehearsed(), self.cluster, **options)
 
 
 @pytest.fixture(scope="module")

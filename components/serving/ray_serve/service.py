@@ -10,10 +10,11 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
-from components.naming import selector
+from components.naming import labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
@@ -45,13 +46,19 @@ class RayServeService(pulumi.ComponentResource):
             name,
             api_version="ray.io/v1",
             kind="RayService",
-            metadata=metadata,
+            metadata=_awaited(name, spec, site),
             spec=ray_service(name, spec, site, site.weights, account.metadata.name),
             opts=gated(self, site, workload.budget(spec, spec.cards, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
         self.endpoint = endpoint(name, spec)
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
+
+
+def _awaited(name: str, spec: RayServeSpec, site: Site) -> meta.ObjectMetaArgs:
+    """Metadata that has both engines wait until a worker serves; without workers that never comes."""
+    annotations = {"pulumi.com/waitFor": "condition=Ready"} if spec.replicas else None
+    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations)
 
 
 def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:
@@ -128,8 +135,6 @@ def _cluster(
 
 def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgs:
     """The gateway may ask, the operator may deploy, and the cluster's own pods talk on ports that Ray picks."""
-    from pulumi_kubernetes.meta import v1 as meta
-
     own = selector(workload.COMPONENT, name)
     anywhere = meta.LabelSelectorArgs()
     operator = networking.NetworkPolicyPeerArgs(namespace_selector=anywhere, pod_selector=meta.LabelSelectorArgs(match_labels=_OPERATOR))

@@ -173,6 +173,15 @@ def test_a_pool_that_only_an_intent_tells_of_is_read_by_the_caller():
     assert pools([resource("inferplan:nodes:NodePool", "rack")], read)["rack"].offered == 16
 
 
+def test_leaders_and_workers_of_a_group_over_several_nodes_are_counted():
+    template = model(cards=8)["spec"]["template"]
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 3, "leaderTemplate": template, "workerTemplate": template}}
+    kind = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    assert pools([resource(kind, "g", spec=spec)])["l40s"].asked == 2 * 3 * 8
+    del spec["leaderWorkerTemplate"]["leaderTemplate"]
+    assert pools([resource(kind, "g", spec=spec)])["l40s"].asked == 2 * 3 * 8
+
+
 def test_worker_groups_of_custom_resources_are_counted():
     inner = model(cards=2)["spec"]["template"]
     spec = {

@@ -134,3 +134,11 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
 def test_what_ray_would_only_find_out_on_the_cluster_is_refused_with_the_remedy(fields, said):
     with pytest.raises(ValidationError, match=said):
         ray(**fields)
+
+
+def test_a_service_is_waited_for_until_a_worker_serves_unless_it_has_none():
+    def annotations(**fields: Any) -> Any:
+        return declared(ray(**fields)).one("kubernetes:ray.io/v1:RayService").inputs["metadata"].get("annotations")
+
+    assert annotations() == {"pulumi.com/waitFor": "condition=Ready"}
+    assert annotations(replicas=0) is None
