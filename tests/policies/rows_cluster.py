@@ -57,6 +57,7 @@ ROWS = (
     row(
         "network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.credentialRefs", [], [{"name": "a"}, {"name": "b"}], REFUSED
     ),
+    row("network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.sanitize", False, True, REFUSED),
     row(
         "network-require-key-policy",
         "SecurityPolicy/second",
