@@ -11,6 +11,7 @@ import pulumi
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
 from components.handles import Endpoint, ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
+from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
 from components.naming import bounded
 from components.nodes.device_plugin import DevicePlugin, plugin_targets
@@ -86,6 +87,8 @@ def compose(stack: Stack) -> Exports:
     around = _Surroundings(namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance)
     for name, model in spec.models.items():
         _serve(name, model, around, opts=kube)
+    if spec.monitoring is not None:
+        MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=kube)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.cluster.spec import ClusterSpec
 from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
 from components.serving.spec import ModelSpec
@@ -36,6 +37,8 @@ class StackSettings(Spec):
     """The key-protected way in from outside; absent or {}, there is none."""
     consumers: dict[Name, ConsumerSpec] = {}
     """Who holds keys, by name, each with the key versions that are valid now."""
+    monitoring: MonitoringSpec | None = None
+    """Who reads the models' metrics; absent or {}, the network lets nobody."""
     budget: BudgetSpec | None = None
     """What the stack may cost at most; absent or {}, there is no limit."""
 

@@ -43,6 +43,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
             )
         yield from _operators_names(name, model, settings)
     yield from _claimed_twice(settings)
+    yield from _metrics(settings)
     yield from _accounts(settings)
 
 
@@ -78,6 +79,16 @@ def _secrets(settings: StackSettings) -> Iterator[tuple[str, Path]]:
             ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
             if store.credentials.secret_name in ours:
                 yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
+
+
+def _metrics(settings: StackSettings) -> Iterator[Fault]:
+    """The network policy of a model's metrics is called like the model with an ending of ours."""
+    for name in settings.models if settings.monitoring is not None else ():
+        called = bounded(name, "metrics")
+        if called in settings.models:
+            yield Fault(
+                ("models", called), f"{called!r} is what the network policy of {name}'s metrics is called; call the model differently"
+            )
 
 
 def _accounts(settings: StackSettings) -> Iterator[Fault]:

@@ -59,7 +59,10 @@ def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 def _port_matches(rule: Mapping[str, Any], port: tuple[int, str]) -> bool:
     listed = rule.get("ports")
-    return not listed or any((each["port"], each.get("protocol", "TCP")) == port for each in listed)
+    number, protocol = port
+    return not listed or any(
+        each.get("protocol", "TCP") == protocol and each["port"] <= number <= each.get("endPort", each["port"]) for each in listed
+    )
 
 
 def _peer_matches(peers: list[Mapping[str, Any]] | None, owner: Place, other: Place) -> bool:
