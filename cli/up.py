@@ -68,6 +68,8 @@ def _rehearse(workspace: Workspace) -> None:
         console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False)
     if not workspace.simulated:
         console.print(f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine", highlight=False)
+    if workspace.settings.queues:
+        console.print("note: Kueue does not run on the simulated cluster: queues are made, and no workload waits in them", highlight=False)
     with ProgressView(console) as view:
         cluster = start(workspace.stack, view.step)
         outcome = apply(

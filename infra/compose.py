@@ -22,6 +22,9 @@ from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
 from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
+from components.queue.names import queue_labels
+from components.queue.queues import Queues
+from components.serving.demand import cards_of_others
 from components.serving.site import Site, endpoint_of, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
@@ -84,7 +87,12 @@ def compose(stack: Stack) -> Exports:
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
     gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=kube)
     entrance = () if gateway is None else gateway.entrance
-    around = _Surroundings(namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance)
+    queues = None
+    if spec.queues:
+        queues = Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=kube)
+    around = _Surroundings(
+        settings=spec, queues=queues, namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance
+    )
     for name, model in spec.models.items():
         _serve(name, model, around, opts=kube)
     if spec.monitoring is not None:
@@ -163,6 +171,8 @@ def _stores(
 class _Surroundings:
     """What every model of the stack is served among."""
 
+    settings: StackSettings
+    queues: Queues | None
     namespace: pulumi.Output[str]
     targets: Mapping[str, NodeTarget]
     stores: Stores
@@ -180,6 +190,9 @@ def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.Re
         server_key=around.keys.server_key(name),
         server_key_fingerprint=around.keys.server_key_fingerprint(name),
         gateway=GATEWAY_PODS,
+        queue_labels=queue_labels(around.settings.namespace, spec.queue, spec.queue_priority),
+        queue=None if around.queues is None or spec.queue is None else around.queues.ready[spec.queue],
+        cards_of_others=cards_of_others(around.settings.models, name),
         images=around.images[spec.pool].ready if spec.pool in around.images else None,
         entrance=around.entrance,
     )

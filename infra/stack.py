@@ -11,6 +11,7 @@ from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
+from components.queue.spec import QueueSpec
 from components.serving.spec import ModelSpec
 from components.spec import DnsLabel, Name, Spec
 from components.storage.spec import StoreSpec
@@ -31,6 +32,8 @@ class StackSettings(Spec):
     """Pools of nodes by name, each with its accelerator and size."""
     storage: dict[Name, StoreSpec] = {}
     """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
+    queues: dict[Name, QueueSpec] = {}
+    """Queues of Kueue by name, each with the pools that it hands out; models wait in them for room."""
     models: dict[Name, ModelSpec] = {}
     """Models by name, each with its engine, weights, pool and consumers."""
     gateway: GatewaySpec | None = None

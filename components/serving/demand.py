@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from components.handles import NodeTarget
 from components.serving.served_model import ServedModel
 
@@ -24,6 +26,12 @@ def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, st
         if pages:
             demand["hugepages-2Mi"] = pages
     return demand
+
+
+def cards_of_others(models: Mapping[str, ServedModel], name: str) -> int:
+    """The accelerators that the other models of the pool of model `name` hold at most."""
+    pool = models[name].pool
+    return sum(each.most_cards for other, each in models.items() if other != name and each.pool == pool)
 
 
 def _mebibytes(amount: int) -> str | None:

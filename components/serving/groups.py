@@ -55,7 +55,10 @@ def leader_worker_set(
         api_version="leaderworkerset.x-k8s.io/v1",
         kind="LeaderWorkerSet",
         metadata=meta.ObjectMetaArgs(
-            name=set_name(name), namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations
+            name=set_name(name),
+            namespace=site.namespace,
+            labels={**labels(workload.COMPONENT, name), **site.queue_labels},
+            annotations=annotations,
         ),
         spec={
             "replicas": spec.replicas,

@@ -61,7 +61,14 @@ class ModelService(pulumi.ComponentResource):
         )
         opened = gated(self, self.before_servers(site), times.rollout)
         if spec.pods == 1:
-            apps.Deployment(name, metadata=metadata, spec=workload.deployment(name, spec, template(server), times=times), opts=opened)
+            # Kueue's webhook writes the queue into the pods as well; written here, no later change of ours takes it out again.
+            queued = replace(server, labels={**server.labels, **site.queue_labels})
+            apps.Deployment(
+                name,
+                metadata=object_meta(name, site.namespace, site.queue_labels),
+                spec=workload.deployment(name, spec, template(queued), times=times),
+                opts=opened,
+            )
         else:
             leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key))
             groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
@@ -77,9 +84,9 @@ class ModelService(pulumi.ComponentResource):
         return site
 
 
-def object_meta(name: str, namespace: pulumi.Input[str]) -> meta.ObjectMetaArgs:
-    """The metadata of an object that belongs to model `name` and is called like it."""
-    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(workload.COMPONENT, name))
+def object_meta(name: str, namespace: pulumi.Input[str], more: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
+    """The metadata of an object that belongs to model `name` and is called like it, with `more` labels beside its own."""
+    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels={**labels(workload.COMPONENT, name), **(more or {})})
 
 
 def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgs:
@@ -165,7 +172,7 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulum
         # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
         # start on an empty directory, or without credentials, which are handed out only as a pod is admitted. The entrance is named
         # for the way back: a destroy drains servers while requests in flight still have somebody to carry their answers.
-        depends_on=[gate for gate in (*gates, site.images, *site.entrance) if gate is not None],
+        depends_on=[gate for gate in (*gates, site.images, site.queue, *site.entrance) if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 

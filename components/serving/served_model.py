@@ -13,6 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, fiel
 
 from components.preheat.artifacts import ArtifactSpec
 from components.preheat.spec import PreheatSpec
+from components.serving.affinity import AffinitySpec
 from components.spec import Bytes, Cpu, DnsLabel, Fault, Labels, PinnedImage, Spec
 from components.storage.spec import WeightsSpec
 
@@ -73,6 +74,11 @@ class ServedModel(Spec):
     """Further environment variables in clear; never a secret."""
     labels: Labels = {}
     """Further labels on the pods."""
+    queue: DnsLabel | None = None
+    """The queue of this stack that pods wait in until its quota has room; without one they start at once."""
+    queue_priority: DnsLabel | None = None
+    """One of the queue's priorities."""
+    affinity: AffinitySpec = AffinitySpec()
     rollout: Literal["inPlace", "surge"] = "inPlace"
     """`inPlace` frees a replica's cards before its successor starts; `surge` starts the successor first and needs free cards."""
     load_mib_per_second: PositiveInt = 200
@@ -111,6 +117,11 @@ class ServedModel(Spec):
     def cards(self) -> int:
         """Accelerators of each pod of a replica."""
         return self.accelerators or 1
+
+    @property
+    def most_cards(self) -> int:
+        """Accelerators of all replicas at their most."""
+        return self.cards * self.pods * self.replicas
 
     @property
     def pods(self) -> int:

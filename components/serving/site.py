@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 class Site:
     """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
 
+    `queue_labels` are what the workload carries to be admitted from its queue, `queue` is that queue, None where it starts at once.
     `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
     `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
     `artifacts` are the files beside the weights by name, on the same claim.
     `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
+    `cards_of_others` are the accelerators of the pool that other models hold.
     """
 
     namespace: pulumi.Input[str]
@@ -30,7 +32,10 @@ class Site:
     server_key: SecretRef
     server_key_fingerprint: pulumi.Input[str]
     gateway: Mapping[str, str]
+    queue_labels: Mapping[str, str] = field(default_factory=dict)
+    queue: pulumi.Resource | None = field(default=None, repr=False)
     images: pulumi.Resource | None = None
+    cards_of_others: int = 0
     entrance: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -133,6 +134,7 @@ def pod(
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
             tolerations=tolerations(target),
+            affinity=affinity(spec),
             topology_spread_constraints=_spread(labels),
             security_context=pod_security(),
             init_containers=list(server.init_containers) or None,
@@ -145,6 +147,12 @@ def pod(
 def tolerations(target: NodeTarget) -> list[core.TolerationArgs]:
     """One toleration for each taint of the pool, by exact value."""
     return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints]
+
+
+def affinity(spec: ServedModel) -> core.AffinityArgs | None:
+    """The user's own terms; the pool is selected by labels, taints and runtime class already."""
+    # Generated input types read plain structures in the API's spelling as well, but say so in no annotation.
+    return cast("core.AffinityArgs", dict(rendered)) if (rendered := spec.affinity.rendered()) else None
 
 
 def pod_security(*, user: int = _USER) -> core.PodSecurityContextArgs:

@@ -16,11 +16,13 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
 
     `has_key_seed` says whether the stack holds an `apiKeySeed`; its value is nobody's business here.
     """
-    from infra.checks import access, aws, data, names, placement
+    from infra.checks import access, affinity, aws, data, names, placement, queues
     from infra.checks import artifacts as beside
 
     yield from names.faults(settings)
     yield from placement.faults(settings)
+    yield from affinity.faults(settings)
+    yield from queues.faults(settings)
     yield from data.faults(settings)
     yield from beside.faults(settings)
     yield from aws.faults(settings)

@@ -84,6 +84,7 @@ def _template(
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
             tolerations=workload.tolerations(target),
+            affinity=workload.affinity(spec),
             security_context=workload.pod_security(user=RAY_USER),
             init_containers=list(gates) or None,
             containers=[container],

@@ -14,7 +14,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
-from components.naming import labels, selector
+from components.naming import DOMAIN, labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
@@ -27,6 +27,8 @@ from components.serving.site import Site
 PORT = 8000
 DASHBOARD_PORT = 8265
 MODELS = "/models"
+UPGRADE_ANNOTATION = f"{DOMAIN}/upgrade-strategy"
+"""Says on the object why its upgrade strategy is what it is."""
 _OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
 
 
@@ -57,8 +59,10 @@ class RayServeService(pulumi.ComponentResource):
 
 def _awaited(name: str, spec: RayServeSpec, site: Site) -> meta.ObjectMetaArgs:
     """Metadata that has both engines wait until a worker serves; without workers that never comes."""
-    annotations = {"pulumi.com/waitFor": "condition=Ready"} if spec.replicas else None
-    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations)
+    awaited = {"pulumi.com/waitFor": "condition=Ready"} if spec.replicas else {}
+    why = spec.upgrade(site.target, site.cards_of_others)[1]
+    carried = {**labels(workload.COMPONENT, name), **site.queue_labels}
+    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations={**awaited, UPGRADE_ANNOTATION: why})
 
 
 def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:
@@ -90,7 +94,7 @@ def ray_service(name: str, spec: RayServeSpec, site: Site, weights: ModelMount, 
     config = serve_config(name, dict(spec.applications), weights=f"{MODELS}/{name}", card=card)
     return {
         "serveConfigV2": yaml.safe_dump(config, sort_keys=False, width=1000),
-        "upgradeStrategy": {"type": spec.upgrade(site.target)},
+        "upgradeStrategy": {"type": spec.upgrade(site.target, site.cards_of_others)[0]},
         # The head holds no card and no proxy: requests go to workers only.
         "excludeHeadPodFromServeSvc": True,
         "rayClusterConfig": _cluster(name, spec, site, weights, service_account, card),

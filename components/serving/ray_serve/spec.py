@@ -107,10 +107,23 @@ class RayServeSpec(ServedModel):
         """Whether this Ray asks for a token where it is controlled (2.52 and newer)."""
         return tuple(map(int, self.ray_version.split("."))) >= (2, 52)
 
-    def upgrade(self, target: NodeTarget) -> Literal["NewCluster", "None"]:
-        """How KubeRay replaces the cluster: as written, else by whether the pool behind `target` holds two sets of workers."""
-        room = target.nodes * target.capacity.accelerators
-        return self.upgrade_strategy or ("NewCluster" if 2 * self.most_workers * self.cards <= room else "None")
+    @property
+    def most_cards(self) -> int:
+        """Accelerators of all workers at their most."""
+        return self.cards * self.most_workers
+
+    def upgrade(self, target: NodeTarget, cards_of_others: int) -> tuple[Literal["NewCluster", "None"], str]:
+        """How KubeRay replaces the cluster, and why: as written, else by whether the pool has cards to spare for a second set of workers."""
+        if self.upgrade_strategy is not None:
+            return self.upgrade_strategy, "as the stack says"
+        held = target.nodes * target.capacity.accelerators
+        spare = held - cards_of_others - self.most_cards
+        count = (
+            f"pool {target.pool} has {held} accelerators, of which other models hold {cards_of_others} and these workers {self.most_cards}"
+        )
+        if self.most_cards <= spare:
+            return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
+        return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
         """A new cluster beside the old one for which the pool has no cards."""

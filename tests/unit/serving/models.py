@@ -31,9 +31,15 @@ L40S = pool("nvidia-l40s", machine="g6e.12xlarge")
 GAUDI2 = pool("gaudi-2")
 
 
-def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT) -> Site:
+def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT, **more: Any) -> Site:
     return Site(
-        namespace="inference", target=target, weights=weights, server_key=KEY, server_key_fingerprint="0123456789abcdef", gateway=GATEWAY
+        namespace="inference",
+        target=target,
+        weights=weights,
+        server_key=KEY,
+        server_key_fingerprint="0123456789abcdef",
+        gateway=GATEWAY,
+        **more,
     )
 
 

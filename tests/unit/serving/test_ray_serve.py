@@ -140,5 +140,14 @@ def test_a_service_is_waited_for_until_a_worker_serves_unless_it_has_none():
     def annotations(**fields: Any) -> Any:
         return declared(ray(**fields)).one("kubernetes:ray.io/v1:RayService").inputs["metadata"].get("annotations")
 
-    assert annotations() == {"pulumi.com/waitFor": "condition=Ready"}
-    assert annotations(replicas=0) is None
+    assert annotations()["pulumi.com/waitFor"] == "condition=Ready"
+    assert "pulumi.com/waitFor" not in annotations(replicas=0)
+
+
+def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_object_says_why():
+    spec = ray(replicas=2)
+    for others, chosen, why in ((0, "NewCluster", "the 6 left take a second set"), (5, "None", "the 1 left do not take a second set")):
+        made = declared(spec, cards_of_others=others).one("kubernetes:ray.io/v1:RayService").inputs
+        assert made["spec"]["upgradeStrategy"] == {"type": chosen}
+        assert why in made["metadata"]["annotations"]["inferplan.dev/upgrade-strategy"]
+    assert ray(replicas=2, upgradeStrategy="None").upgrade(L40S, 0) == ("None", "as the stack says")

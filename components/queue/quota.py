@@ -1,0 +1,79 @@
+"""What a queue hands out of each pool, resource by resource. Plain arithmetic, so that checks need no Kubernetes package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from components.spec import bytes_of, millicores_of
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+    from components.queue.spec import PoolQuota, QueueSpec
+
+HUGEPAGES = "hugepages-2Mi"
+Amounts = dict[str, int]
+"""By resource: cpu in millicores, memory and huge pages in bytes, the rest in pieces."""
+
+
+def amount_of(resource: str, quantity: str) -> int:
+    """A Kubernetes quantity in the unit of `Amounts`."""
+    if resource == "cpu":
+        return millicores_of(quantity)
+    return bytes_of(quantity) if resource in ("memory", HUGEPAGES) else int(quantity)
+
+
+def quantity_of(resource: str, amount: int) -> str:
+    """An amount as a Kubernetes quantity, in the largest unit that is exact."""
+    if resource == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource not in ("memory", HUGEPAGES):
+        return str(amount)
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if amount % size == 0 and amount:
+            return f"{amount // size}{unit}"
+    return str(amount)
+
+
+def whole(target: NodeTarget) -> Amounts:
+    """Everything that the pool behind `target` holds at its largest."""
+    capacity = target.capacity
+    held = {"cpu": capacity.cpu_millicores, "memory": capacity.memory_bytes, HUGEPAGES: capacity.hugepages_2mi_bytes}
+    if target.accelerator is not None:
+        held[target.accelerator.resource] = capacity.accelerators
+    return {resource: amount * target.nodes for resource, amount in held.items()}
+
+
+def granted(quota: PoolQuota, target: NodeTarget) -> Amounts:
+    """What `quota` hands out of the pool behind `target`: as written, else the whole, else in proportion to the cards."""
+    held = whole(target)
+    amounts = dict(held)
+    if target.accelerator is not None and quota.accelerators is not None:
+        cards = held[target.accelerator.resource]
+        amounts = {resource: _share(amount, quota.accelerators, cards, resource) for resource, amount in held.items()}
+        amounts[target.accelerator.resource] = quota.accelerators
+    if quota.cpu is not None:
+        amounts["cpu"] = millicores_of(quota.cpu)
+    if quota.memory is not None:
+        amounts["memory"] = bytes_of(quota.memory)
+    if quota.pods is not None:
+        amounts["pods"] = quota.pods
+    return amounts
+
+
+def _share(amount: int, cards: int, of: int, resource: str) -> int:
+    """The share of `cards` of `of`, whole mebibytes where it is bytes: a quota of odd bytes is hard to read, and no page is cut."""
+    share = amount * cards // max(1, of)
+    return share if resource == "cpu" else share // (2 * 2**20) * (2 * 2**20)
+
+
+def covered(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
+    """Every resource that the queue hands out, of any of its pools; what is missing here keeps a workload out for ever."""
+    kinds = sorted({kind for name in spec.pools if (kind := _kind(targets[name])) is not None})
+    pages = [HUGEPAGES] if any(whole(targets[name])[HUGEPAGES] for name in spec.pools) else []
+    pods = ["pods"] if any(quota.pods is not None for quota in spec.pools.values()) else []
+    return ["cpu", "memory", *kinds, *pages, *pods]
+
+
+def _kind(target: NodeTarget) -> str | None:
+    return None if target.accelerator is None else target.accelerator.resource

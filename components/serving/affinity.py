@@ -1,0 +1,106 @@
+"""What a user adds to where a model's pods go: terms on nodes of the pool, and models to stand beside or apart from. No Kubernetes package.
+
+The pool itself is chosen already, by its labels, taints and runtime class; nothing here can lead a pod off it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from components.naming import selector
+from components.spec import DnsLabel, Fault, LabelKey, LabelValue, Spec
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+
+_HOST = "kubernetes.io/hostname"
+_MODEL = "model"
+
+
+class NodeTerm(Spec):
+    """A condition on a label of a node, in Kubernetes' own words."""
+
+    key: LabelKey
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = "In"
+    values: list[LabelValue] = []
+
+    @model_validator(mode="after")
+    def _values_fit_the_operator(self) -> Self:
+        if self.operator in ("Exists", "DoesNotExist"):
+            if self.values:
+                raise ValueError(f"operator {self.operator} asks for the label alone, and values has {len(self.values)}; remove values")
+        elif self.operator in ("Gt", "Lt"):
+            if len(self.values) != 1 or not self.values[0].lstrip("-").isdecimal():
+                raise ValueError(
+                    f'operator {self.operator} compares with one whole number, and values is {self.values}; write one, such as ["8"]'
+                )
+        elif not self.values:
+            raise ValueError(f"operator {self.operator} needs values; write at least one")
+        return self
+
+
+class PreferredNodeTerm(NodeTerm):
+    """A condition that a better node meets."""
+
+    weight: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class AffinitySpec(Spec):
+    """Further terms on where pods go, on top of the pool's own."""
+
+    required_nodes: list[NodeTerm] = []
+    """Every one of these holds for a node of the pool that takes a pod."""
+    preferred_nodes: list[PreferredNodeTerm] = []
+    """Nodes of the pool that meet these are taken first."""
+    beside: list[DnsLabel] = []
+    """Models of this stack: pods go to a node that runs each of them."""
+    apart_from: list[DnsLabel] = []
+    """Models of this stack: no pod goes to a node that runs one of them."""
+
+    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+        """Terms that no node of the pool behind `target` can meet; paths start below `affinity`."""
+        for index, term in enumerate(self.required_nodes):
+            held = target.node_selector.get(term.key)
+            if held is None:
+                continue
+            met = {
+                "In": held in term.values,
+                "NotIn": held not in term.values,
+                "Exists": True,
+                "DoesNotExist": False,
+            }.get(term.operator, True)
+            if not met:
+                yield Fault(
+                    ("requiredNodes", index),
+                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}; mend the term",
+                )
+
+    def rendered(self) -> Mapping[str, Any]:
+        """The pod's `affinity` in the spelling of the Kubernetes API; empty where nothing is added."""
+        made: dict[str, Any] = {}
+        nodes: dict[str, Any] = {}
+        if self.required_nodes:
+            terms = [{"matchExpressions": [_expression(each) for each in self.required_nodes]}]
+            nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+        if self.preferred_nodes:
+            nodes["preferredDuringSchedulingIgnoredDuringExecution"] = [
+                {"weight": each.weight, "preference": {"matchExpressions": [_expression(each)]}} for each in self.preferred_nodes
+            ]
+        if nodes:
+            made["nodeAffinity"] = nodes
+        for key, models in (("podAffinity", self.beside), ("podAntiAffinity", self.apart_from)):
+            if models:
+                made[key] = {"requiredDuringSchedulingIgnoredDuringExecution": [_pods_of(each) for each in models]}
+        return made
+
+
+def _expression(term: NodeTerm) -> dict[str, Any]:
+    written: dict[str, Any] = {"key": term.key, "operator": term.operator}
+    return {**written, "values": list(term.values)} if term.values else written
+
+
+def _pods_of(model: str) -> dict[str, Any]:
+    return {"topologyKey": _HOST, "labelSelector": {"matchLabels": selector(_MODEL, model)}}
