@@ -13,8 +13,9 @@ from pathlib import Path
 
 from components.nodes.names import named
 
-# No service model lists versions. Standard and extended support by the calendar in the EKS user guide; the ceiling is what
-# upstream had released (read 2026-11). Raise them here when EKS does.
+# No service model lists versions (a test says when one does): EKS tells them to whoever asks, by DescribeClusterVersions. These
+# bounds are the release calendar's (EKS user guide, "Understand the Kubernetes version lifecycle on EKS", read 2026-11): extended
+# support of 1.31 ends on 2026-11-26, of 1.32 on 2027-03-23, and 1.36 is the newest that the guide names.
 OLDEST_KUBERNETES, NEWEST_KUBERNETES = (1, 32), (1, 36)
 
 # Where AWS launched machines that it does not offer everywhere ("Amazon EC2 DL1 instances", AWS blog, 2021-10).

@@ -25,7 +25,9 @@ def _kubernetes_version(version: str) -> str:
     oldest, newest = aws_api.OLDEST_KUBERNETES, aws_api.NEWEST_KUBERNETES
     if not oldest <= tuple(int(part) for part in version.split(".")) <= newest:
         bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
-        raise ValueError(f"{version!r} is no Kubernetes version that EKS supports as far as this release knows; use {bounds}")
+        raise ValueError(
+            f"{version!r} is no Kubernetes version that EKS supports as far as this release knows; use {bounds} (aws eks describe-cluster-versions lists them)"
+        )
     return version
 
 

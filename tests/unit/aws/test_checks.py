@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 
 from components.cluster import refresh_aws_api
@@ -174,6 +176,30 @@ def test_what_is_emitted_is_in_the_table():
     assert {"ON_DEMAND", "SPOT", "CAPACITY_BLOCK"} == set(aws_api().capacity_types)
     assert {"DEFAULT", "MINIMAL"} == set(aws_api().update_strategies)
     assert {region for regions in ONLY_IN_REGIONS.values() for region in regions} <= set(aws_api().regions)
+
+
+def test_botocore_still_lists_no_kubernetes_versions_so_the_bounds_are_kept_by_hand():
+    """When this fails, `refresh_aws_api` can generate them, and OLDEST_KUBERNETES and NEWEST_KUBERNETES must go."""
+    eks = botocore.session.get_session().get_service_model("eks")
+    assert list(eks.shape_for("CreateClusterRequest").members["version"].enum) == []
+    listed = [name for name in eks.shape_names if any(re.fullmatch(r"1\.\d\d", each) for each in getattr(eks.shape_for(name), "enum", ()))]
+    assert listed == []
+    assert "DescribeClusterVersions" in eks.operation_names
+
+
+@pytest.mark.parametrize(
+    ("service", "shape", "words"),
+    [
+        ("eks", "SupportType", {"STANDARD", "EXTENDED"}),
+        ("eks", "AuthenticationMode", {"API"}),
+        ("eks", "ResolveConflicts", {"OVERWRITE"}),
+        ("ec2", "MarketType", {"capacity-block"}),
+        ("ec2", "PlacementStrategy", {"cluster"}),
+        ("ec2", "LaunchTemplateHttpTokensState", {"required"}),
+    ],
+)
+def test_words_that_are_written_by_hand_are_words_of_the_service(service, shape, words):
+    assert words <= set(botocore.session.get_session().get_service_model(service).shape_for(shape).enum)
 
 
 @pytest.mark.parametrize(
