@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from components.cluster.eks_spec import EksCluster
+from components.naming import bounded, content_key
 from components.nodes.eks_spec import EksPool
 from components.nodes.spec import accelerator_of, capacity_of, max_nodes
+from components.storage.disk_spec import ClaimStoreSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +41,7 @@ def packed(sizes: Iterable[int], room: int) -> int:
 
 
 def pretended(settings: StackSettings) -> list[dict[str, Any]]:
-    """Manifests of the nodes and runtime classes that a rehearsal adds to what the stack declares."""
+    """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares."""
     from components.nodes.simulated import cpu_nodes, pretend_nodes, pretend_runtime_classes, runtime_classes_of
 
     pools = settings.node_pools
@@ -54,7 +56,30 @@ def pretended(settings: StackSettings) -> list[dict[str, Any]]:
         nodes += cpu_nodes(_CPU_NODES)
     # Pools of EC2 machines declare their runtime classes themselves.
     elsewhere = {name: pool for name, pool in pools.items() if pool.provider == "existing"}
-    return [*nodes, *pretend_runtime_classes(runtime_classes_of(elsewhere))]
+    return [*nodes, *pretend_runtime_classes(runtime_classes_of(elsewhere)), *_claims(settings)]
+
+
+def _claims(settings: StackSettings) -> list[dict[str, Any]]:
+    """The claims that exist already where the stack really runs, each with a volume that holds nothing."""
+    manifests: list[dict[str, Any]] = []
+    for store in settings.storage.values():
+        if isinstance(store, ClaimStoreSpec):
+            size, modes = {"storage": store.capacity or "1Pi"}, ["ReadWriteMany"]
+            volume = bounded(f"pretend-{settings.namespace}", content_key(settings.namespace, store.claim_name))
+            inside = {"name": store.claim_name, "namespace": settings.namespace}
+            spec = {
+                "accessModes": modes,
+                "storageClassName": "",
+                "capacity": size,
+                "hostPath": {"path": f"/pretend/{volume}"},
+                "claimRef": inside,
+            }
+            asked = {"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}
+            manifests += [
+                {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec},
+                {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": inside, "spec": asked},
+            ]
+    return manifests
 
 
 def _wanted(name: str, settings: StackSettings) -> int:

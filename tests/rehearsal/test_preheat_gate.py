@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -141,3 +145,24 @@ def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_
     [job] = api.request("GET", "/apis/batch/v1/namespaces/gated/jobs")["items"]
     assert job["status"]["completedIndexes"] == "0,1"
     assert job["status"]["completionTime"] <= made["metadata"]["creationTimestamp"]
+
+
+@pytest.mark.full
+def test_the_example_of_every_store_goes_from_yaml_to_ready_pods(tmp_path):
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    command = str(Path(sys.executable).parent / "inferplan")
+    example = str(INFRA.parent / "docs" / "storage" / "Pulumi.stores.yaml")
+
+    def inferplan(*arguments: str) -> subprocess.CompletedProcess[str]:
+        given = [command, arguments[0], example, *arguments[1:]]
+        return subprocess.run(given, cwd=INFRA.parent, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    try:
+        done = inferplan("up", "--engine", "rehearsal")
+        assert done.returncode == 0, done.stderr[-3000:]
+        shown = inferplan("status")
+        assert shown.returncode == 0, shown.stdout
+        for store, kind, state in (("hub", "huggingface", "referenced"), ("nas", "pvc", "Bound"), ("nvme", "nodeDisk", "Bound")):
+            assert re.search(rf"{store} +{kind} .* {state}", shown.stdout), shown.stdout
+    finally:
+        inferplan("down", "--engine", "rehearsal", "--cluster")

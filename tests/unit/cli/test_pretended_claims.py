@@ -1,0 +1,20 @@
+"""Claims that exist where a stack really runs, and that a rehearsal has to make up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.pretend import pretended
+from infra.settings import validate
+from infra.stack_file import read_stack
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "storage" / "Pulumi.stores.yaml"
+
+
+def test_a_claim_of_the_stack_is_made_up_with_a_volume_that_is_bound_to_it():
+    made = {each["kind"]: each for each in pretended(validate(read_stack(EXAMPLE))) if each["kind"].startswith("Persistent")}
+    volume, claim = made["PersistentVolume"], made["PersistentVolumeClaim"]
+    assert claim["metadata"] == volume["spec"]["claimRef"] == {"name": "models", "namespace": "inference"}
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert claim["spec"]["resources"]["requests"] == volume["spec"]["capacity"] == {"storage": "10Ti"}
+    assert volume["metadata"]["name"] != claim["metadata"]["name"], "volumes belong to the whole cluster"
