@@ -32,6 +32,8 @@ _SAMPLING = {
     "frequency_penalty": ("frequency_penalty", "TYPE_FP32"),
     "stream": ("streaming", "TYPE_BOOL"),
 }
+# Inputs that ask for the answer in pieces.
+_PIECES = ("stream", "streaming")
 _LLM_API_INPUTS = {
     "stream": "TYPE_BOOL",
     "max_tokens": "TYPE_INT32",
@@ -109,7 +111,7 @@ def payload(file: str) -> str:
 
 
 def _llm_api(spec: TensorrtLlmSpec) -> PythonModel:
-    given = {name: _one(kind) for name, kind in _LLM_API_INPUTS.items()}
+    given = {name: _one(kind) for name, kind in _LLM_API_INPUTS.items() if spec.streaming or name not in _PIECES}
     return _python(
         "llm_api.py",
         input={"text_input": _TEXT, **given, "sampling_param_stop": {**_TEXTS, "optional": True}},
@@ -150,9 +152,14 @@ def _postprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
     )
 
 
-def _text_inputs() -> dict[str, Any]:
+def _sampling(spec: TensorrtLlmSpec) -> dict[str, tuple[str, str]]:
+    """What clients may set; none can ask a model for pieces that answers only once."""
+    return {name: given for name, given in _SAMPLING.items() if spec.streaming or name not in _PIECES}
+
+
+def _text_inputs(spec: TensorrtLlmSpec) -> dict[str, Any]:
     optional = {"max_tokens": _INT, "bad_words": _TEXTS, "stop_words": _TEXTS, "end_id": _INT, "pad_id": _INT}
-    sampling = {name: _one(kind) for name, (_, kind) in _SAMPLING.items()}
+    sampling = {name: _one(kind) for name, (_, kind) in _sampling(spec).items()}
     return {"text_input": _TEXT, **{name: {**tensor, "optional": True} for name, tensor in optional.items()}, **sampling}
 
 
@@ -178,7 +185,10 @@ def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
         {"modelName": "preprocessing", "inputMap": tokenize, "outputMap": {own: f"_{own}" for own in tokenized}},
         {
             "modelName": ENGINE,
-            "inputMap": {**{engine: f"_{own}" for own, engine in tokenized.items()}, **{own: name for name, (own, _) in _SAMPLING.items()}},
+            "inputMap": {
+                **{engine: f"_{own}" for own, engine in tokenized.items()},
+                **{own: name for name, (own, _) in _sampling(spec).items()},
+            },
             "outputMap": {"output_ids": "_TOKENS_BATCH", "sequence_length": "_SEQUENCE_LENGTH"},
         },
         {
@@ -187,7 +197,7 @@ def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
             "outputMap": {"OUTPUT": "text_output"},
         },
     ]
-    given = {"kind": "ensemble", "maxBatchSize": spec.max_batch_size, "input": _text_inputs(), "output": {"text_output": _TEXTS}}
+    given = {"kind": "ensemble", "maxBatchSize": spec.max_batch_size, "input": _text_inputs(spec), "output": {"text_output": _TEXTS}}
     return EnsembleModel.model_validate({**given, "steps": steps})
 
 
@@ -195,7 +205,7 @@ def _bls(spec: TensorrtLlmSpec) -> PythonModel:
     return _python(
         "bls.py",
         maxBatchSize=spec.max_batch_size,
-        input=_text_inputs(),
+        input=_text_inputs(spec),
         output={"text_output": _TEXT},
         decoupled=spec.streaming,
         parameters={"tensorrt_llm_model_name": ENGINE},

@@ -111,6 +111,16 @@ def test_streaming_and_not_streaming_is_the_same_for_every_model_that_answers():
         assert decoupled == [streaming, streaming]
 
 
+@pytest.mark.parametrize("fields", [{}, {"build": BUILD}], ids=["llm-api", "engines"])
+def test_nobody_can_ask_for_pieces_of_a_model_that_answers_once(fields):
+    for streaming in (True, False):
+        spec = trt(streaming=streaming, **fields)
+        made = models(spec, weights="/w", engines="/e")
+        assert list(graph.faults(made)) == []
+        assert {"stream" in made[name].inputs for name in endpoint("chat", spec, KEY).served_names} == {streaming}
+        assert {text.stream for text in endpoint("chat", spec, KEY).texts} == {"stream" if streaming else None}
+
+
 def test_one_rank_runs_without_mpi_and_several_have_a_server_each():
     assert command(engines(), key="k")[0] == "tritonserver"
     assert command(trt(tensorParallelSize=2), key="k")[0] == "tritonserver"
