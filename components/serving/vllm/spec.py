@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -159,17 +160,32 @@ class VllmSpec(VllmEngineArgs, ServedModel):
     @field_validator("extra_args")
     @classmethod
     def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
-        from pydantic.alias_generators import to_camel
-
-        options = {**VLLM_OPTIONS, "nnodes": _NNODES}
-        fields = {spelling: to_camel(name) for name, spellings in options.items() for spelling in spellings}
+        reserved = _reserved()
         given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("-")]
-        repeated = [f"{option} (use the field {fields[option]})" for option in given if option in fields]
-        repeated += [f"{option} (inferplan sets it)" for option in given if option in _OURS]
-        repeated += [f"{option} (it runs code from the model repository)" for option in given if option == "--trust-remote-code"]
+        repeated = [(option, meant) for option in given if (meant := _meant(option, reserved)) is not None]
         if repeated:
-            raise ValueError(f"{', '.join(repeated)} may not stand in extraArgs; remove it")
+            told = (f"{option} ({'' if option == meant else f'which is {meant}: '}{reserved[meant]})" for option, meant in repeated)
+            raise ValueError(f"{', '.join(told)} may not stand in extraArgs; remove it")
         return arguments
+
+
+@cache
+def _reserved() -> dict[str, str]:
+    """Options that may not be written by hand, each with the reason."""
+    from pydantic.alias_generators import to_camel
+
+    options = {**VLLM_OPTIONS, "nnodes": _NNODES}
+    fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
+    return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), "--trust-remote-code": "it runs code from the model repository"}
+
+
+def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
+    """The reserved option that vLLM takes `option` for: itself, a long one cut short, or a letter with its value joined to it (-n2)."""
+    if option in reserved:
+        return option
+    if option.startswith("--"):
+        return next((each for each in reserved if len(option) > 2 and each.startswith(option)), None)
+    return option[:2] if option[:2] in reserved else None
 
 
 def _title(target: NodeTarget) -> str:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from components.serving.vllm.spec import VLLM_OPTIONS
+from components.serving.vllm.spec import VLLM_OPTIONS, _meant, _reserved
 from tests.unit.serving.models import vllm
+from tests.unit.serving.vllm_flags import FLAGS
 
 
 def faults(**fields) -> str:
@@ -38,6 +39,25 @@ def test_extra_args_cannot_repeat_a_typed_field_in_any_spelling(spelling):
 @pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5"])
 def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
     assert "may not stand in extraArgs" in faults(extraArgs=[argument])
+
+
+@pytest.mark.parametrize(
+    ("argument", "meant"),
+    [
+        ("--trust-remote", "--trust-remote-code: it runs code"),
+        ("--api-k=x", "--api-key: inferplan sets it"),
+        ("--tensor_parallel_siz=2", "--tensor-parallel-size: use the field tensorParallelSize"),
+        ("-n2", "-n: use the field nnodes"),
+        ("-qfp8", "-q: use the field quantization"),
+    ],
+)
+def test_an_option_cut_short_as_vllms_parser_takes_it_is_known_for_what_it_is(argument, meant):
+    assert f"which is {meant}" in faults(extraArgs=[argument])
+
+
+def test_no_option_of_vllm_is_mistaken_for_a_reserved_one_cut_short():
+    reserved = _reserved()
+    assert [flag for flag in FLAGS if flag not in reserved and _meant(flag, reserved) is not None] == []
 
 
 @pytest.mark.parametrize("name", ["HABANA_VISIBLE_DEVICES", "VLLM_API_KEY", "HOME"])
