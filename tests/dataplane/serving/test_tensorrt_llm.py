@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
 import pytest
 
+from components.serving.tensorrt_llm.models import payload
 from tests.dataplane.serving.tensorrt_llm_stand import generated, ranks, spec_of, tokenizer
 from tests.dataplane.serving.triton_stand import running
 
@@ -152,3 +155,10 @@ def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_tol
         caller.join(timeout=30)
         assert "".join(each["text_output"] for each in events) == "hello"
         server.process.wait(timeout=30)
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -KILL $$", 137), ("exit 0", 0)])
+def test_ranks_that_end_by_themselves_end_the_container_as_they_did(tmp_path, command, code):
+    launcher = tmp_path / "ranks.py"
+    launcher.write_text(payload("ranks.py"))
+    assert subprocess.run([sys.executable, str(launcher), "sh", "-c", command], check=False, timeout=30).returncode == code

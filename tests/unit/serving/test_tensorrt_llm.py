@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -302,6 +302,7 @@ def test_clients_are_told_the_models_and_their_tensors():
     ]
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 256), st.booleans())
 def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_started(tensor, pipeline, batch, streaming):
     spec = engines(tensorParallelSize=tensor, pipelineParallelSize=pipeline, maxBatchSize=batch, streaming=streaming)
