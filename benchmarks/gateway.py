@@ -135,8 +135,11 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     return proxy
 
 
-def _alternatives(binary: str, folder: Path, backend: int, key: str) -> dict[str, Callable[[int], subprocess.Popen[bytes]]]:
-    """Ways to know a key, in a proxy that does nothing else: none, the key itself in a map, and njs with SHA-256."""
+def _alternatives(binary: str, folder: Path, backend: int, sidecar: int, key: str) -> dict[str, Callable[[int], subprocess.Popen[bytes]]]:
+    """Ways to know a key, in a proxy that does nothing else: none, the key itself in a map, a hash, njs with SHA-256, a sidecar.
+
+    The sidecar at port `sidecar` says yes to everything over kept connections, so no real one costs less.
+    """
     forward = f"location / {{ proxy_pass http://127.0.0.1:{backend}; }}"
     known = f'map $http_authorization $who {{ default ""; "Bearer {key}" c0; }}'
     script = folder / "hash.js"
@@ -152,6 +155,12 @@ def _alternatives(binary: str, folder: Path, backend: int, key: str) -> dict[str
     md5 = base64.urlsafe_b64encode(hashlib.md5(f"Bearer {key} salt".encode(), usedforsecurity=False).digest()).rstrip(b"=").decode()
     linked = f'secure_link "{md5}"; secure_link_md5 "$http_authorization salt"; map $secure_link $who {{ default ""; 1 c0; }}'
     ways["secure_link hash"] = ("", linked, check)
+    asked = f"upstream sidecar {{ server 127.0.0.1:{sidecar}; keepalive 32; }}"
+    asking = (
+        "auth_request /auth; location = /auth { internal; proxy_pass http://sidecar; proxy_pass_request_body off; "
+        'proxy_set_header Content-Length ""; proxy_http_version 1.1; proxy_set_header Connection ""; }'
+    )
+    ways["auth sidecar"] = ("", asked, asking)
     module = next((path for path in ("/usr/lib/nginx/modules/ngx_http_js_module.so",) if Path(path).exists()), None)
     if module is not None:
         ways["njs with SHA-256"] = (f"load_module {module};\n", hashed, check)
@@ -172,9 +181,13 @@ def throughput(folder: Path) -> dict[str, Figures]:
         serving = _nginx(binary, folder, "backend", f"server {{ listen 127.0.0.1:{backend}; location / {{ return 200 '{_ANSWER}'; }} }}")
         stack.callback(_stop, serving)
         _await(backend)
+        sidecar = free_port()
+        answering = _nginx(binary, folder, "sidecar", f"server {{ listen 127.0.0.1:{sidecar}; location / {{ return 204; }} }}")
+        stack.callback(_stop, answering)
+        _await(sidecar)
         key = proxies[0].key("c0")
         subjects = []
-        for name, start in _alternatives(binary, folder, backend, key).items():
+        for name, start in _alternatives(binary, folder, backend, sidecar, key).items():
             port = free_port()
             process = start(port)
             stack.callback(_stop, process)
