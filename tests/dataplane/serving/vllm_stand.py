@@ -17,7 +17,7 @@ from tests.dataplane.serving.environment import Environment
 
 TINY = Path(__file__).with_name("tiny_llama.py")
 RELEASE = "0.32.0"
-START_SECONDS = 400
+START_SECONDS = 900
 _MOUNT = "/models/"
 _CACHE = "/cache"
 
@@ -81,11 +81,20 @@ class VllmProcess:
 
 
 def serve(
-    environment: Environment, container: Mapping[str, Any], *, models: Path, key: str, directory: Path, port: int | None = None
+    environment: Environment,
+    container: Mapping[str, Any],
+    *,
+    models: Path,
+    key: str,
+    directory: Path,
+    told: Mapping[str, str] | None = None,
 ) -> VllmProcess:
-    """Runs `container` on this machine. Changed are its places only: the mounts, the port, and loopback instead of the pod's address."""
-    port = port or free_port()
-    args = [_local(each, models, port) for each in container["args"]]
+    """Runs `container` on this machine. Changed are its places only: the mounts, the port, and loopback instead of the pod's address.
+
+    `told` are variables that an operator gives its pods, which Kubernetes expands in arguments.
+    """
+    port = free_port()
+    args = [_local(each, models, port, told or {}) for each in container["args"]]
     given = {each["name"]: each["value"].replace(_CACHE, str(directory)) for each in container["env"] if "value" in each}
     secret = {each["name"]: key for each in container["env"] if "valueFrom" in each}
     # Without it vLLM takes half of this machine's memory for the cache of a model of 500 kB.
@@ -102,5 +111,7 @@ def serve(
     return VllmProcess(process, port, log)
 
 
-def _local(argument: str, models: Path, port: int) -> str:
+def _local(argument: str, models: Path, port: int, told: Mapping[str, str]) -> str:
+    for name, value in told.items():
+        argument = argument.replace(f"$({name})", value)
     return f"--port={port}" if argument.startswith("--port=") else argument.replace(_MOUNT, f"{models}/")
