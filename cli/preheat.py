@@ -39,9 +39,9 @@ def command(
 
 def _preview(workspace: Workspace, planned: PlannedPreheat, share: Path | None, mount: Path | None) -> tuple[list[str], bool]:
     """The lines about one preheat, and whether they say all that would happen."""
+    from cli.preheat_outlook import files, outlook_lines
     from cli.preheat_plan import reached
     from components.preheat.payload.outcome import PreheatError
-    from components.preheat.payload.progress import size
     from components.preheat.preview import list_source, mounted
 
     request = planned.request if share is None else mounted(planned.request, share=share, source=mount)
@@ -60,24 +60,22 @@ def _preview(workspace: Workspace, planned: PlannedPreheat, share: Path | None, 
         return [*lines, f"  refused    {listing.refusal}"], False
     if share is None:
         lines += [
-            f"  moves      at most {len(listing.files)} files, {size(listing.bytes)}",
+            f"  moves      at most {files(listing.files)}",
             "  there      not known: give the share's mount on this machine with --share DIR",
         ]
         return [*lines, *_stated(planned, listing), *_capacity(workspace, planned)], True
-    from cli.preheat_outlook import outlook_lines
-
     return [*lines, *outlook_lines(request, listing), *_stated(planned, listing), *_capacity(workspace, planned)], True
 
 
 def _count(listing: Listing) -> str:
-    from components.preheat.payload.progress import size
+    from cli.preheat_outlook import files
 
     proof = {"sha256": 0, "git-sha1": 0, "md5": 0, "ETag or second reading": 0}
     for file in listing.files:
         proof["sha256" if file.sha256 else "git-sha1" if file.git_sha1 else "md5" if file.md5 else "ETag or second reading"] += 1
     told = ", ".join(f"{count} by {kind}" for kind, count in proof.items() if count)
     left = f"; {listing.left_out} left out by include and exclude" if listing.left_out else ""
-    return f"{len(listing.files)} files, {size(listing.bytes)}, compared {told}{left}"
+    return f"{files(listing.files)}, compared {told}{left}"
 
 
 def _stated(planned: PlannedPreheat, listing: Listing) -> list[str]:

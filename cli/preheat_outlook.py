@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ def outlook_lines(request: Request, listing: Listing) -> list[str]:
     return [*_there(request, outlook), *_moves(listing, outlook), *_removes(request, outlook)]
 
 
+def files(given: Sequence[SourceFile]) -> str:
+    """How many files these are, and how large together."""
+    from components.preheat.payload.progress import size
+
+    return f"{len(given)} {'file' if len(given) == 1 else 'files'}, {size(sum(file.size for file in given))}"
+
+
 def _there(request: Request, outlook: Outlook) -> list[str]:
     name = request.final.name
     if outlook.ready:
@@ -43,15 +50,11 @@ def _moves(listing: Listing, outlook: Outlook) -> list[str]:
     for file in listing.files:
         by_fate[outlook.fates[file.path]].append(file)
     moved = sum(file.size for file in by_fate["moved"])
-    lines = [f"  moves      {len(by_fate['moved'])} files, {size(moved)}", *_largest(by_fate["moved"])]
+    lines = [f"  moves      {files(by_fate['moved'])}", *_largest(by_fate["moved"])]
     if by_fate["linked"]:
-        lines.append(
-            f"  links      {len(by_fate['linked'])} files, {size(sum(f.size for f in by_fate['linked']))}, the same in an earlier round"
-        )
+        lines.append(f"  links      {files(by_fate['linked'])}, the same in an earlier round")
     if by_fate["staged"]:
-        lines.append(
-            f"  verifies   {len(by_fate['staged'])} files, {size(sum(f.size for f in by_fate['staged']))}, staged by an earlier run"
-        )
+        lines.append(f"  verifies   {files(by_fate['staged'])}, staged by an earlier run")
     if moved + _HEADROOM > outlook.free_bytes:
         lines.append(f"  too full   {size(outlook.free_bytes)} are free: remove old models, lower preheat.keep, or name a larger share")
     else:

@@ -105,6 +105,19 @@ def test_vllm_loads_adapters_and_tokenizer_from_artifacts(recording):
     assert "--enable-lora" in arguments
 
 
+def test_workers_of_ray_get_the_same_files_behind_the_same_looks():
+    ray = {"engine": "ray-serve", "rayVersion": "2.56.0", "applications": {"llm": {"kind": "llm", "modelId": "llama"}}}
+    shared = {key: MODEL[key] for key in ("weights", "preheat", "artifacts", "pool")}
+    found = recorded({**shared, **ray, "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130"})
+    service = found.one("kubernetes:ray.io/v1:RayService")
+    [workers] = service.inputs["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    template = workers["template"]["spec"]
+    mounts = {each["mountPath"] for each in template["containers"][0]["volumeMounts"]}
+    assert {"/artifacts/polite", "/artifacts/words"} < mounts
+    assert {"verified", "verified-polite", "verified-words"} == {each["name"] for each in template["initContainers"]}
+    assert {each.urn for each in found.of_type(JOB)} <= set(service.dependencies)
+
+
 def test_adapters_of_both_kinds_are_served_by_name():
     spec = vllm(loraAdapters={"terse": "lora/terse"}, loraArtifacts={"gentle": "polite"}, artifacts=ARTIFACTS, preheat={"into": "shared"})
     assert spec.adapter_names == ("terse", "gentle")
