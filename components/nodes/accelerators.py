@@ -80,7 +80,7 @@ class Accelerator:
         listed = "; ".join(f"{', '.join(engines)} for {software}" for software, engines in pairs.items())
         return (
             f"{image!r} pairs {engine} {shown['engine']} with Gaudi software {shown['software']}, which are not made for each other; "
-            f"the accelerator table has {listed}"
+            f"the accelerator table has {listed}: name one of those, or leave image out"
         )
 
     @property

@@ -66,7 +66,9 @@ def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iter
     vendor = vendor_of_image(image)
     if vendor not in (None, accelerator.vendor):
         yield Fault(
-            ("models", name, "image"), f"{image!r} is built for cards of {vendor}, and {accelerator.name} is one of {accelerator.vendor}"
+            ("models", name, "image"),
+            f"{image!r} is built for cards of {vendor}, and {accelerator.name} is one of {accelerator.vendor}; "
+            f"name an image for {accelerator.vendor}, or leave image out",
         )
     elif (unpaired := accelerator.unpaired(engine, image)) is not None:
         yield Fault(("models", name, "image"), unpaired)
