@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from components.serving.tensorrt_llm.repository import repository_files
 from components.serving.tensorrt_llm.service import command
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from components.serving.triton.messages import config_of, text_of
 from tests.dataplane.gateway.stand import free_port
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_stand import GAUDI, START_SECONDS, Binary, Triton, write
@@ -31,14 +32,16 @@ tokenizer.decoder = decoders.ByteLevel()
 PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(sys.argv[1])
 """
 
-# In the engine's place, with the engine's own configuration: says the prompt again, up to a stop word, a token an answer if asked to.
+# In the place of the backend tensorrtllm, under the configuration that names it: says the prompt again, up to a stop word, a token an answer if asked to.
 ECHO = """
 import json, os, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
-        self.engines = json.loads(args["model_config"])["parameters"]["gpt_model_path"]["string_value"]
+        config = json.loads(args["model_config"])
+        self.decoupled = config["model_transaction_policy"]["decoupled"]
+        self.engines = config["parameters"]["gpt_model_path"]["string_value"]
         with open(os.path.join(self.engines, "rank" + os.environ.get("OMPI_COMM_WORLD_RANK", "-alone")), "w") as file:
             file.write(str(os.getpid()))
     def execute(self, requests):
@@ -68,7 +71,7 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("output_ids", ids),
             pb_utils.Tensor("sequence_length", np.array([[len(tokens)]], dtype=np.int32))])
     def send(self, request, answers):
-        if not DECOUPLED:
+        if not self.decoupled:
             return answers[0]
         sender = request.get_response_sender()
         for answer in answers[:-1]:
@@ -128,17 +131,17 @@ def tokenizer(environment: Environment, directory: Path) -> None:
     subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=120)
 
 
+def with_backend(server: Binary, name: str, source: str, directory: Path) -> Binary:
+    """`server` with one backend more, written in Python, so that configurations that name it are loaded as they are."""
+    shutil.copytree(server.backends, directory)
+    write({f"{name}/model.py": source}, directory)
+    return replace(server, backends=directory)
+
+
 def generated(spec: TensorrtLlmSpec, weights: Path) -> dict[str, str]:
-    """The repository's files as the component makes them, but for the engine's backend: no card, and no library of NVIDIA's, is here."""
+    """The repository's files as the component makes them; the LLM API's package is put beside its model."""
     files = repository_files(spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI)
-    if spec.build is not None:
-        engine = config_of(files["tensorrt_llm/config.pbtxt"])
-        engine.backend = "python"
-        files["tensorrt_llm/config.pbtxt"] = text_of(engine)
-        files["tensorrt_llm/1/model.py"] = f"DECOUPLED = {spec.streaming}\n{ECHO}"
-    else:
-        files["tensorrt_llm/1/tensorrt_llm.py"] = LLM_API
-    return files
+    return files if spec.build is not None else {**files, "tensorrt_llm/1/tensorrt_llm.py": LLM_API}
 
 
 @contextmanager

@@ -12,10 +12,15 @@ from dataclasses import replace
 import pytest
 
 from components.serving.tensorrt_llm.models import payload
-from tests.dataplane.serving.tensorrt_llm_stand import generated, ranks, spec_of, tokenizer
+from tests.dataplane.serving.tensorrt_llm_stand import ECHO, generated, ranks, spec_of, tokenizer, with_backend
 from tests.dataplane.serving.triton_stand import running
 
 ENGINES = {"build": {"modelFamily": "llama"}, "maxBatchSize": 4, "maxTokens": 6}
+
+
+@pytest.fixture(scope="module")
+def backend(tritonserver, tmp_path_factory):
+    return with_backend(tritonserver, "tensorrtllm", ECHO, tmp_path_factory.mktemp("echo") / "backends")
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +31,16 @@ def weights(tritonserver, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def engines(tritonserver, weights, tmp_path_factory):
+def engines(backend, weights, tmp_path_factory):
     spec = spec_of(**ENGINES)
-    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("engines")) as server:
+    with running(backend, spec, generated(spec, weights), tmp_path_factory.mktemp("engines")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def whole(tritonserver, weights, tmp_path_factory):
+def whole(backend, weights, tmp_path_factory):
     spec = spec_of(**ENGINES, streaming=False)
-    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("whole")) as server:
+    with running(backend, spec, generated(spec, weights), tmp_path_factory.mktemp("whole")) as server:
         yield server
 
 
@@ -138,9 +143,9 @@ def test_a_fault_of_the_llm_api_is_the_answer_and_the_model_stays(llm_api, promp
     assert generate(llm_api, "tensorrt_llm", text_input="a")[0] == 200
 
 
-def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(tritonserver, weights, tmp_path):
+def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(backend, weights, tmp_path):
     spec = spec_of(**ENGINES, tensorParallelSize=2, drainSeconds=30)
-    with ranks(tritonserver, spec, generated(spec, weights), tmp_path / "repository", key="sesame") as server:
+    with ranks(backend, spec, generated(spec, weights), tmp_path / "repository", key="sesame") as server:
         loaded = [(weights / "engines" / rank).read_text() for rank in ("rank0", "rank1")]
         assert len(set(loaded)) == 2
         body = {"text_input": "hello world", "max_tokens": 5, "stream": True}
