@@ -30,7 +30,7 @@ def test_what_a_machine_with_a_wrong_clock_left_behind_is_resumed(job, model, pr
         os.utime(path, (stamp, stamp))
     proxy.faults.plan = lambda _path, _count: None
     before = proxy.faults.body_bytes
-    verified(preheat.run(), preheat, model)
+    verified(preheat.retried(), preheat, model)
     assert proxy.faults.body_bytes - before < sum(map(len, model.values()))
 
 
@@ -46,7 +46,7 @@ def test_a_lock_is_handed_over_between_machines_whose_clocks_are_days_apart(job,
     until(6 * MIB, proxy)
     kill_group(process)
     proxy.faults.plan = lambda _path, _count: None
-    verified(preheat.run(before=shifted if ahead == "second" else ()), preheat, model)
+    verified(preheat.retried(before=shifted if ahead == "second" else ()), preheat, model)
 
 
 def test_a_holder_that_was_frozen_finds_its_lock_lost_and_spoils_nothing(job, model, proxy):
@@ -58,7 +58,7 @@ def test_a_holder_that_was_frozen_finds_its_lock_lost_and_spoils_nothing(job, mo
     try:
         proxy.faults.plan = lambda _path, _count: None
         other = job(name="other", tuning={"lease_seconds": 1.0})
-        verified(other.run(), other, model)
+        verified(other.retried(), other, model)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
     output, _ = process.communicate(timeout=60)

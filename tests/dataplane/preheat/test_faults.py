@@ -127,7 +127,7 @@ def test_a_run_killed_at_any_offset_is_resumed_without_reading_twice(job, model,
     staged = staged_bytes(preheat)
     before = proxy.faults.body_bytes
     proxy.faults.plan = lambda _path, _count: None
-    outcome = preheat.run()
+    outcome = preheat.retried()
     verified(outcome, preheat, model)
     assert proxy.faults.body_bytes - before <= max(0, total - staged) + 8 * MIB * 2 + MIB
 
