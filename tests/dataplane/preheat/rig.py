@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -33,6 +34,7 @@ LOST_LOCK = 6
 MIB = 1 << 20
 
 
+@functools.cache
 def safetensors(size: int, seed: int) -> bytes:
     """A valid safetensors file of exactly `size` bytes with one tensor of noise."""
     room = 128

@@ -79,8 +79,8 @@ def test_published_checksums_are_believed_over_the_store(job, put):
     ("sums", "words"),
     [
         (f"{'0' * 64}  {SHARD}\n", [SHARD, "differs from the source", "0" * 64]),
-        (f"{'0' * 64}  model-00009.safetensors\n", ["model-00009.safetensors", "names this file"]),
-        ("hello\n", ["SHA256SUMS", "line 1", "hello", "sha256sum"]),
+        pytest.param(f"{'0' * 64}  model-00009.safetensors\n", ["model-00009.safetensors", "names this file"], marks=pytest.mark.full),
+        pytest.param("hello\n", ["SHA256SUMS", "line 1", "hello", "sha256sum"], marks=pytest.mark.full),
     ],
     ids=["a wrong sum", "a file that is not there", "no sums at all"],
 )
@@ -202,6 +202,7 @@ def test_a_raised_round_reads_the_source_again_and_moves_only_what_changed(job, 
     assert job().files() == model, "the earlier round stays as it was"
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("model")
 def test_old_rounds_go_when_nobody_uses_them(job):
     first = job()

@@ -12,14 +12,15 @@ import pytest
 from .rig import MIB, kill_group, refused, tiny_model, verified
 
 SHARD = "model-00001-of-00002.safetensors"
-KILLS = [pytest.param(seed, marks=() if seed < 3 else pytest.mark.full) for seed in range(100)]
+# One of a kind in every run, all of them in the whole suite.
+KILLS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(100)]
 
 
 def only(path, count, action):
     return lambda asked, number: action if asked.endswith(path) and number <= count else None
 
 
-@pytest.mark.parametrize("path", [SHARD, "config.json"])
+@pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
 def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(job, model, proxy, path):
     proxy.faults.plan = only(path, 1, ("flip", 11))
     preheat = job()
@@ -43,7 +44,7 @@ def test_answers_that_break_off_are_continued_where_they_broke(job, model, proxy
     assert proxy.faults.body_bytes < moved + 16 * MIB
 
 
-@pytest.mark.parametrize("code", [500, 503])
+@pytest.mark.parametrize("code", [pytest.param(500, marks=pytest.mark.full), 503])
 def test_a_burst_of_server_errors_is_waited_out(job, model, proxy, code):
     proxy.faults.plan = lambda _path, count: ("status", code) if count <= 4 else None
     preheat = job()
@@ -78,7 +79,6 @@ def test_an_object_replaced_while_it_is_read_arrives_as_one_version(job, model, 
     verified(preheat.run(), preheat, changed)
 
 
-@pytest.mark.usefixtures("model")
 @pytest.mark.usefixtures("model")
 def test_a_source_that_keeps_changing_is_refused(job, put):
     ended = threading.Event()
@@ -163,7 +163,9 @@ def test_two_runs_at_once_make_one_copy(job, model, proxy):
     assert first.files() == model
 
 
-@pytest.mark.parametrize("damage", ["missing", "extra", "resized", "flipped"])
+@pytest.mark.parametrize(
+    "damage", [pytest.param("missing", marks=pytest.mark.full), "extra", pytest.param("resized", marks=pytest.mark.full), "flipped"]
+)
 def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wrong(job, model, proxy, damage):
     preheat = job()
     preheat.run()
@@ -189,7 +191,7 @@ def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wro
     assert moved < readings * len(model[SHARD]) + MIB
 
 
-@pytest.mark.parametrize("flip", [False, True], ids=["whole", "with a flipped bit"])
+@pytest.mark.parametrize("flip", [pytest.param(False, id="whole", marks=pytest.mark.full), pytest.param(True, id="with a flipped bit")])
 def test_a_publication_cut_off_between_its_two_renames_is_finished_or_made_again(job, model, proxy, flip):
     preheat = job()
     preheat.run()
@@ -204,6 +206,7 @@ def test_a_publication_cut_off_between_its_two_renames_is_finished_or_made_again
     assert (proxy.faults.body_bytes > before) is flip
 
 
+@pytest.mark.full
 def test_a_directory_that_something_else_put_there_is_replaced(job, model):
     preheat = job()
     preheat.directory.mkdir(parents=True)

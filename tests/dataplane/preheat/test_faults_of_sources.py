@@ -12,8 +12,8 @@ from .origins import hub_origin, web_origin
 from .rig import MIB, kill_group, refused, tiny_model, verified
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
-# A few in every run, all of them in the whole suite; those of the bucket are in test_faults.py.
-KILLS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(50)]
+# One of a bucket is killed in every run, by test_faults.py.
+KILLS = range(50)
 
 
 @pytest.fixture(params=["web", "hub"])
@@ -83,6 +83,7 @@ def test_a_missing_shard_is_refused_by_name(job, web):
     refused(made.run(), made, 3, OTHER, "missing")
 
 
+@pytest.mark.full
 def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(job, web):
     origin = web_origin(web)
     model = tiny_model()
@@ -111,6 +112,7 @@ def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
     refused(made.run(), made, 3, SHARD, "differs from the source", "expected sha256")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", KILLS)
 def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, seed):
     model = tiny_model()

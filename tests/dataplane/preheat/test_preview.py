@@ -66,6 +66,7 @@ def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, model
     assert preheat.files() == model | {"config.json": CHANGED}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("model")
 def test_a_round_that_another_model_reads_is_not_announced_as_removed(job, preview):
     assert job(name="other").run().code == 0
