@@ -142,3 +142,12 @@ def test_a_body_that_looks_like_a_request_is_a_body(apart):
     proxy.raw(head.encode() + b"Connection: close\r\n\r\n" + inner)
     assert [each.body for each in llama.seen] == [inner]
     assert not mistral.seen
+
+
+@pytest.mark.parametrize(
+    "path", ["/llama/V1/models", "/LLAMA/v1/models", "/llama/v1/Models", "/llama/v1/models/", "/llama/v1/models.", "/llama/v1/models;x"]
+)
+def test_a_path_in_other_letters_or_with_an_ending_is_not_the_listed_one(apart, path):
+    proxy, llama, _ = apart
+    assert proxy.call("GET", path, proxy.key("one")).status == 404
+    assert not llama.seen
