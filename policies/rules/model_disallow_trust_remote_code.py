@@ -8,14 +8,20 @@ from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.pods import PODS, PodTemplate
 
 NAMES = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
+# argparse takes an option cut short as long as no other begins alike (vLLM 0.32 has --trust-request-... too).
+SHORTEST, OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")
+
+
+def _means_it(option: str) -> bool:
+    return option.startswith(SHORTEST) and OPTION.startswith(option)
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for container in pod.containers:
         for field in container.arguments:
             name, _equals, value = field.text().partition("=")
-            if name.replace("_", "-") == "--trust-remote-code" and value.lower() in ON:
+            if _means_it(name.replace("_", "-")) and value.lower() in ON:
                 yield found(field, "lets the model's files run as code")
         for name, entry in container.environment().items():
             if NAMES.match(name) and entry.at("value").text().lower() in ON:

@@ -133,7 +133,11 @@ ROWS = (
         [*ARGS, "--trust-remote-code"],
         [*ARGS, "--trust-remote-code=false"],
         PASS,
-        more=(([*ARGS, "--trust_remote_code"], REFUSED),),
+        more=(
+            ([*ARGS, "--trust_remote_code"], REFUSED),
+            ([*ARGS, "--trust-remote"], REFUSED),
+            ([*ARGS, "--trust-request-mm-kwargs"], PASS),
+        ),
     ),
     row("model-require-vllm-floor", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.21.9", "docker.io/vllm/vllm-openai:v0.22.0", PASS),
     row(
