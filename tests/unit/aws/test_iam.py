@@ -205,7 +205,7 @@ def test_a_preheated_model_reads_through_its_job_and_serves_without_any_role(pre
 
 
 @pytest.mark.parametrize(
-    ("secure", "action"), product(["true", "false"], ["s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteBucket"])
+    ("secure", "action"), list(product(["true", "false"], ["s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteBucket"]))
 )
 def test_a_created_bucket_refuses_every_request_in_clear(preheated, secure, action):
     walls = document(preheated.one("aws:s3/bucketPolicy:BucketPolicy").inputs["policy"])
