@@ -180,7 +180,7 @@ def test_what_is_emitted_is_in_the_table():
 
 def test_botocore_still_lists_no_kubernetes_versions_so_the_bounds_are_kept_by_hand():
     """When this fails, `refresh_aws_api` can generate them, and OLDEST_KUBERNETES and NEWEST_KUBERNETES must go."""
-    eks = botocore.session.get_session().get_service_model("eks")
+    eks: Any = botocore.session.get_session().get_service_model("eks")
     assert list(eks.shape_for("CreateClusterRequest").members["version"].enum) == []
     listed = [name for name in eks.shape_names if any(re.fullmatch(r"1\.\d\d", each) for each in getattr(eks.shape_for(name), "enum", ()))]
     assert listed == []
@@ -199,7 +199,8 @@ def test_botocore_still_lists_no_kubernetes_versions_so_the_bounds_are_kept_by_h
     ],
 )
 def test_words_that_are_written_by_hand_are_words_of_the_service(service, shape, words):
-    assert words <= set(botocore.session.get_session().get_service_model(service).shape_for(shape).enum)
+    known: Any = botocore.session.get_session().get_service_model(service)
+    assert words <= set(known.shape_for(shape).enum)
 
 
 @pytest.mark.parametrize(
