@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pulumi
 
+from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
 from components.gateway.gateway import GATEWAY_PODS, Gateway
 from components.handles import Endpoint, ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
@@ -87,14 +88,15 @@ def compose(stack: Stack) -> Exports:
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
     gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=kube)
     entrance = () if gateway is None else gateway.entrance
-    queues = None
-    if spec.queues:
-        queues = Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=kube)
+    queues = Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=kube) if spec.queues else None
     around = _Surroundings(
         settings=spec, queues=queues, namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance
     )
-    for name, model in spec.models.items():
-        _serve(name, model, around, opts=kube)
+    weights = {name: _serve(name, model, around, opts=kube) for name, model in spec.models.items()}
+    if spec.benchmark is not None:
+        files, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
+        lent = BenchmarkGround(tokenizer=files, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
+        BenchmarkJob("benchmark", spec.benchmark, lent, endpoints=endpoints, opts=kube)
     if spec.monitoring is not None:
         MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=kube)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
@@ -181,7 +183,7 @@ class _Surroundings:
     entrance: tuple[pulumi.Resource, ...]
 
 
-def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.ResourceOptions) -> None:
+def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.ResourceOptions) -> ModelMount | ObjectStore:
     site = Site(
         namespace=around.namespace,
         target=around.targets[spec.pool],
@@ -197,6 +199,7 @@ def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.Re
         entrance=around.entrance,
     )
     serve(name, spec, site, opts=opts)
+    return site.weights
 
 
 def _weights(

@@ -101,7 +101,7 @@ def simulated_kubeconfig(stack: str) -> str:
 def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
     notation = list(file.faults) if file else []
     data = {key.removeprefix(f"{PROJECT}:"): _structure(key, text) for key, text in config.items()}
-    for optional in ("gateway", "monitoring", "budget"):
+    for optional in ("gateway", "benchmark", "monitoring", "budget"):
         if data.get(optional) == {}:
             # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
             del data[optional]

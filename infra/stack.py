@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from components.benchmark.spec import BenchmarkSpec
 from components.cluster.spec import ClusterSpec
 from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.monitoring.spec import MonitoringSpec
@@ -42,6 +43,8 @@ class StackSettings(Spec):
     """Who holds keys, by name, each with the key versions that are valid now."""
     monitoring: MonitoringSpec | None = None
     """Who reads the models' metrics; absent or {}, the network lets nobody."""
+    benchmark: BenchmarkSpec | None = None
+    """A comparison of services under the same load; absent or {}, there is none."""
     budget: BudgetSpec | None = None
     """What the stack may cost at most; absent or {}, there is no limit."""
 

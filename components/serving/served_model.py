@@ -119,6 +119,11 @@ class ServedModel(Spec):
         return self.accelerators or 1
 
     @property
+    def takes_prompts(self) -> bool:
+        """Whether a client can put a prompt to it by a protocol that everybody knows: OpenAI's, or Triton's generate."""
+        return True
+
+    @property
     def most_cards(self) -> int:
         """Accelerators of all replicas at their most."""
         return self.cards * self.pods * self.replicas

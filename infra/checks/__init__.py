@@ -16,7 +16,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
 
     `has_key_seed` says whether the stack holds an `apiKeySeed`; its value is nobody's business here.
     """
-    from infra.checks import access, affinity, aws, data, names, placement, queues
+    from infra.checks import access, affinity, aws, benchmark, data, names, placement, queues
     from infra.checks import artifacts as beside
 
     yield from names.faults(settings)
@@ -26,4 +26,5 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
     yield from data.faults(settings)
     yield from beside.faults(settings)
     yield from aws.faults(settings)
+    yield from benchmark.faults(settings)
     yield from access.faults(settings, has_key_seed=has_key_seed)

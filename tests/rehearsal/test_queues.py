@@ -1,4 +1,4 @@
-"""Queues and placement on the real API server and scheduler: Kueue's own definitions accept the objects, terms are obeyed."""
+"""Queues, placement and a comparison on the real API server and scheduler: Kueue's own definitions accept the objects, terms are obeyed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ QUEUES = """  inferplan:queues:
       cohort: acme
       priorities: {online: 1000, batch: 10}
       preemption: {withinClusterQueue: LowerPriority}
+  inferplan:benchmark: {models: [llama-3-8b, llama-3-70b], consumer: chat, tokenizer: llama-3-8b, promptTokens: [128, 1024]}
   inferplan:gateway:"""
 PLACED = """      replicas: 1
       queue: serving
@@ -72,3 +73,19 @@ def test_the_workload_and_its_pods_carry_the_queue_and_land_where_the_terms_say(
         if each["metadata"]["labels"].get("kueue.x-k8s.io/queue-name") == "serving"
     ]
     assert [zones[each["spec"]["nodeName"]] for each in pods] == ["zone-b"], json.dumps(pods)[:2000]
+
+
+def test_the_comparison_is_a_job_that_the_namespace_admits_and_that_runs_off_the_cards(told):
+    _, get = told
+    [job] = [
+        each
+        for each in get("/apis/batch/v1/namespaces/inference/jobs")["items"]
+        if each["metadata"]["labels"]["app.kubernetes.io/component"] == "benchmark"
+    ]
+    [pod] = [
+        each
+        for each in get("/api/v1/namespaces/inference/pods")["items"]
+        if each["metadata"]["labels"].get("app.kubernetes.io/component") == "benchmark"
+    ]
+    assert pod["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"]
+    assert pod["spec"]["nodeName"].startswith("system-")

@@ -64,6 +64,11 @@ class PyTritonSpec(ServedModel):
         return 1 if self.streaming else self.max_batch_size
 
     @property
+    def takes_prompts(self) -> bool:
+        """Whether the shipped script serves, whose tensors are known."""
+        return not self.own_script
+
+    @property
     def own_script(self) -> bool:
         """Whether the user's own script binds the model."""
         return self.script is not None or self.script_file is not None

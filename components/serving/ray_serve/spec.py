@@ -108,6 +108,11 @@ class RayServeSpec(ServedModel):
         return tuple(map(int, self.ray_version.split("."))) >= (2, 52)
 
     @property
+    def takes_prompts(self) -> bool:
+        """Whether one of its applications speaks OpenAI's protocol; what others take is theirs to say."""
+        return any(isinstance(app, LlmApplication) for app in self.applications.values())
+
+    @property
     def most_cards(self) -> int:
         """Accelerators of all workers at their most."""
         return self.cards * self.most_workers

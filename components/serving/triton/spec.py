@@ -90,6 +90,11 @@ class TritonSpec(TritonServed):
         return tuple(name for name in self.repository if name not in steps)
 
     @property
+    def takes_prompts(self) -> bool:
+        """Whether one of its models takes one prompt and answers with text."""
+        return bool(self.texts)
+
+    @property
     def texts(self) -> tuple[TextTensors, ...]:
         """The models that clients call with one prompt and that answer with text, and by which tensors."""
         return tuple(text for name in self.public if (text := text_tensors(name, self.repository[name])) is not None)

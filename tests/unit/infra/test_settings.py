@@ -84,7 +84,7 @@ def test_an_empty_gateway_is_no_gateway(tmp_path):
         ("pool: l40s", "pool: l40s\n      maxModelLen: many", "s.yaml:12:7: models.chat.maxModelLen: found 'many', where a whole number or auto belongs"),
         ("pool: l40s", "pool: l40s\n      consumers: [a, 1]", "s.yaml:12:22: models.chat.consumers[1]: found 1, where text belongs; quote it: '1'"),
         ("pool: l40s", "pool: l40s\n      image: vllm", "s.yaml:12:7: models.chat.image: 'vllm' carries no tag, so it moves; "),
-        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: is not a key here; did you mean 'models'; allowed are apiKeySeed, budget, cluster, "),
+        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: is not a key here; did you mean 'models'; allowed are apiKeySeed, benchmark, budget, cluster, "),
         ("  inferplan:apiKeySeed: {secure: v1:x:y}\n", "", "s.yaml:1:1: apiKeySeed: "),
         ("  inferplan:cluster: {provider: simulated}\n", "", "s.yaml:1:1: cluster: is missing; the Kubernetes cluster"),
     ],

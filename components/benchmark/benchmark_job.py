@@ -1,0 +1,178 @@
+"""The Job that compares services: it calls them through the gateway, with a consumer's key, and prints one table into its log.
+
+It holds no card and no right but that consumer's. What happens inside is the payload's business; an update does not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.batch import v1 as batch
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from components.benchmark.spec import BenchmarkSpec
+from components.gateway.routes import public_path
+from components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
+from components.naming import bounded, content_key, labels, selector
+from components.network import pods, policy, tcp
+
+COMPONENT = "benchmark"
+GATEWAY_PORT = 8080
+TOKENIZER = "/tokenizer"
+_HOME, _ARTIFACTS, _SCRATCH = "/opt/inferplan", "/artifacts", "/tmp"  # noqa: S108 - volumes of the pod's own
+_USER = 65532
+_SECURITY = core.SecurityContextArgs(
+    allow_privilege_escalation=False,
+    capabilities=core.CapabilitiesArgs(drop=["ALL"]),
+    read_only_root_filesystem=True,
+    run_as_non_root=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkGround:
+    """What a comparison borrows: files that count tokens, a consumer's key, the labels of the gateway's pods."""
+
+    tokenizer: ModelMount | ObjectStore
+    key: SecretRef
+    gateway: Mapping[str, str]
+    namespace: pulumi.Input[str]
+
+
+class BenchmarkJob(pulumi.ComponentResource):
+    """One comparison; its name carries what it measures, so a change makes a new Job and an unchanged stack none."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: BenchmarkSpec,
+        ground: BenchmarkGround,
+        *,
+        endpoints: Sequence[Endpoint],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:benchmark:BenchmarkJob", name, {"spec": spec.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        namespace, tokenizer = ground.namespace, ground.tokenizer
+        if not isinstance(tokenizer, ModelMount):
+            raise TypeError(f"benchmark.tokenizer: the files of {spec.tokenizer} are in a bucket, and no claim holds them")
+        program = (files("components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
+        plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
+        code = core.ConfigMap(
+            f"{name}-program",
+            metadata=_meta(bounded(name, content_key(program)), name, namespace),
+            data={"compare.py": program},
+            immutable=True,
+            opts=child,
+        )
+        edge = networking.NetworkPolicy(
+            name,
+            metadata=_meta(name, name, namespace),
+            spec=policy(
+                selector(COMPONENT, name),
+                egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(ground.gateway)], ports=tcp(GATEWAY_PORT))],
+            ),
+            opts=child,
+        )
+        called = bounded(name, content_key(plan, program, spec.model_dump_json(), tokenizer.claim.name, tokenizer.sub_path))
+        job = batch.JobSpecArgs(
+            template=core.PodTemplateSpecArgs(
+                metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
+                spec=_pod(spec, plan, tokenizer, ground.key, code.metadata.name),
+            ),
+            # A second try would load the services again and say the same.
+            backoff_limit=0,
+            active_deadline_seconds=spec.deadline_seconds,
+        )
+        # The measurement takes as long as it takes; an update that waited for it would hold up everything else.
+        metadata = _meta(called, name, namespace, {"pulumi.com/skipAwait": "true"})
+        gates = [tokenizer.gate] if tokenizer.gate is not None else []
+        batch.Job(name, metadata=metadata, spec=job, opts=pulumi.ResourceOptions(parent=self, depends_on=[edge, *gates]))
+        self.register_outputs({"job": called})
+
+
+def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+    """What the payload reads: one entry a service, and the load that all of them get."""
+    return {
+        "program": "aiperf",
+        "services": [_service(endpoints[model]) for model in spec.models],
+        "tokenizer": TOKENIZER,
+        "promptTokens": spec.prompt_tokens,
+        "outputTokens": spec.output_tokens,
+        "concurrency": spec.concurrency,
+        "requests": spec.requests,
+        "waitSeconds": spec.wait_seconds,
+    }
+
+
+def _service(endpoint: Endpoint) -> dict[str, Any]:
+    base = "http://gateway"
+    if any(each.kind == "openai" for each in endpoint.protocols):
+        # aiperf adds /v1/chat/completions itself.
+        url = base + public_path(endpoint.model, "openai").removesuffix("/v1")
+        probe = f"{url}/v1/chat/completions"
+        return {"model": endpoint.model, "served": endpoint.served_names[0], "protocol": "openai", "url": url, "probe": probe}
+    text = endpoint.texts[0]
+    path = f"{public_path(endpoint.model, 'triton-generate')}/models/{text.model}/generate_stream"
+    asked = "" if text.stream is None else f', "{text.stream}": true'
+    template = f'{{"{text.input}": {{{{ text|tojson }}}}, "max_tokens": {{{{ max_tokens|tojson }}}}{asked}}}'
+    generate = {"path": path, "template": template, "output": text.output}
+    return {"model": endpoint.model, "served": text.model, "protocol": "triton-generate", "url": base, "probe": base + path, **generate}
+
+
+def _meta(called: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
+    return meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations)
+
+
+def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, code: pulumi.Input[str]) -> core.PodSpecArgs:
+    secret = core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=key.name, key=key.key))
+    # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
+    clear = {"BENCHMARK": plan, "ARTIFACTS": _ARTIFACTS, "HOME": _SCRATCH, "NVIDIA_VISIBLE_DEVICES": "void", "PYTHONDONTWRITEBYTECODE": "1"}
+    amounts = {"cpu": spec.cpu, "memory": spec.memory}
+    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=tokenizer.claim.name, read_only=True)
+    return core.PodSpecArgs(
+        restart_policy="Never",
+        automount_service_account_token=False,
+        enable_service_links=False,
+        security_context=core.PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=_USER,
+            run_as_group=_USER,
+            fs_group=_USER,
+            fs_group_change_policy="OnRootMismatch",
+            seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            core.ContainerArgs(
+                name="compare",
+                image=spec.image,
+                command=["python3", f"{_HOME}/compare.py"],
+                env=[
+                    *(core.EnvVarArgs(name=each, value=value) for each, value in clear.items()),
+                    core.EnvVarArgs(name="API_KEY", value_from=secret),
+                ],
+                resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+                security_context=_SECURITY,
+                termination_message_policy="FallbackToLogsOnError",
+                volume_mounts=[
+                    core.VolumeMountArgs(name="program", mount_path=_HOME, read_only=True),
+                    core.VolumeMountArgs(name="tokenizer", mount_path=TOKENIZER, sub_path=tokenizer.sub_path, read_only=True),
+                    core.VolumeMountArgs(name="artifacts", mount_path=_ARTIFACTS),
+                    core.VolumeMountArgs(name="scratch", mount_path=_SCRATCH),
+                ],
+            )
+        ],
+        volumes=[
+            core.VolumeArgs(name="program", config_map=core.ConfigMapVolumeSourceArgs(name=code)),
+            core.VolumeArgs(name="tokenizer", persistent_volume_claim=claim),
+            core.VolumeArgs(name="artifacts", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
+            core.VolumeArgs(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="2Gi")),
+        ],
+    )
