@@ -176,6 +176,9 @@ def test_no_credential_reaches_the_log_or_the_share(job, proxy):
 def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
     proxy.faults.plan = lambda _path, _count: ("pace", 8 * MIB)
     preheat = job()
+    words = preheat.target.parent / "termination-log"
+    words.touch()
+    preheat.env["PREHEAT_LAST_WORDS"] = str(words)
     process = preheat.start()
     lines, status = [], {}
     for line in process.stdout:
@@ -189,6 +192,12 @@ def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
     assert status["state"] == "running"
     final = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
     assert (final["state"], final["total"]) == ("ready", sum(map(len, model.values())))
+    metrics = (preheat.target / ".inferplan" / "metrics" / "tiny.prom").read_text().splitlines()
+    assert 'inferplan_preheat_state{model="tiny",state="ready"} 1' in metrics
+    assert f'inferplan_preheat_moved_bytes{{model="tiny"}} {sum(map(len, model.values()))}' in metrics
+    assert words.read_text().startswith(
+        f"READY: {preheat.directory.parent.name}/{preheat.directory.name}, {len(model)} files, 24.0 MiB verified"
+    )
 
 
 def test_a_raised_round_reads_the_source_again_and_moves_only_what_changed(job, model, put):

@@ -80,6 +80,8 @@ def test_a_ready_round_previews_nothing_to_move_and_a_damaged_one_its_damage(job
     preheat = job()
     preheat.run()
     assert preview(preheat)[1].ready
+    # The model itself reads that round for as long as the next one is not there.
+    assert preview(job(preheat={"round": 1, "keep": 1}))[1].removed == (preheat.directory.name,)
     (preheat.directory / "config.json").write_bytes(b"{}")
     _listing, outlook = preview(preheat)
     assert not outlook.ready
