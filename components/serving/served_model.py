@@ -153,6 +153,11 @@ class ServedModel(Spec):
         """Whether the engine reads an S3 store itself; otherwise weights in one have to be preheated onto a share."""
         return False
 
+    @property
+    def needs_share(self) -> bool:
+        """Whether one node writes beside the weights what others read, so that the preheat has to go into a share that all see."""
+        return False
+
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
         """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""
         yield from ()

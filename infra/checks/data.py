@@ -109,6 +109,10 @@ def _target_faults(name: str, model: ModelSpec, settings: StackSettings) -> Iter
         shares = sorted(each for each, spec in settings.storage.items() if isinstance(spec, _WRITABLE))
         allowed = f"one of {', '.join(shares)}" if shares else "a store of kind nfs, which this stack does not have yet"
         yield Fault(path, f"{store!r} is a store of kind {target.kind}, which no pod can mount; name {allowed}")
+    elif isinstance(target, NodeDiskStoreSpec) and model.needs_share:
+        yield Fault(
+            path, f"{store!r} is a disk of each node, and this model writes what every node reads; name a store of kind nfs, efs or claim"
+        )
     elif isinstance(target, NodeDiskStoreSpec):
         yield from node_disks.faults_of_pool(name, model.pool, store, target, path)
 

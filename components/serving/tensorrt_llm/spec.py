@@ -146,6 +146,11 @@ class TensorrtLlmSpec(TritonServed):
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
+    def needs_share(self) -> bool:
+        """Engines are built on one node and served on others."""
+        return self.build is not None
+
+    @property
     def has_ranks(self) -> bool:
         """Whether engines of several ranks are served, each by a process of its own."""
         return self.build is not None and self.world_size > 1

@@ -1,0 +1,138 @@
+"""Engines of TensorRT-LLM: when they are others, and the Job that builds them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from components.handles import ModelMount, VolumeClaim
+from components.serving.tensorrt_llm.engines import engines_of
+from components.serving.tensorrt_llm.service import image_of
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from infra.faults import StackFaults
+from infra.settings import validate
+from infra.stack_file import read_stack
+from tests.unit.serving.models import L40S, declared, deployment_of, pool, site
+from tests.unit.serving.test_tensorrt_llm import BUILD, IMAGE, engines
+
+
+def key_of(spec: TensorrtLlmSpec, **where: Any) -> str:
+    found = engines_of("chat", spec, site(**where), image_of(spec, site(**where)))
+    assert found is not None
+    return found.key
+
+
+def test_servers_wait_for_the_engines_and_the_engines_for_the_weights():
+    made = declared(engines(tensorParallelSize=2))
+    job = made.one("kubernetes:batch/v1:Job")
+    assert job.urn in made.one("kubernetes:apps/v1:Deployment").dependencies
+    verified = deployment_of(engines())["template"]["spec"]["initContainers"]
+    assert [each["name"] for each in verified] == ["built"]
+    assert "/engines/chat/READY" in verified[0]["command"][2]
+
+
+def test_the_build_runs_on_a_card_of_the_pool_as_the_user_who_may_write_and_ends():
+    job = declared(engines(build={**BUILD, "cards": 2, "timeoutSeconds": 3600}, preheat={"into": "shared", "runAsUser": 1234})).one(
+        "kubernetes:batch/v1:Job"
+    )
+    spec = job.inputs["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+    assert container["image"] == IMAGE
+    assert pod["securityContext"]["runAsUser"] == 1234
+    assert spec["activeDeadlineSeconds"] == 3600
+    assert spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3]
+    assert {each["mountPath"]: each.get("readOnly") for each in container["volumeMounts"]}["/weights"] is True
+
+
+def test_the_builds_request_says_what_to_call_and_holds_no_secret():
+    job = declared(engines(tensorParallelSize=2, maxSeqLen=4096, build={**BUILD, "buildArgs": ["--gemm_plugin=auto"]})).one(
+        "kubernetes:batch/v1:Job"
+    )
+    [container] = job.inputs["spec"]["template"]["spec"]["containers"]
+    asked = json.loads(next(each["value"] for each in container["env"] if each["name"] == "ENGINE_REQUEST"))
+    assert asked["convert"] == ["--model_dir=/weights", "--dtype=auto", "--tp_size=2", "--pp_size=1"]
+    assert asked["build"] == ["--workers=1", "--max_batch_size=64", "--max_seq_len=4096", "--gemm_plugin=auto"]
+    assert asked["directory"].startswith("engines/llama/")
+    assert asked["ranks"] == 2
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"weights": {"store": "w", "path": "llm/llama", "revision": "b" * 40}},
+    {"image": "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"},
+    {"tensorParallelSize": 2},
+    {"pipelineParallelSize": 2},
+    {"dtype": "float16"},
+    {"maxBatchSize": 8},
+    {"maxSeqLen": 4096},
+    {"build": {"modelFamily": "qwen"}},
+    {"build": {**BUILD, "buildArgs": ["--gemm_plugin=auto"]}},
+    {"build": {**BUILD, "convertArgs": ["--use_fp8"]}},
+]
+SAME: list[dict[str, Any]] = [
+    {"replicas": 3},
+    {"streaming": False},
+    {"maxTokens": 7},
+    {"ports": {"http": 9000}},
+    {"kvCacheFreeGpuMemFraction": 0.3},
+    {"env": {"NCCL_DEBUG": "INFO"}},
+    {"build": {**BUILD, "timeoutSeconds": 900}},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_engines_are_other_engines_when_what_they_are_made_of_changes(change):
+    revision = change.get("weights", {}).get("revision", "a")
+    mount = ModelMount(claim=VolumeClaim(name="shared"), sub_path=f"llama/{revision}-r0", marked=True)
+    before = ModelMount(claim=VolumeClaim(name="shared"), sub_path="llama/a-r0", marked=True)
+    assert key_of(engines(**change), weights=mount) != key_of(engines(), weights=before)
+
+
+def test_engines_are_other_engines_on_another_card():
+    assert key_of(engines(), target=pool("nvidia-h100")) != key_of(engines(), target=L40S)
+
+
+@pytest.mark.parametrize("change", SAME, ids=str)
+def test_engines_stay_when_only_the_serving_changes(change):
+    assert key_of(engines(**change)) == key_of(engines())
+
+
+def test_a_new_round_builds_again_beside_the_old_one():
+    first, second = (declared(engines(build={**BUILD, "round": number})).one("kubernetes:batch/v1:Job") for number in (0, 1))
+    assert first.inputs["metadata"]["name"].removesuffix("-r0") == second.inputs["metadata"]["name"].removesuffix("-r1")
+
+
+def test_another_release_of_this_project_builds_nothing_again():
+    [program] = [each for each in declared(engines()).of_type("kubernetes:core/v1:ConfigMap") if each.name == "chat-engines"]
+    assert program.options.ignore_changes == ("data",)
+    assert program.inputs["metadata"]["name"] == declared(engines()).one("kubernetes:batch/v1:Job").inputs["metadata"]["name"]
+
+
+def test_engines_on_disks_of_single_nodes_are_refused():
+    disks = ModelMount(claim=VolumeClaim(name="disks", nodes=L40S), sub_path="llama/a-r0")
+    with pytest.raises(TypeError, match="a share that every node sees"):
+        engines_of("chat", engines(), site(weights=disks), IMAGE)
+
+
+def test_a_stack_that_would_build_engines_onto_a_nodes_own_disk_is_refused(tmp_path):
+    chat = {"engine": "tensorrt-llm", "pool": "l40s", "weights": {"store": "s", "path": "m"}, "preheat": {"into": "d"}, "build": BUILD}
+    config = {
+        "cluster": {"provider": "simulated"},
+        "nodePools": {
+            "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "nodes": 1},
+            "system": {"provider": "simulated", "nodes": 1},
+        },
+        "storage": {
+            "s": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "1Ti"},
+            "d": {"kind": "nodeDisk", "pool": "l40s", "path": "/mnt/models", "capacity": "1Ti"},
+        },
+        "models": {"chat": chat},
+    }
+    path = tmp_path / "Pulumi.test.yaml"
+    path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
+    with pytest.raises(StackFaults) as refused:
+        validate(read_stack(path, shown_path="s.yaml"))
+    assert "'d' is a disk of each node" in "\n".join(refused.value.lines)
