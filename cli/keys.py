@@ -72,10 +72,15 @@ def _show(workspace: Workspace, consumer: str) -> None:
 
 
 def newest_key(workspace: Workspace, consumer: str) -> str:
-    """The key of the highest valid version of `consumer`. Raises CommandError where the stack's seed stays sealed."""
+    """The derived key of the highest valid version of `consumer`. Raises CommandError where there is none, or the seed stays sealed."""
+    from cli.errors import CommandError
     from components.gateway.keys import consumer_key
 
-    return consumer_key(_seed(workspace, consumer), consumer, workspace.settings.consumers[consumer].newest)
+    spec = workspace.settings.consumers[consumer]
+    derived = [version for version in spec.keys if version not in spec.own_keys]
+    if not derived:
+        raise CommandError(f"every key of {consumer} was brought by its holder and is derived from nothing; put it into $INFERPLAN_API_KEY")
+    return consumer_key(_seed(workspace, consumer), consumer, max(derived))
 
 
 def _standing(last_day: date | None, today: date) -> str:

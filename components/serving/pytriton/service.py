@@ -59,6 +59,7 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
             # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
             "PYTRITON_HOME": f"{workload.CACHE}/pytriton",
             "MODEL_PATH": weights,
+            **({"PARAMETERS": json.dumps(spec.parameters, sort_keys=True)} if spec.own_script and spec.parameters else {}),
             **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
         },
         secret_env={KEY_VARIABLE: site.server_key},
@@ -93,6 +94,7 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
         "max_batch_size": spec.batch_size,
         "max_tokens": spec.max_tokens,
         "drain_seconds": spec.drain_seconds,
+        "parameters": dict(spec.parameters),
         "key_variable": KEY_VARIABLE,
         "guarded": GUARDED.split(","),
         "batcher": {

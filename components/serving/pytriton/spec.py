@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
 from components.serving.served_model import ServedModel
 from components.serving.triton.models import Code
@@ -39,6 +39,8 @@ class PyTritonSpec(ServedModel):
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
     max_tokens: PositiveInt = 256
     """New tokens of an answer where a request says nothing."""
+    parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
+    """Further parameters: the generator gets them with its settings, a script of your own as JSON in `PARAMETERS`; never a secret."""
     dynamic_batching: DynamicBatching = DynamicBatching()
     ports: TritonPorts = TritonPorts()
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from components.serving.pytriton.service import script_files, server
 from components.serving.pytriton.spec import PyTritonSpec
-from tests.unit.serving.models import GAUDI2, L40S, container_of, declared
+from tests.unit.serving.models import GAUDI2, L40S, container_of, declared, site
 
 
 def pytriton(**fields: Any) -> PyTritonSpec:
@@ -50,3 +52,11 @@ def test_more_cards_than_the_shipped_script_uses_are_refused():
 def test_what_pytriton_would_only_find_out_on_a_card_is_refused(fields, said):
     with pytest.raises(ValidationError, match=said):
         pytriton(**fields)
+
+
+def test_parameters_reach_the_generator_by_its_settings_and_a_script_of_ones_own_by_a_variable():
+    shipped = pytriton(parameters={"style": "short"})
+    assert json.loads(script_files(shipped, site(), weights="/models/chat")["settings.json"])["parameters"] == {"style": "short"}
+    own = server("chat", pytriton(parameters={"style": "short"}, script="print()"), site())
+    assert json.loads(own.env["PARAMETERS"]) == {"style": "short"}
+    assert "PARAMETERS" not in server("chat", shipped, site()).env

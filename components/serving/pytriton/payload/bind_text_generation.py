@@ -23,7 +23,7 @@ def main(path):
     """Serves the settings' model; ends with status 0 on SIGTERM, after the requests that run."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - the image's Python may be older than this project's
         settings = json.load(file)
-    generator = _load(settings["generator"])(settings["weights"], settings["device"], settings)
+    generator = _load(settings["generator"])(settings["weights"], settings["device"], {**settings["parameters"], **settings})
     running = _Running()
     answer = _stream(generator, settings, running) if settings["streaming"] else _whole(generator, settings, running)
     # Without the variable nothing is served, rather than to anybody.
