@@ -24,9 +24,14 @@ def command(
 
     workspace = open_workspace(stack)
     found = status(workspace.stack)
-    own = context or (workspace.settings.cluster.context if isinstance(workspace.settings.cluster, ExistingCluster) else None)
-    if own is not None and (context is not None or found.state == "absent"):
-        settled = _show_real(workspace, own)
+    declared = workspace.settings.cluster.context if isinstance(workspace.settings.cluster, ExistingCluster) else None
+    if context is not None:
+        settled = _show_real(workspace, context)
+    elif declared is not None and found.state == "absent":
+        try:
+            settled = _show_real(workspace, declared)
+        except CommandError as error:
+            raise CommandError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}", exit_code=3) from None
     elif found.state == "running":
         settled = show_cluster(workspace, start(workspace.stack), commands=[])
     else:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 STACK = "crash"
 # The child kills itself the way `kill -9` does, right before or right after its n-th request that changes something.
 CHILD = """
-import functools, json, os, signal, sys
+import functools, itertools, json, os, signal, sys
 from pathlib import Path
 from rehearsal.cluster import require_owned
 from rehearsal.engine.api import Api
@@ -28,14 +28,12 @@ from rehearsal.engine.apply import apply
 from tests.rehearsal.engine_programs import platform
 
 job = json.loads(sys.argv[1])
-send, count = Api._send, 0
+send, numbers = Api._send, itertools.count(1)
 
 def watched(self, method, *args, **more):
-    global count
     if method == "GET":
         return send(self, method, *args, **more)
-    count += 1
-    mine = count
+    mine = next(numbers)  # in one step, as requests are sent by several threads
     if mine == job["at"] and not job["after"]:
         os.kill(os.getpid(), signal.SIGKILL)
     answer = send(self, method, *args, **more)
