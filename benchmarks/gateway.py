@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, free_port, spec
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.gateway import gateway
 from components.gateway.keys import SECRET_DIGITS
-from tests.dataplane.gateway.stand import free_port
+from tests.ports import free_port
 
 SAMPLES = 200_000
 MOST_T = 4.5

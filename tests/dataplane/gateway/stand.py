@@ -23,6 +23,7 @@ from components.gateway.proxy import Place, proxy_config
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.handles import Endpoint, Protocol, SecretRef
+from tests.ports import free_port
 
 SEED = "c2VlZCBvZiB0aGUgdGVzdCBzdGFuZCwgbm8gc2VjcmV0IGF0IGFsbA=="
 OPENAI = "openai"
@@ -40,13 +41,6 @@ def nginx_binary() -> str:
     if found is None:
         pytest.skip("there is no nginx on PATH; install it (apt-get install nginx-light) to test the gateway's data plane")
     return found
-
-
-def free_port() -> int:
-    """A TCP port that is free on loopback now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def consumer(**written: object) -> ConsumerSpec:

@@ -12,7 +12,8 @@ from contextlib import closing
 import pytest
 
 from tests.dataplane.gateway.backend import Backend
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, free_port, spec, wait_for
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
+from tests.ports import free_port
 
 CHAT = "/llama/v1/chat/completions"
 CONSUMERS = {"chat": consumer(keys=[1])}

@@ -16,9 +16,9 @@ from typing import Any
 from components.serving.tensorrt_llm.repository import repository_files
 from components.serving.tensorrt_llm.service import command
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from tests.dataplane.gateway.stand import free_port
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_stand import GAUDI, START_SECONDS, Binary, Triton, write
+from tests.ports import free_port
 
 # One token a byte, so that a character may come in halves; the last token ends an answer.
 TOKENIZER = """

@@ -20,9 +20,10 @@ from components.serving.pytriton.service import script_files
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.triton.service import KEY_VARIABLE
 from components.serving.triton.spec import TritonSpec
-from tests.dataplane.gateway.stand import SEED, free_port
+from tests.dataplane.gateway.stand import SEED
 from tests.dataplane.serving.test_triton_serves import GENERATOR
 from tests.dataplane.serving.triton_stand import Triton, write
+from tests.ports import free_port
 from tests.unit.serving.models import site
 
 START_SECONDS = 120

@@ -17,7 +17,8 @@ import yaml
 
 from components.serving.ray_serve.applications import serve_config
 from components.serving.ray_serve.service import endpoint
-from tests.dataplane.gateway.stand import Proxy, consumer, free_port, spec
+from tests.dataplane.gateway.stand import Proxy, consumer, spec
+from tests.ports import free_port
 from tests.unit.serving.test_ray_serve import CUSTOM, ray
 
 SERVER = Path(__file__).parent / "ray_server.py"

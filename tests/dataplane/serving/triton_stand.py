@@ -23,8 +23,8 @@ from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonServed
 from components.serving.triton.service import server_args
 from components.serving.triton.spec import TritonSpec
-from tests.dataplane.gateway.stand import free_port
 from tests.dataplane.serving.environment import Environment
+from tests.ports import free_port
 
 # On Gaudi, Triton's models are KIND_CPU as they stand, so that the server of a machine without cards loads the generated files unchanged.
 GAUDI: NodeTarget = target_of("gaudi", SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}))

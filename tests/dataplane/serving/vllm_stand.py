@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.dataplane.gateway.stand import free_port
 from tests.dataplane.serving.environment import Environment
+from tests.ports import free_port
 
 TINY = Path(__file__).with_name("tiny_llama.py")
 RELEASE = "0.32.0"
