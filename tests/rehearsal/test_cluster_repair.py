@@ -17,6 +17,7 @@ from rehearsal.cluster import delete, owns, start, status, stop
 from rehearsal.cluster.components import API_SERVER, COMPONENTS
 from rehearsal.cluster.processes import running
 from rehearsal.progress import Notice
+from tests.lanes import in_full
 
 pytestmark = pytest.mark.cluster
 
@@ -141,7 +142,7 @@ def test_data_that_is_beyond_repair_is_given_up_and_said_so():
     assert "what was in it is lost" in anew.repairs[0]
 
 
-@pytest.mark.parametrize("content", [b"", b'{"format": 1, "uid"', b"[]", b'{"format": 99}'])
+@pytest.mark.parametrize("content", [b'{"format": 1, "uid"', *in_full(b"", b"[]", b'{"format": 99}')])
 def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
     (victim.directory / "record.json").write_bytes(content)
 
@@ -151,7 +152,7 @@ def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
     assert one_of_each(victim.directory)
 
 
-@pytest.mark.parametrize("component", ["etcd", "kube-controller-manager", "kwok"])
+@pytest.mark.parametrize("component", ["kube-controller-manager", *in_full("etcd", "kwok")])
 def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinders_the_next(own_state, component):
     with starting("cut") as first:
         await_line(first, f"start {component}")

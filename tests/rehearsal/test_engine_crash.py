@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.engine.apply import applied, apply, down
+from tests.lanes import in_full
 from tests.rehearsal.engine_programs import PROJECT, exists, names, objects_in, platform
 
 pytestmark = pytest.mark.cluster
@@ -80,7 +81,7 @@ def settled(cluster, **program):
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at", [1, 2, 4, 7, 9])
+@pytest.mark.parametrize("at", [1, 7, *in_full(2, 4, 9)])
 def test_a_first_run_killed_at_a_request_is_finished_by_the_next(cluster, at, after):
     assert killed_run(cluster, at=at, after=after, models=2)
     settled(cluster, models=2)
@@ -91,7 +92,7 @@ def test_a_first_run_killed_at_a_request_is_finished_by_the_next(cluster, at, af
     }
 
 
-@pytest.mark.parametrize("at", [3, 5, 8, 11, 12, 13])
+@pytest.mark.parametrize("at", [5, 12, *in_full(3, 8, 11, 13)])
 def test_an_update_killed_while_it_replaces_and_prunes_is_finished_by_the_next(cluster, at):
     settled(cluster, models=2, image="server:1", key="first-key")
     assert killed_run(cluster, at=at, after=True, models=1, image="server:2", key="second-key")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.lanes import in_full
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """\
 import socket, sys
@@ -23,7 +25,7 @@ run(["plan", sys.argv[1]])
 """
 
 
-@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
+@pytest.mark.parametrize("stack", ["prod", *in_full("dev", "staging")])
 def test_a_plan_needs_no_network_no_credentials_and_no_home(stack, tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_", "KUBE"))}
     environment = {**kept, "HOME": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
