@@ -67,10 +67,12 @@ def _provider_of(options: pulumi.ResourceOptions) -> list[pulumi.ProviderResourc
 def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.ProviderResource) -> AwsPlatform:
     """Declares cluster and pools; the Kubernetes side comes afterwards."""
     options = pulumi.ResourceOptions(provider=provider)
+    access: tuple[pulumi.Resource, ...] = ()
     if cluster.create is None:
         home = adopted_cluster(cluster, provider=provider)
     else:
-        home = CreatedCluster(cluster.name, cluster, cluster.create, opts=options).home
+        created = CreatedCluster(cluster.name, cluster, cluster.create, opts=options)
+        home, access = created.home, created.access
     pools = {name: pool for name, pool in settings.node_pools.items() if isinstance(pool, EksPool)}
     targets: dict[str, NodeTarget] = {}
     groups: list[pulumi.Resource] = []
@@ -93,7 +95,12 @@ def aws_platform(cluster: EksCluster, settings: StackSettings, provider: pulumi.
         efs = any(isinstance(store, EfsStoreSpec) for store in settings.storage.values())
         groups += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(groups), opts=options).ready
     return AwsPlatform(
-        spec=cluster, home=home, provider=provider, targets=targets, ready=tuple(groups), nodes=None if identity is None else identity.group
+        spec=cluster,
+        home=home,
+        provider=provider,
+        targets=targets,
+        ready=(*groups, *access),
+        nodes=None if identity is None else identity.group,
     )
 
 

@@ -7,6 +7,7 @@ asked for; the Kubernetes provider gets the command that asks for one.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pulumi
 from pulumi_aws import cloudwatch, eks, iam, kms
@@ -56,7 +57,11 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
 
 
 class CreatedCluster(pulumi.ComponentResource):
-    """A cluster with its network, key, logs and the add-ons that nodes need to join; `home` lends it."""
+    """A cluster with its network, key, logs and the add-ons that nodes need to join; `home` lends it.
+
+    `access` is what lets people at the API server: it comes before everything inside the cluster and goes after all of that, or
+    a destroy would lock out the one who runs it.
+    """
 
     def __init__(self, name: str, spec: EksCluster, create: EksCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
@@ -81,10 +86,11 @@ class CreatedCluster(pulumi.ComponentResource):
             # Without its rights EKS cannot take its network interfaces back when it is deleted; a log group must be there first.
             opts=pulumi.ResourceOptions.merge(guarded, pulumi.ResourceOptions(depends_on=[rights, logs])),
         )
-        _administrators(name, create, cluster, child)
+        self.access: tuple[pulumi.Resource, ...] = tuple(_administrators(name, create, cluster, child))
         issuer = cluster.identities[0].oidcs[0].issuer
+        oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known))
         if spec.identity == "irsa":
-            iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child)
+            oidc_provider_arn = iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child).arn
         addons = _addons_before_nodes(name, spec, cluster, child)
         self.home = EksHome(
             name=cluster.name,
@@ -96,7 +102,7 @@ class CreatedCluster(pulumi.ComponentResource):
             security_group=cluster.vpc_config.cluster_security_group_id,
             vpc=network.vpc if network is not None else cluster.vpc_config.vpc_id,
             oidc_issuer=issuer.apply(_without_scheme),
-            oidc_provider_arn=pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known)),
+            oidc_provider_arn=oidc_provider_arn,
             subnets=subnets,
             own_subnets=[],
             tags=spec.tags,
@@ -177,11 +183,13 @@ def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.
     )
 
 
-def _administrators(name: str, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> None:
+def _administrators(
+    name: str, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
+) -> Iterator[eks.AccessPolicyAssociation]:
     for arn in create.admins:
         called = f"{name}-{arn.partition('/')[2].replace('/', '-')}"
         entry = eks.AccessEntry(called, cluster_name=cluster.name, principal_arn=arn, opts=child)
-        eks.AccessPolicyAssociation(
+        yield eks.AccessPolicyAssociation(
             called,
             cluster_name=cluster.name,
             principal_arn=entry.principal_arn,

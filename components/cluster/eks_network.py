@@ -35,8 +35,11 @@ class EksNetwork(pulumi.ComponentResource):
         # An adopted default group without rules: what forgets to name a group reaches nothing.
         ec2.DefaultSecurityGroup(f"{name}-closed", vpc_id=vpc.id, opts=child)
         internet = ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=child)
-        public = _public_subnets(name, spec, zones, vpc, internet, child)
-        nats = _nat_gateways(name, zones if spec.nat == "perZone" else zones[:1], public, child)
+        public, ways_out = _public_subnets(name, spec, zones, vpc, internet, child)
+        # No argument of a NAT gateway names its way to the internet. Without one it fails to start; and were that taken away first,
+        # a destroy would cut nodes off from AWS while the controller on them still has a load balancer to delete.
+        routed = pulumi.ResourceOptions(parent=self, depends_on=ways_out)
+        nats = _nat_gateways(name, zones if spec.nat == "perZone" else zones[:1], public, routed)
         private = _private_subnets(name, spec, zones, vpc, child)
         tables = {
             zone: ec2.RouteTable(
@@ -49,12 +52,12 @@ class EksNetwork(pulumi.ComponentResource):
             for zone, nat in nats.items()
         }
         chosen = {zone: tables.get(zone, tables[zones[0]]) for zone in zones}
-        self.routes: tuple[pulumi.Resource, ...] = tuple(
+        associations = [
             ec2.RouteTableAssociation(f"{name}-{zone}", subnet_id=private[zone].id, route_table_id=chosen[zone].id, opts=child)
             for zone in zones
-        )
+        ]
         # Weights come from S3 by the terabyte; through a NAT gateway each gigabyte would be paid for.
-        ec2.VpcEndpoint(
+        endpoint = ec2.VpcEndpoint(
             f"{name}-s3",
             vpc_id=vpc.id,
             service_name=f"com.amazonaws.{region}.s3",
@@ -63,6 +66,8 @@ class EksNetwork(pulumi.ComponentResource):
             tags={"Name": f"{name}-s3"},
             opts=child,
         )
+        # A change of routes to S3 breaks the connections that are open: nodes come after it as well.
+        self.routes: tuple[pulumi.Resource, ...] = (*associations, endpoint)
         self.vpc: pulumi.Output[str] = vpc.id
         self.private: Mapping[str, pulumi.Output[str]] = {zone: subnet.id for zone, subnet in private.items()}
         self.register_outputs({"vpc": vpc.id})
@@ -76,7 +81,8 @@ def blocks(cidr: str, zones: int) -> tuple[list[str], list[str]]:
 
 def _public_subnets(
     name: str, spec: EksCreation, zones: tuple[str, ...], vpc: ec2.Vpc, internet: ec2.InternetGateway, child: pulumi.ResourceOptions
-) -> dict[str, ec2.Subnet]:
+) -> tuple[dict[str, ec2.Subnet], list[pulumi.Resource]]:
+    """The public subnets by zone, and what makes them public."""
     table = ec2.RouteTable(
         f"{name}-public",
         vpc_id=vpc.id,
@@ -84,7 +90,8 @@ def _public_subnets(
         tags={"Name": f"{name}-public"},
         opts=child,
     )
-    subnets = {}
+    subnets: dict[str, ec2.Subnet] = {}
+    ways_out: list[pulumi.Resource] = []
     for zone, block in zip(zones, blocks(spec.cidr, len(zones))[1], strict=True):
         tags = {"Name": f"{name}-public-{zone}", "kubernetes.io/role/elb": "1"}
         subnets[zone] = ec2.Subnet(
@@ -96,8 +103,8 @@ def _public_subnets(
             tags=tags,
             opts=child,
         )
-        ec2.RouteTableAssociation(f"{name}-public-{zone}", subnet_id=subnets[zone].id, route_table_id=table.id, opts=child)
-    return subnets
+        ways_out.append(ec2.RouteTableAssociation(f"{name}-public-{zone}", subnet_id=subnets[zone].id, route_table_id=table.id, opts=child))
+    return subnets, ways_out
 
 
 def _nat_gateways(

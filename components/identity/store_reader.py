@@ -51,7 +51,9 @@ class StoreReader(pulumi.ComponentResource):
         ]
         if reads.key_arn is not None:
             use = pulumi.Output.from_input(reads.key_arn).apply(lambda arn: key_use(key_arn=arn, region=reads.region))
-            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=pulumi.Output.json_dumps(use), opts=child))
+            # One after the other, so that whoever waits for the last of them has both.
+            second = pulumi.ResourceOptions(parent=self, depends_on=list(rights))
+            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=pulumi.Output.json_dumps(use), opts=second))
         # Pods get their credentials when they are admitted, so the role must be able to read before any of them starts.
         after = pulumi.ResourceOptions(parent=self, depends_on=rights)
         if method == "irsa":

@@ -119,6 +119,9 @@ _TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     },
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": lambda _, id_: {"nodeGroupName": id_, "status": "ACTIVE"},
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": lambda inputs, _: {
+        "arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{str(inputs.get('url')).removeprefix('https://')}"
+    },
     "aws:iam/role:Role": _role,
     "aws:kms/key:Key": lambda _, id_: {"arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{id_}", "keyId": id_},
     "aws:s3/bucket:Bucket": _bucket,

@@ -227,7 +227,8 @@ def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():
             longest[each.urn] = 1 + max(before, default=0)
         return max(longest.values())
 
-    assert depth(12) == depth(1) <= 14
+    # From the VPC by its NAT gateways, routes and nodes to a server; what recurses along it fails near a thousand.
+    assert depth(12) == depth(1) <= 18
 
 
 def test_stand_ins_never_look_like_something_that_exists():

@@ -32,6 +32,31 @@ def test_a_teardown_takes_models_and_gateway_before_nodes_and_nodes_before_the_n
         assert network | {cluster} <= upstream(created, group)
 
 
+@pytest.mark.parametrize("nat", ["perZone", "single"])
+def test_nodes_reach_aws_for_as_long_as_there_are_nodes(nat):
+    """The controller that deletes load balancers is a pod on them: without a way to AWS its Ingress would never go."""
+    made = declared(cluster={**CREATED, "create": {**CREATED["create"], "nat": nat}}, nodePools=POOLS)
+    way = {each.urn for each in made if each.type.startswith("aws:ec2/") and each.name.startswith("prod-network")}
+    # It opens nothing and no node is in it.
+    way -= {each.urn for each in made.of_type("aws:ec2/defaultSecurityGroup:DefaultSecurityGroup")}
+    assert len(way) > 12
+    for group in made.of_type("aws:eks/nodeGroup:NodeGroup"):
+        assert way <= upstream(made, group.urn), way - upstream(made, group.urn)
+
+
+def test_a_nat_gateway_has_its_way_to_the_internet_before_it_starts(created):
+    for each in created.of_type("aws:ec2/natGateway:NatGateway"):
+        before = {urn.rpartition("$")[2].partition("::")[0] for urn in upstream(created, each.urn)}
+        assert {"aws:ec2/internetGateway:InternetGateway", "aws:ec2/routeTableAssociation:RouteTableAssociation"} <= before
+
+
+def test_administrators_keep_their_access_until_everything_inside_the_cluster_is_gone(created):
+    access = {each.urn for kind in ("accessEntry:AccessEntry", "accessPolicyAssociation:AccessPolicyAssociation") for each in created.of_type(f"aws:eks/{kind}")}  # fmt: skip
+    assert len(access) == 2
+    for each in (each for each in created if each.type.startswith("kubernetes:")):
+        assert access <= upstream(created, each.urn), each.urn
+
+
 def test_a_teardown_takes_each_model_before_the_gateway_that_carries_its_answers(created):
     gateway = {
         each.urn
@@ -57,8 +82,19 @@ def test_nothing_that_a_controller_cleans_up_outlives_the_nodes_that_the_control
         found = created.of_type(kind)
         assert found
         assert all(groups <= upstream(created, each.urn) for each in found)
-    services = created.of_type("kubernetes:core/v1:Service")
-    assert all(each.inputs["spec"].get("type") == "ClusterIP" for each in services), "a load balancer of a Service would be left behind"
+
+
+def test_a_load_balancer_of_a_service_is_gone_before_the_nodes_are():
+    nlb = {"certificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"}
+    gateway = {"host": "llm.example", "exposure": "loadBalancer", "nlb": nlb}
+    made = declared(cluster=CREATED, nodePools=POOLS, storage=STORAGE, models={"llama": model()}, gateway=gateway)
+    groups = {each.urn for each in made.of_type("aws:eks/nodeGroup:NodeGroup")}
+    balanced = [each for each in made.of_type("kubernetes:core/v1:Service") if each.inputs["spec"].get("type") != "ClusterIP"]
+    assert [each.inputs["spec"]["type"] for each in balanced] == ["LoadBalancer"]
+    [namespace] = [each for each in made.of_type("kubernetes:core/v1:Namespace") if each.inputs["metadata"]["name"] == "inference"]
+    # A Service is not waited for; its namespace is, and it ends only once the controller has let the Service go.
+    assert namespace.urn in upstream(made, balanced[0].urn)
+    assert groups <= upstream(made, namespace.urn)
 
 
 def test_claims_go_before_mount_targets_so_that_no_unmount_waits_for_a_server_that_is_gone(created):
