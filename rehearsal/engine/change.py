@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from rehearsal.engine import aws_replacement
 from rehearsal.engine.kubernetes_defaults import AUTONAMED, is_object, is_patch
 from rehearsal.engine.masking import Masked
 from rehearsal.engine.paths import Path, covers, parse, text_of
 from rehearsal.engine.replacement import replaces, replacing_patterns
+from rehearsal.engine.values import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rehearsal.engine.states import ResourceState
 
@@ -78,19 +80,21 @@ def _secret_differences(old: Masked, new: Masked, path: Path) -> Iterator[tuple[
         yield path, "update", new
 
 
-def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, Any]) -> Change:
+def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, Any], renewed: Collection[str] = ()) -> Change:
     """What happens to a resource whose last state was `old` and whose goal is `new`.
 
-    `provider` is the inputs of the explicit provider resource, {} for the default one.
+    `provider` is the inputs of the explicit provider resource, {} for the default one. `renewed` names the inputs that come
+    from resources which are made anew: what is unknown in them was another value before.
     """
     kubernetes = is_object(new.type, new.inputs)
     before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
     patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
+    patterns += aws_replacement.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
     found = tuple(
         Difference(path=path, kind=kind, replacing=replaces(patterns, path, value))
-        for path, kind, value in differences(before, after)
+        for path, kind, value in _with_renewed(differences(before, after), after, renewed)
         if not any(covers(pattern, path) for pattern in ignored)
     )
     if not found:
@@ -100,6 +104,30 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     # The provider deletes first when the new object must carry the name of the old one (Diff in provider.go).
     keeps_name = kubernetes and not _is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in found)
     return Change(op="replace", differences=found, delete_first=keeps_name or new.delete_before_replace)
+
+
+def _with_renewed(
+    found: Iterator[tuple[Path, Kind, Any]], after: Mapping[str, Any], renewed: Collection[str]
+) -> Iterator[tuple[Path, Kind, Any]]:
+    seen = set()
+    for path, kind, value in found:
+        seen.add(path)
+        yield path, kind, value
+    for name in sorted(renewed):
+        for path in _unknowns(after.get(name), (name,)):
+            if path not in seen:
+                yield path, "update", UNKNOWN
+
+
+def _unknowns(value: Any, path: Path) -> Iterator[Path]:
+    if value is UNKNOWN or (isinstance(value, Masked) and not value.digest):
+        yield path
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            yield from _unknowns(value[key], (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknowns(item, (*path, index))
 
 
 def _is_autonamed(inputs: Mapping[str, Any]) -> bool:

@@ -53,23 +53,29 @@ def make_plan(recording: Recording, before: States | None = None, *, key: bytes 
     states = states_of(recording, key)
     known = {each.urn: each for each in before.resources} if before else {}
     by_urn = {each.urn: each for each in states.resources}
+    sources = {each.urn: each.property_dependencies for each in recording}
     claimed: set[str] = set()
+    anew: set[str] = set()
     steps = []
     for new in states.resources:
         old = next((known[urn] for urn in (new.urn, *new.aliases) if urn in known and urn not in claimed), None)
         if old is not None:
             claimed.add(old.urn)
-        steps.append(_step(old, new, by_urn))
+        renewed = [name for name, urns in sources[new.urn].items() if not anew.isdisjoint(urns)]
+        step = _step(old, new, by_urn, renewed)
+        if step.op in ("create", "replace"):
+            anew.add(new.urn)
+        steps.append(step)
     gone = [each for each in (before.resources if before else ()) if each.urn not in claimed]
     steps.extend(Step(op="delete", urn=each.urn, old=each, new=None) for each in reversed(gone))
     return Plan(states=states, before=before, steps=tuple(steps))
 
 
-def _step(old: ResourceState | None, new: ResourceState, by_urn: Mapping[str, ResourceState]) -> Step:
+def _step(old: ResourceState | None, new: ResourceState, by_urn: Mapping[str, ResourceState], renewed: list[str]) -> Step:
     if new.read:
         return Step(op="read", urn=new.urn, old=old, new=new)
     if old is None:
         return Step(op="create", urn=new.urn, old=None, new=new)
     provider = by_urn.get(new.provider)
-    change = compare(old, new, provider=provider.inputs if provider else {})
+    change = compare(old, new, provider=provider.inputs if provider else {}, renewed=renewed)
     return Step(op=change.op, urn=new.urn, old=old, new=new, change=change)
