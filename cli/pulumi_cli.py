@@ -64,4 +64,6 @@ def _beside(directory: Path, kubeconfig: Path) -> dict[str, str]:
 def _pulumi(arguments: list[str], environment: os._Environ[str] | dict[str, str]) -> None:
     done = subprocess.run(["pulumi", *arguments], cwd=project_root(), env=dict(environment), check=False)  # noqa: S607 - the user's own CLI, wherever PATH has it
     if done.returncode:
-        raise CommandError(f"pulumi {arguments[0]} ended with exit code {done.returncode}; its own words are above", exit_code=1)
+        # Pulumi tells that a Job or a pod failed; what it said last is in the cluster.
+        more = f", and those of Jobs and pods in: inferplan status {arguments[2]}" if arguments[0] == "up" else ""
+        raise CommandError(f"pulumi {arguments[0]} ended with exit code {done.returncode}; its own words are above{more}", exit_code=1)

@@ -6,7 +6,7 @@ It asks a cluster for lists and counts; it draws nothing and changes nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
 from cli.replicas import ready_replicas
 from components.nodes.spec import target_of
+from components.preheat.artifacts import artifact_job
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
 from infra.stack import StackSettings
+from rehearsal.engine.reasons import last_words
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""
@@ -80,10 +82,11 @@ class StackState:
 
     @property
     def settled(self) -> bool:
-        """Whether every node, replica and store is as wanted."""
+        """Whether every node, replica, store and preheat is as wanted."""
         models = all(row.ready == row.wanted for row in self.models)
         pools = all(row.nodes_ready >= row.nodes for row in self.pools)
-        return models and pools and all(row.state != "Pending" for row in self.stores)
+        files = all(row.done for row in self.preheats)
+        return models and pools and files and all(row.state != "Pending" for row in self.stores)
 
 
 def read_state(settings: StackSettings, contract: Contract, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
@@ -97,12 +100,13 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
     deployments = {_name(each): each for each in get(f"/apis/apps/v1/{space}/deployments").get("items", [])}
     jobs = get(f"/apis/batch/v1/{space}/jobs").get("items", [])
     claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
+    files = tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line))
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
-        models=tuple(_models(settings, contract, deployments, pods, jobs)),
+        models=tuple(_models(settings, contract, deployments, pods, files)),
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
-        preheats=tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line)),
+        preheats=files,
     )
 
 
@@ -145,14 +149,15 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
 
 
 def _models(
-    settings: StackSettings, contract: Contract, deployments: Mapping[str, Any], pods: list[Any], jobs: list[Any]
+    settings: StackSettings, contract: Contract, deployments: Mapping[str, Any], pods: list[Any], files: Sequence[PreheatRow]
 ) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
         mine = [pod for pod in pods if _instance(pod) == name and _label(pod, "app.kubernetes.io/component") == "model"]
         ready = ready_replicas(spec, mine) if found is None else found.get("status", {}).get("readyReplicas", 0)
         there = found is not None or mine
-        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, pods, jobs)
+        own = {name, *(artifact_job(name, each) for each in spec.artifacts)}
+        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, [row for row in files if row.name in own])
         yield ModelRow(
             name=name,
             engine=spec.engine,
@@ -164,24 +169,23 @@ def _models(
         )
 
 
-def _why(name: str, deployment: Any, mine: list[Any], pods: list[Any], jobs: list[Any]) -> str:
-    if deployment is None and mine:
-        return _pod_reason(name, mine)
-    if deployment is None:
-        preheat = next((job for job in jobs if _instance(job) == name), None)
-        if preheat is not None and not preheat.get("status", {}).get("succeeded"):
-            return _pod_reason(_name(preheat), [pod for pod in pods if _owner(pod) == _name(preheat)]) or "preheat is running"
-        return "not applied yet"
-    failure = next((each["message"] for each in deployment.get("status", {}).get("conditions", []) if each["type"] == "ReplicaFailure"), "")
+def _why(name: str, deployment: Any, mine: list[Any], files: Iterable[PreheatRow]) -> str:
+    if deployment is None and not mine:
+        missing = next((row for row in files if row.state in ("failed", "copying", "waiting")), None)
+        return "not applied yet" if missing is None else f"waits for its files: preheat {missing.name} {missing.state}"
+    conditions = [] if deployment is None else deployment.get("status", {}).get("conditions", [])
+    failure = next((each["message"] for each in conditions if each["type"] == "ReplicaFailure"), "")
     return failure or _pod_reason(name, mine) or "no pod yet"
 
 
 def _pod_reason(name: str, pods: list[Any]) -> str:
+    if said := last_words(pods):
+        return said
     for pod in pods:
         for condition in pod.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return condition.get("message") or f"{name} waits for a node"
-        for status in pod.get("status", {}).get("containerStatuses", []):
+        for status in (*pod.get("status", {}).get("initContainerStatuses", []), *pod.get("status", {}).get("containerStatuses", [])):
             waiting = status.get("state", {}).get("waiting")
             if waiting:
                 return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
@@ -213,11 +217,6 @@ def _instance(thing: Any) -> str:
 
 def _label(thing: Any, label: str) -> str:
     return thing["metadata"].get("labels", {}).get(label, "")
-
-
-def _owner(pod: Any) -> str:
-    owners = pod["metadata"].get("ownerReferences", [])
-    return owners[0]["name"] if owners else ""
 
 
 def _condition(node: Any, kind: str) -> str:

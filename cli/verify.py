@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from components.preheat.verify import Verdict
 
 
@@ -24,19 +27,42 @@ def command(
         found = caches(path)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    console = results()
-    verdicts = [verify(each, every_byte=not quick) for each in found]
-    for verdict in verdicts:
+    console, good = results(), True
+    for directory in found:
+        with _bar(directory, shown=not quick) as bar:
+            verdict = verify(directory, every_byte=not quick, counted=lambda count, bar=bar: bar.advance(bar.task_ids[0], count))
+        # As soon as it is known: a share may hold what takes hours to read.
         for line in _lines(verdict):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if not all(verdict.good for verdict in verdicts):
+        good &= verdict.good
+    if not good:
         raise typer.Exit(1)
 
 
+def _bar(directory: Path, *, shown: bool) -> Progress:
+    """Bytes, rate and time left of one directory, on a terminal only; it leaves standard output alone."""
+    from rich.progress import DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from cli.screen import progress
+    from components.preheat.payload.manifest import walk
+
+    console = progress()
+    columns = (TextColumn("reading {task.description}"), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not (shown and console.is_terminal))
+    total = None
+    with contextlib.suppress(OSError):
+        # What cannot be listed is for the verdict to say.
+        total = sum(status.st_size for _, status in walk(directory))
+    bar.add_task(str(directory), total=total)
+    return bar
+
+
 def _lines(verdict: Verdict) -> list[str]:
+    from components.preheat.payload.progress import size
+
     if verdict.good and verdict.manifest is not None:
         files = len(verdict.manifest.entries)
-        return [f"ok   {verdict.directory}: {files} {'file' if files == 1 else 'files'}, {verdict.manifest.bytes} bytes as published"]
+        return [f"ok   {verdict.directory}: {files} {'file' if files == 1 else 'files'}, {size(verdict.manifest.bytes)} as published"]
     lines = [f"bad  {verdict.directory}: {verdict.problem or f'{len(verdict.findings)} files differ from READY'}"]
     lines += [f"     {finding}" for finding in verdict.findings]
     return [*lines, f"     {verdict.remedy}"] if verdict.remedy else lines

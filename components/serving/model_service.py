@@ -156,6 +156,8 @@ def verification(image: str, weights: ModelMount | ObjectStore, mounts: Sequence
             command=ready_check(str(mount.mount_path)),
             resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
             security_context=workload.container_security(read_only_root=True),
+            # What it says is where people look first: in the pod's status, not in the log of a container that is gone.
+            termination_message_policy="FallbackToLogsOnError",
             volume_mounts=[mount],
         )
     ]

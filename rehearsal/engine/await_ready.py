@@ -66,7 +66,7 @@ class Waiter:
                 cause = reasons.why(self.watching, current)
                 why = f"{found.why}: {cause}" if cause and cause not in found.why else found.why
                 if found.failed:
-                    raise ObjectFailed(why, self._look(target))
+                    raise ObjectFailed(self._quoting(current, why), self._look(target))
                 waited = time.monotonic() - began
                 if waited >= limit:
                     raise _too_late(waited, why, self._look(target))
@@ -74,6 +74,20 @@ class Waiter:
                     self.listener(Waiting(target=target, reason=why, seconds=waited, limit=limit))
                     told = why
                 self._sleep(wake, limit - waited)
+
+    def _quoting(self, live: Object, why: str) -> str:
+        """`why`, and what the pods of a Job that failed said last."""
+        if live["kind"] != "Job":
+            return why
+        path = self.api.resource("v1", "Pod").path(live["metadata"]["namespace"])
+        mine = {"labelSelector": f"batch.kubernetes.io/job-name={live['metadata']['name']}"}
+        try:
+            # Asked for, not taken from the live copy: news of a pod and of its Job come by two watches, in any order.
+            pods = self.api.request("GET", path, query=mine)["items"]
+        except ApiError:
+            return why
+        said = reasons.last_words(pods)
+        return f"{why}: {said}" if said and said not in why else why
 
     def _sleep(self, wake: threading.Event, seconds: float) -> None:
         wake.wait(seconds)

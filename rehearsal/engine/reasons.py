@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rehearsal.engine.readiness import condition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rehearsal.engine.watching import Watching
 
 Object = dict[str, Any]
@@ -36,10 +38,27 @@ def why(watching: Watching, live: Object) -> str:
         told = _warning(watching, owner)
         if told:
             return told
-    for pod in _pods(watching, live):
+    pods = _pods(watching, live)
+    if said := last_words(pods):
+        return said
+    for pod in pods:
         told = _pod_reason(watching, pod)
         if told:
             return f"pod {pod['metadata']['name']}: {told}"
+    return ""
+
+
+def last_words(pods: Iterable[Object]) -> str:
+    """What the newest of `pods` with a container that ended badly was told to say about it; "" when none left a message."""
+    for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
+        status = pod.get("status") or {}
+        for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+            state = each.get("state") or {}
+            # A container that waits to be started again keeps its last end beside it.
+            ended = state.get("terminated") or ("waiting" in state and (each.get("lastState") or {}).get("terminated")) or {}
+            lines = str(ended.get("message") or "").strip().splitlines()
+            if ended.get("exitCode") and lines:
+                return f"pod {pod['metadata']['name']}: container {each['name']} ended with exit code {ended['exitCode']}: {lines[-1]}"
     return ""
 
 

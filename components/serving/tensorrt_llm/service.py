@@ -140,5 +140,6 @@ def _verified(engines: Engines, mount: core.VolumeMountArgs) -> core.ContainerAr
         command=["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"],
         resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
         security_context=workload.container_security(read_only_root=True),
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[mount],
     )

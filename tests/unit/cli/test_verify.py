@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cli.main import run
-from components.preheat.payload.manifest import READY
+from components.preheat.payload.manifest import READY, Manifest
 
 
 def verify(capsys, *arguments: str) -> tuple[int, str]:
@@ -31,3 +31,14 @@ def test_a_mark_that_nobody_can_read_is_bad_and_says_what_to_do(capsys, tmp_path
     assert code == 1
     assert words.startswith("bad")
     assert "raise preheat.round" in words
+
+
+def test_each_directory_is_judged_as_soon_as_it_was_read_and_one_bad_one_decides_the_exit_code(capsys, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / READY).write_text(Manifest(source="s", revision=None, entries=()).dumps())
+    (tmp_path / "b" / "stray").write_text("?")
+    code, words = verify(capsys, str(tmp_path))
+    assert code == 1
+    assert words.splitlines()[0] == f"ok   {tmp_path}/a: 0 files, 0 B as published"
+    assert "stray: expected no such file, found 1 bytes" in words

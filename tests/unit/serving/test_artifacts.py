@@ -96,6 +96,8 @@ def test_servers_wait_for_every_job_and_look_for_every_ready_mark(recording):
     checks = [" ".join(each["command"]) for each in pod(recording)["initContainers"]]
     for path in ("/models/chat", "/artifacts/polite", "/artifacts/words"):
         assert sum(f"{path}/READY" in check for check in checks) == 1
+    # What they refuse with is then part of the pod's status, where `up` and `status` read it.
+    assert {each["terminationMessagePolicy"] for each in pod(recording)["initContainers"]} == {"FallbackToLogsOnError"}
 
 
 def test_vllm_loads_adapters_and_tokenizer_from_artifacts(recording):

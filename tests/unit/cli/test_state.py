@@ -1,0 +1,70 @@
+"""Why a model has no replica, and when a stack is as wanted, told from what the cluster says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.contract import contract
+from cli.preheats import PreheatRow
+from cli.state import StackState, read_state
+from cli.workspace import open_workspace
+
+ROOT = Path(__file__).parents[3]
+MODEL = "llama-3-8b"
+MISSING = "/models/llama-3-8b/READY is missing: the model's files are not verified"
+
+
+@pytest.fixture(scope="module")
+def workspace():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+        yield open_workspace("local")
+
+
+@pytest.fixture
+def reason(workspace):
+    """Why the model has no replica."""
+
+    def look(jobs=(), deployments=(), pods=()):
+        answers: dict[str, Any] = {"jobs": jobs, "deployments": deployments, "pods": pods}
+        state = read_state(workspace.settings, contract(workspace), lambda path: {"items": list(answers.get(path.rpartition("/")[2], ()))})
+        return next(row.reason for row in state.models if row.name == MODEL)
+
+    return look
+
+
+def labelled(component, name, **more):
+    labels = {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": MODEL}
+    return {"metadata": {"name": name, "labels": labels, **more}}
+
+
+def preheat(**status):
+    return {**labelled("preheat", "p"), "spec": {"template": {"spec": {"containers": []}}}, "status": status}
+
+
+FAILED = preheat(conditions=[{"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": "exit code 3"}])
+SERVED = {**labelled("model", MODEL), "status": {"readyReplicas": 2}}
+
+
+@pytest.mark.parametrize(("job", "words"), [(FAILED, "failed"), (preheat(active=1), "waiting")], ids=["failed", "waiting"])
+def test_a_model_without_servers_says_that_it_waits_for_its_files_and_how_they_stand(reason, job, words):
+    assert reason([job]) == f"waits for its files: preheat {MODEL} {words}"
+
+
+def test_a_pod_that_refuses_unverified_files_is_quoted(reason):
+    ended = {"terminated": {"exitCode": 1, "message": f"noise\n{MISSING}\n"}}
+    refusing = {"name": "verified", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    held = {"name": "server", "state": {"waiting": {"reason": "PodInitializing"}}}
+    status = {"phase": "Pending", "initContainerStatuses": [refusing], "containerStatuses": [held]}
+    pod = {**labelled("model", "pod-1"), "spec": {"containers": []}, "status": status}
+    assert reason(deployments=[{**SERVED, "status": {}}], pods=[pod]) == f"pod pod-1: container verified ended with exit code 1: {MISSING}"
+
+
+@pytest.mark.parametrize(("state", "settled"), [("ready", True), ("collected", True), ("copying", False), ("failed", False)])
+def test_a_stack_is_as_wanted_only_once_all_files_are_there(state, settled):
+    row = PreheatRow(name=MODEL, share="shared", round=1, state=state, detail="")
+    assert StackState(pools=(), models=(), stores=(), consumers=(), preheats=(row,)).settled is settled
