@@ -17,7 +17,8 @@ from components.gateway.keys import seed_fault
 from components.spec import Fault
 from infra import brought_keys
 from infra.checks import check
-from infra.faults import LocatedFault, StackFaults
+from infra.faults import LocatedFault, StackFaults, nearest
+from infra.sound_part import sound_part, text_at
 from infra.stack import Stack, StackSecrets, StackSettings
 from infra.stack_file import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 from infra.wording import faults_of
@@ -121,16 +122,17 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
 
 
 def _faults_between_the_sound(data: dict[str, Any], found: list[Fault], *, has_key_seed: bool) -> list[Fault]:
-    """Cross-checks of the models that are sound themselves, where nothing but models is unsound."""
-    unsound = {fault.path[:2] for fault in found}
-    if any(len(path) < 2 or path[0] != "models" for path in unsound):
+    """Cross-checks of what is sound itself and names nothing that is not."""
+    part = sound_part(data, [fault.path for fault in found])
+    if part is None:
         return []
-    models = {name: model for name, model in data["models"].items() if ("models", name) not in unsound}
+    rest, left_out = part
     try:
-        settings = StackSettings.model_validate_json(json.dumps({**data, "models": models}), strict=True)
+        settings = StackSettings.model_validate_json(json.dumps(rest), strict=True)
     except ValidationError:
         return []
-    return list(check(settings, has_key_seed=has_key_seed))
+    # What was left out is missing among the known names, so a name that may mean it is judged once that is sound.
+    return [fault for fault in check(settings, has_key_seed=has_key_seed) if not nearest(text_at(data, fault.path), left_out)]
 
 
 def _structure(key: str, text: str) -> Any:

@@ -30,6 +30,7 @@ _TOP_LEVEL = {
 def stack_schema() -> dict[str, Any]:
     """The schema of a whole stack file."""
     model = _draft_07(StackSettings.model_json_schema(by_alias=True))
+    _describe(model["definitions"])
     sections = {f"{PROJECT}:{key}": value for key, value in model["properties"].items()}
     config = {
         "type": "object",
@@ -58,6 +59,43 @@ def stack_schema_text() -> str:
     return json.dumps(stack_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def _describe(definitions: dict[str, Any]) -> None:
+    """Gives each field that has no text of its own the text of what it holds: a part of a spec, or the spec that its tag stands for."""
+    for whole in definitions.values():
+        for field in whole.get("properties", {}).values():
+            if "description" in field:
+                continue
+            parts = [whole] if "const" in field else [_plain(each, definitions) for each in _held(field)]
+            text = next((part["description"] for part in parts if "description" in part), None)
+            if text is not None and "$ref" in field:
+                field["allOf"] = [{"$ref": field.pop("$ref")}]
+            if text is not None:
+                field["description"] = text
+
+
+def _held(field: dict[str, Any]) -> list[dict[str, Any]]:
+    """`field` and what may stand in it: choices, items, values of a mapping."""
+    choices = [field, *field.get("allOf", ()), *field.get("anyOf", ())]
+    return [*choices, *(inner for each in choices for inner in (each.get("items", {}), *each.get("patternProperties", {}).values()))]
+
+
+def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    return definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+
+def _by_tag(discriminator: dict[str, Any], order: list[str]) -> dict[str, Any]:
+    """A union by its tag, one condition a choice: a mistake is then told of the choice that was made, and not of all of them."""
+    tag, choices = discriminator["propertyName"], dict(sorted(discriminator["mapping"].items(), key=lambda each: order.index(each[1])))
+    return {
+        "type": "object",
+        "required": [tag],
+        "properties": {tag: {"enum": list(choices)}},
+        "allOf": [
+            {"if": {"properties": {tag: {"const": name}}, "required": [tag]}, "then": {"$ref": ref}} for name, ref in choices.items()
+        ],
+    }
+
+
 def _draft_07(node: Any, *, names: bool = False) -> Any:
     """`node` without what draft-07 does not know. `names`: the keys of this mapping are a user's, not the schema's."""
     if isinstance(node, list):
@@ -67,6 +105,8 @@ def _draft_07(node: Any, *, names: bool = False) -> Any:
     if names:
         return {key: _draft_07(value) for key, value in node.items()}
     kept = {key: value for key, value in node.items() if key not in ("title", "discriminator")}
+    if "propertyName" in node.get("discriminator", {}):
+        kept |= _by_tag(node["discriminator"], [each["$ref"] for each in kept.pop("oneOf")])
     if "patternProperties" in kept:
         kept.setdefault("additionalProperties", False)
     if "$ref" in kept:

@@ -40,7 +40,9 @@ class BenchmarkSpec(Spec):
     image: PinnedImage = DEFAULT_IMAGE
     """An image with aiperf and Python on its PATH."""
     cpu: Cpu = "4"
+    """CPU that the load generator asks for."""
     memory: Bytes = "8Gi"
+    """Memory that the load generator asks for."""
 
     @model_validator(mode="after")
     def _services_differ(self) -> Self:

@@ -54,6 +54,7 @@ class AutoscalingSpec(Spec):
     """Replicas of the proxy by its CPU use; `replicas` is then the least number."""
 
     max_replicas: Annotated[int, Field(ge=2, le=100)]
+    """The most replicas."""
     cpu_percent: Annotated[int, Field(ge=10, le=95)] = 70
     """Average CPU use, in percent of the request, that more replicas bring down to."""
 
@@ -62,7 +63,9 @@ class GatewayParent(Spec):
     """A Gateway of the Gateway API that exists; TLS and addresses are its own."""
 
     name: DnsName
+    """The name of the Gateway."""
     namespace: DnsLabel
+    """The namespace of the Gateway."""
     section_name: DnsName | None = None
     """One listener of it; all of them by default."""
 
@@ -88,8 +91,10 @@ class GatewaySpec(Spec):
     parent: GatewayParent | None = None
     """The Gateway to attach to, with exposure gatewayApi."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 2
+    """Pods of the proxy."""
     autoscaling: AutoscalingSpec | None = None
     image: PinnedImage = DEFAULT_IMAGE
+    """An nginx that runs as an ordinary user, with sh and awk beside it."""
     cors: CorsSpec | None = None
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """The longest silence of a model that is still waited for, in seconds."""
@@ -170,6 +175,7 @@ class LimitsSpec(Spec):
     """How much one consumer may ask for, over all models; each replica of the gateway grants its share, rounded up."""
 
     requests_per_minute: Annotated[int, Field(ge=1, le=600_000)] | None = None
+    """The rate that is granted; none is held by default."""
     burst: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Requests above the rate that pass at once; a tenth of requestsPerMinute by default."""
     concurrent_requests: Annotated[int, Field(ge=1, le=65_535)] | None = None

@@ -50,7 +50,9 @@ class PoolSize(Spec):
     """How few and how many nodes there may be; how many there are is the cluster autoscaler's business."""
 
     min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
+    """The fewest nodes; 0 lets the pool run empty."""
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    """The most nodes."""
 
     @model_validator(mode="after")
     def _the_range_is_no_contradiction(self) -> Self:
@@ -73,6 +75,7 @@ class RootVolume(Spec):
     size: Bytes | None = None
     """By default room for the system and for two versions of every image that models run on this pool."""
     type: Annotated[str, AfterValidator(_volume_type)] = "gp3"
+    """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
 
 
 class NodeUpdate(Spec):

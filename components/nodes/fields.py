@@ -21,12 +21,18 @@ _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 AcceleratorName = Annotated[
     str,
     AfterValidator(lambda name: accelerators.lookup(name).name),
-    Field(description="An accelerator of docs/accelerators.md, such as nvidia-l40s or gaudi-2."),
+    Field(
+        description="An accelerator of docs/accelerators.md, such as nvidia-l40s or gaudi-2.",
+        json_schema_extra=lambda schema: schema.update(enum=list(accelerators.accelerators())),
+    ),
 ]
 MachineName = Annotated[
     str,
     AfterValidator(lambda name: machines.machine(name).name),
-    Field(description="A machine of docs/accelerators.md, such as g6e.4xlarge or hls-gaudi2."),
+    Field(
+        description="A machine of docs/accelerators.md, such as g6e.4xlarge or hls-gaudi2.",
+        json_schema_extra=lambda schema: schema.update(enum=list(machines.machines())),
+    ),
 ]
 Zone = Annotated[
     str,

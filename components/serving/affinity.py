@@ -25,7 +25,9 @@ class NodeTerm(Spec):
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = "In"
+    """How the label is compared."""
     values: list[LabelValue] = []
+    """What the label is compared with."""
 
     @model_validator(mode="after")
     def _values_fit_the_operator(self) -> Self:
@@ -46,6 +48,7 @@ class PreferredNodeTerm(NodeTerm):
     """A condition that a better node meets."""
 
     weight: Annotated[int, Field(ge=1, le=100)] = 1
+    """How much it counts beside the other preferences."""
 
 
 class AffinitySpec(Spec):

@@ -61,6 +61,7 @@ class ServedModel(Spec):
     pool: DnsLabel
     """The node pool that the replicas run on."""
     replicas: Annotated[int, Field(ge=0, le=1000)] = 1
+    """How many copies serve the model; 0 keeps its objects and runs none."""
     accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
     """Cards for each replica; by default as many as the parallel sizes multiply to."""
     consumers: list[DnsLabel] = []

@@ -37,6 +37,7 @@ class PyTritonSpec(ServedModel):
     streaming: bool = False
     """Sends each piece as it is there, by a decoupled model; one request runs at a time then."""
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
+    """Prompts in one call of the bound function at most."""
     max_tokens: PositiveInt = 256
     """New tokens of an answer where a request says nothing."""
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}

@@ -37,11 +37,17 @@ class ServeAutoscaling(Spec):
     """How Serve scales the replicas of one deployment inside the workers that exist."""
 
     min_replicas: Annotated[int, Field(ge=0)] = 1
+    """The fewest replicas."""
     initial_replicas: Annotated[int, Field(ge=0)] | None = None
+    """Replicas at the start; by default the fewest."""
     max_replicas: PositiveInt
+    """The most replicas."""
     target_ongoing_requests: PositiveFloat = 2
+    """Requests under way at each replica that more replicas bring down to."""
     upscale_delay_seconds: NonNegativeFloat | None = None
+    """How long load is high before replicas are added; by default Ray decides."""
     downscale_delay_seconds: NonNegativeFloat | None = None
+    """How long load is low before replicas are removed; by default Ray decides."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -57,18 +63,26 @@ class ServeDeployment(Spec):
     """What one deployment of an application gets, over what its code says."""
 
     num_replicas: PositiveInt | Literal["auto"] | None = None
+    """Replicas, or auto for Ray's own scaling; by default what the code says."""
     autoscaling: ServeAutoscaling | None = None
     max_ongoing_requests: PositiveInt | None = None
+    """Requests under way at one replica at most; by default what the code says."""
     max_queued_requests: PositiveInt | None = None
     """Requests that wait at each caller; further ones are refused. By default there is no bound."""
     cpus: NonNegativeFloat | None = None
+    """CPU that Ray counts for each replica; by default what the code says."""
     accelerators: NonNegativeFloat | None = None
     """Cards of each replica; a fraction shares a card."""
     user_config: dict[str, JsonValue] | None = None
+    """What the deployment's `reconfigure` is called with; a change of it restarts no replica."""
     max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Replicas on one worker pod at most."""
     health_check_period_seconds: PositiveFloat | None = None
+    """How often each replica is asked whether it is well; by default Ray decides."""
     health_check_timeout_seconds: PositiveFloat | None = None
+    """How long the answer may take; by default Ray decides."""
     graceful_shutdown_timeout_seconds: NonNegativeFloat | None = None
+    """How long a stopping replica may finish running requests; by default Ray decides."""
 
     @model_validator(mode="after")
     def _one_says_how_many(self) -> Self:
@@ -130,7 +144,9 @@ class LlmApplication(_Application):
     model_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)] | None = None
     """The name that clients send as `model`; by default the service's key in this file."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Cards that each layer is split over."""
     max_model_len: PositiveInt | None = None
+    """Context length in tokens; by default the model's own."""
     engine_kwargs: dict[str, JsonValue] = {}
     """Further arguments of the engine, as vLLM spells them."""
     autoscaling: ServeAutoscaling | None = None

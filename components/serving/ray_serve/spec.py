@@ -24,7 +24,9 @@ class WorkerAutoscaling(Spec):
     """Ray's own autoscaler of worker pods, between `replicas` and this."""
 
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
+    """The most worker pods."""
     idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
+    """How long a worker is idle before it is removed."""
 
 
 class GcsFaultTolerance(Spec):
@@ -40,7 +42,9 @@ class HeadResources(Spec):
     """What the head asks for; it holds no card and serves no request."""
 
     cpu: Cpu = "2"
+    """CPU of the head."""
     memory: Bytes = "8Gi"
+    """Memory of the head."""
 
 
 class RayServeSpec(ServedModel):
@@ -52,6 +56,7 @@ class RayServeSpec(ServedModel):
     ray_version: Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,3}\.[0-9]{1,3}$")]
     """The version of Ray in the image."""
     applications: Annotated[dict[ApplicationName, AnyApplication], Field(min_length=1, max_length=32)]
+    """Applications by name, each under a path of its own."""
     worker_autoscaling: WorkerAutoscaling | None = None
     gcs_fault_tolerance: GcsFaultTolerance | None = None
     head: HeadResources = HeadResources()

@@ -40,6 +40,7 @@ class EngineBuild(Spec):
     model_family: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")]
     """The directory among TensorRT-LLM's examples that holds the model's convert_checkpoint.py: llama, qwen, gemma, phi, ..."""
     max_input_len: PositiveInt | None = None
+    """Tokens of a prompt that the engines take; by default trtllm-build decides."""
     convert_args: list[Option] = []
     """Further options of convert_checkpoint.py as it spells them, such as --use_fp8; none that a field sets."""
     build_args: list[Option] = []
@@ -47,6 +48,7 @@ class EngineBuild(Spec):
     cards: Annotated[int, Field(ge=1, le=16)] = 1
     """Cards that the Job holds; the engines of a parallel model are built on them in turn. A full pool makes it wait."""
     timeout_seconds: Annotated[int, Field(ge=300, le=86_400)] = 7200
+    """When a build is given up."""
     round: Annotated[int, Field(ge=0, le=9999)] = 0
     """Raise it by one to build again, into a directory of its own."""
 
@@ -67,7 +69,9 @@ class TensorrtLlmSpec(TritonServed):
 
     engine: Literal["tensorrt-llm"]
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Cards that each layer is split over."""
     pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Stages that the layers are divided into, each on cards of its own."""
     max_batch_size: Annotated[int, Field(ge=1, le=4096)] = 64
     """Requests that the engine works on at once."""
     max_seq_len: PositiveInt | None = None
@@ -75,6 +79,7 @@ class TensorrtLlmSpec(TritonServed):
     max_num_tokens: PositiveInt | None = None
     """Tokens of one step of the engine over all of its requests; TensorRT-LLM's default is 8192."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """The type that is computed in; auto is the checkpoint's own."""
     kv_cache_free_gpu_mem_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the memory left after loading that the KV cache takes; TensorRT-LLM's default is 0.9."""
     streaming: bool = True
@@ -86,8 +91,11 @@ class TensorrtLlmSpec(TritonServed):
     build: EngineBuild | None = None
     """Builds engines beforehand and serves them by the tensorrtllm backend, as an ensemble and as a BLS model."""
     preprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
+    """With build: instances of the model that turns prompts into tokens."""
     postprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
+    """With build: instances of the model that turns tokens into text."""
     max_queue_delay_microseconds: NonNegativeInt = 0
+    """With build: how long a request may wait for others."""
     max_queue_size: NonNegativeInt = 0
     """Requests that may wait for the engine; further ones are refused. 0 for no bound."""
     parameters: dict[str, str] = {}

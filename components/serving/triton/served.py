@@ -20,8 +20,11 @@ class TritonPorts(Spec):
     """Where the server listens; Triton's own ports by default."""
 
     http: Port = 8000
+    """The port of the HTTP protocol."""
     grpc: Port = 8001
+    """The port of gRPC."""
     metrics: Port = 8002
+    """The port that Prometheus reads."""
 
     @model_validator(mode="after")
     def _ports_differ(self) -> Self:
@@ -47,6 +50,7 @@ class TritonServed(ServedModel):
     ports: TritonPorts = TritonPorts()
     metrics: TritonMetrics = TritonMetrics()
     model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
+    """Threads that load models side by side; 4 is Triton's own default."""
 
     @property
     def server_options(self) -> Sequence[str]:

@@ -29,6 +29,7 @@ class OutputTensor(Spec):
     """An output: its type and its shape."""
 
     data_type: DataType
+    """The type of its elements, in the words of ModelConfig."""
     dims: Annotated[list[Annotated[int, Field(ge=-1)]], Field(min_length=1, max_length=16)]
     """The shape without the batch axis, -1 where it varies; with maxBatchSize 0 the whole shape."""
 
@@ -43,18 +44,22 @@ class InputTensor(OutputTensor):
     """An input: its type and its shape, and whether a request may leave it out."""
 
     optional: bool = False
+    """Whether a request may leave it out."""
 
 
 class DynamicBatching(Spec):
     """Joins requests that arrive together into one execution."""
 
     preferred_batch_size: list[PositiveInt] = []
+    """Batch sizes that Triton tries to reach; by default as large as maxBatchSize."""
     max_queue_delay_microseconds: NonNegativeInt = 0
     """How long a request may wait for others."""
     preserve_ordering: bool = False
+    """Answers requests in the order in which they came."""
     priority_levels: NonNegativeInt = 0
     """How many priorities requests may name, 1 the highest; 0 for none."""
     default_priority_level: NonNegativeInt = 0
+    """The priority of requests that name none."""
     max_queue_size: NonNegativeInt = 0
     """Requests that may wait; further ones are refused. 0 for no bound."""
     default_timeout_microseconds: NonNegativeInt = 0
@@ -76,7 +81,9 @@ class VersionPolicy(Spec):
     latest: PositiveInt | None = None
     """The newest so many."""
     all: Literal[True] | None = None
+    """Every version."""
     specific: Annotated[list[PositiveInt], Field(min_length=1)] | None = None
+    """These versions."""
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:

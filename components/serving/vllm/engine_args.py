@@ -37,20 +37,27 @@ class VllmEngineArgs(Spec):
     """What vLLM's engine is told; what is absent vLLM decides itself."""
 
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Cards that each layer is split over."""
     pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Stages that the layers are divided into, each on cards of its own."""
     max_model_len: PositiveInt | Literal["auto"] | None = None
     """Context length in tokens; by default the model's own."""
     max_num_seqs: PositiveInt | None = None
+    """Requests in one step of the engine at most; by default vLLM decides."""
     max_num_batched_tokens: PositiveInt | None = None
+    """Tokens in one step of the engine at most, over all of its requests; by default vLLM decides."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of the device memory that vLLM may use; vLLM's default is 0.92 (0.33.0)."""
     dtype: Literal["auto", "bfloat16", "float", "float16", "float32", "half"] | None = None
     """By default bfloat16 on Gaudi, half on cards without bfloat16, vLLM's choice elsewhere."""
     quantization: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)] | None = None
+    """How the weights are quantized, in vLLM's word (fp8, awq, ...); by default what the checkpoint says."""
     kv_cache_dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=40)] | None = None
+    """The type that the KV cache is kept in, in vLLM's word (fp8, ...); by default the model's own."""
     block_size: PositiveInt | None = None
     """Tokens in a KV-cache block; 128 on Gaudi by default."""
     enable_prefix_caching: bool | None = None
+    """Keeps the KV cache of prompts that begin alike; by default vLLM decides."""
     trust_remote_code: Literal[False] = False
     """Only false: a model that needs its own code is refused."""
     lora_adapters: dict[LoraName, RelativePath] = {}

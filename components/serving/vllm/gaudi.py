@@ -29,8 +29,11 @@ class Bucket(Spec):
     """The sizes that one dimension is padded to; each size is compiled before the first answer."""
 
     min: NonNegativeInt | None = None
+    """The smallest size."""
     step: PositiveInt | None = None
+    """How far the sizes are apart."""
     max: PositiveInt | None = None
+    """The largest size."""
     pad_max: NonNegativeInt | None = None
     """The most padding, in the dimension's own unit; read with the strategy `pad` only."""
     pad_percent: Annotated[int, Field(ge=0, le=100)] | None = None

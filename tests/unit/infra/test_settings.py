@@ -121,6 +121,20 @@ def test_notation_values_and_cross_checks_are_reported_together(refuse):
     assert [re.sub(r"^s.yaml:(\d+):.*", r"\1", line) for line in found] == ["11", "16", "18"]
 
 
+def test_parts_that_are_sound_are_judged_beside_parts_that_are_not(refuse):
+    content = changed("    l40s:", "    bad: {provider: simulated, nodes: 0}\n    l40s:")
+    lost = "    lost:\n      engine: vllm\n      weights: {store: nowhere, path: a}\n      pool: l40s\n"
+    leaning = lost.replace("lost", "leaning").replace("l40s", "bad")
+    near = lost.replace("lost", "near").replace("nowhere", "weights").replace("l40s", "bade")
+    found = refuse(content.replace("    chat:\n", f"{lost}{leaning}{near}    chat:\n"))
+    # What names the unsound pool, or seems to, is judged once the pool is sound.
+    assert [line.split(": ")[1] for line in found] == ["nodePools.bad.nodes", "models.lost.weights.store"]
+
+
+def test_nothing_is_judged_that_leans_on_a_section_of_which_nothing_is_known(refuse):
+    assert [line.split(": ")[1] for line in refuse(changed("  inferplan:storage:", "  inferplan:store:"))] == ["store"]
+
+
 @pytest.mark.parametrize("place", ["consumers:\n    chat: {keys: sk-hush}", "gateway: {host: a.b, apiToken: sk-hush}", "hfToken: sk-hush"])
 def test_what_may_be_a_secret_is_not_repeated(refuse, place):
     found = refuse(f"{SOUND}  inferplan:{place}\n")

@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
+from components.nodes.accelerators import accelerators
+from components.nodes.machines import machines
 from infra.stack import StackSettings
 from infra.stack_schema import stack_schema, stack_schema_text
 
@@ -52,6 +54,35 @@ def test_the_example_stacks_fit_the_schema_and_point_at_it(path, validator):
 def test_an_editor_marks_what_the_loader_refuses(spoil, local, validator):
     spoil(local["config"])
     assert list(validator.iter_errors(local))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda config: config["inferplan:models"]["llama-3-8b"].update(replica=2), "'replica' was unexpected"),
+        (lambda config: config["inferplan:models"]["llama-3-8b"].update(engine="vlm"), "'vlm' is not one of ['vllm', 'triton', "),
+        (lambda config: config["inferplan:storage"]["shared"].update(kind="smb"), "'smb' is not one of ["),
+        (lambda config: config["inferplan:nodePools"]["gaudi2"].update(accelerator="gaudi2"), "'gaudi2' is not valid"),
+    ],
+)
+def test_an_editor_tells_a_mistake_of_the_part_that_was_chosen(spoil, told, local, validator):
+    spoil(local["config"])
+    (error,) = validator.iter_errors(local)
+    assert told in error.message
+
+
+def test_an_editor_explains_every_key_and_offers_every_accelerator_and_machine():
+    definitions = stack_schema()["definitions"]
+    silent = [
+        f"{name}.{key}"
+        for name, part in definitions.items()
+        for key, field in part.get("properties", {}).items()
+        if "description" not in field
+    ]
+    assert silent == []
+    simulated = definitions["SimulatedPool"]["properties"]
+    assert simulated["accelerator"]["anyOf"][0]["enum"] == list(accelerators())
+    assert simulated["machine"]["anyOf"][0]["enum"] == list(machines())
 
 
 def test_nothing_is_left_in_it_that_draft_07_would_ignore():

@@ -1,0 +1,55 @@
+"""What can still be judged of a stack when parts of it are unsound: the rest, without whatever names one of those parts.
+
+It judges nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+# Sections whose entries can be left out one by one, and sections that nothing else names.
+_SINGLY = ("nodePools", "storage", "queues", "models", "consumers")
+_WHOLE = ("monitoring", "benchmark", "budget")
+
+
+def sound_part(data: dict[str, Any], unsound: Collection[Path]) -> tuple[dict[str, Any], set[str]] | None:
+    """`data` without what stands at the paths `unsound` and what names it, directly or through others; and the names left out.
+
+    None where a section is unsound that everything leans on.
+    """
+    if any(path[0] not in _WHOLE and (path[0] not in _SINGLY or len(path) < 2) for path in unsound):
+        return None
+    rest = {section: dict(entries) if section in _SINGLY else entries for section, entries in data.items()}
+    names: set[str] = set()
+    stale = {(str(path[0]), str(path[1])) for path in unsound if path[0] in _SINGLY}
+    while stale:
+        for section, name in stale:
+            del rest[section][name]
+            names.add(name)
+        stale = {(section, name) for section in _SINGLY for name, entry in rest.get(section, {}).items() if names & _words(entry)}
+    for section in _WHOLE:
+        if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in unsound)):
+            del rest[section]
+    return rest, names
+
+
+def _words(value: Any) -> set[str]:
+    """Every text in `value`, keys of mappings as well."""
+    if isinstance(value, dict):
+        return {word for pair in value.items() for part in pair for word in _words(part)}
+    if isinstance(value, list):
+        return {word for item in value for word in _words(item)}
+    return {value} if isinstance(value, str) else set()
+
+
+def text_at(data: Any, path: Path) -> str:
+    """The text at `path` of `data`, "" where there is none."""
+    for part in path:
+        try:
+            data = data[part]
+        except (LookupError, TypeError):
+            return ""
+    return data if isinstance(data, str) else ""
