@@ -7,6 +7,7 @@ import queue
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from cli.client.refusals import refused
 from cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds
 
 
 def _told(error: Any, target: Target, who: Caller, stack: str) -> str:
-    from cli.client.connection import refused
-
     # A server that fails behind a stream sends words and no status.
     code = (error.status() or "").removeprefix("StatusCode.")
     said = " ".join(str(error.message()).split())[:300]

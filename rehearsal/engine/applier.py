@@ -21,11 +21,12 @@ from rehearsal.engine.durations import seconds_of
 from rehearsal.engine.errors import Failure, ObjectFailed, RegistrationRefused
 from rehearsal.engine.kubernetes_defaults import is_object, is_patch
 from rehearsal.engine.monitor import Realized
-from rehearsal.engine.objects import Objects, Result, refusal
+from rehearsal.engine.objects import Objects, Result
 from rehearsal.engine.operators import stand_in
 from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
 from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
 from rehearsal.engine.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.refusals import refusal
 from rehearsal.engine.states import ResourceState, state_of
 from rehearsal.engine.values import Secret, has_unknown, mark_secrets, reveal
 from rehearsal.engine.watching import Key
@@ -146,7 +147,7 @@ class Applier:
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
-        live, instead = stand_in.ready(self.objects, target, result.live, _limit(registration, result))
+        live, instead = stand_in.ready(self.objects.api, self.objects.waiter, target, result.live, _limit(registration, result))
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
         self.listener(Ready(target=target, seconds=time.monotonic() - began, note=instead or note))

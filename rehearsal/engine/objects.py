@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.engine.api import Api, ApiError, Resource, UnknownKindError
+from rehearsal.engine.deletion import delete
 from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.operators import stand_in
 from rehearsal.engine.paths import kept
 from rehearsal.engine.readiness import annotation
+from rehearsal.engine.refusals import is_immutable, objection_of, refusal
 from rehearsal.engine.watching import Key
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ Object = dict[str, Any]
 
 MANAGER: Final = "inferplan-rehearsal"
 _NAMESPACE_SECONDS: Final = 30.0
-_OWN_NOTHING: Final = ("ConfigMap", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 _VOLATILE: Final = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
@@ -159,28 +160,10 @@ class Objects:
 
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and what it owns, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
-        uid = live["metadata"]["uid"]
-        if stand_in.operated(live):
-            stand_in.dismantle(self, live, limit)
-        options = {"propagationPolicy": _propagation(live), "preconditions": {"uid": uid}}
-        try:
-            self.api.request("DELETE", resource.path(key.namespace, key.name), options)
-        except ApiError as error:
-            # Not found: gone already. Conflict: the name is another object's now, and ours is gone.
-            if error.status not in (404, 409):
-                raise refusal(error) from error
-            return
-        self.waiter.gone(key, uid, live["apiVersion"], limit)
-
-
-def _propagation(live: Object) -> str:
-    # The provider deletes in the foreground; where nothing is owned that only costs a turn of the garbage collector.
-    given = annotation(live, "pulumi.com/deletionPropagation").capitalize()
-    if given in ("Orphan", "Background"):
-        return given
-    # The garbage collector learns of a new kind up to 30 s late, and would hold such an object until then.
-    owns_nothing = live["apiVersion"] == "v1" and live["kind"] in _OWN_NOTHING
-    return "Background" if owns_nothing or stand_in.operated(live) else "Foreground"
+        operated = stand_in.operated(live)
+        if operated:
+            stand_in.dismantle(self.api, self.waiter, live, limit)
+        delete(self.api, self.waiter, key, resource, live, limit=limit, childless=operated)
 
 
 def patch_manager(urn: str) -> str:
@@ -195,37 +178,3 @@ def _content(live: Object) -> Object:
         status = live.get("status") or {}
         content["status"] = {name: status.get(name) for name in ("capacity", "allocatable")}
     return {**content, "metadata": metadata}
-
-
-def is_immutable(error: ApiError) -> bool:
-    """Whether the server refuses because a field cannot change once the object exists."""
-    words = (
-        "immutable",
-        "may not change once set",
-        "updates to statefulset spec",
-        "pod updates may not change",
-        "is forbidden after creation",
-    )
-    return error.status == 422 and any(word in error.message for word in words)
-
-
-def objection_of(error: ApiError) -> str:
-    """The fields that the server does not let change, each with its reason in the server's words; the values it quotes are left out."""
-    causes = error.details.get("causes") or ()
-    # A cause reads `Invalid value: {...}: field is immutable`: what stands behind the last colon quotes nothing.
-    said = dict.fromkeys(f"{each.get('field', '')}: {str(each.get('message', '')).rpartition(': ')[2]}" for each in causes)
-    return f"the API server does not let it change in place: {', '.join(said) or 'a field is immutable'}"
-
-
-def refusal(error: ApiError) -> ObjectFailed:
-    """`error` in a person's words. Values that the server quotes are left out where they may be secret."""
-    if error.reason == "Conflict":
-        return ObjectFailed(
-            f"another field manager owns what is declared here: {error.message}",
-            'leave the field out, or take it over with the annotation pulumi.com/patchForce: "true"',
-        )
-    if error.status == 0:
-        return ObjectFailed(error.message, "run the same command again: it repairs the cluster and goes on")
-    if error.reason == "Forbidden" and "exceeded quota" in error.message:
-        return ObjectFailed(error.message, "ask for less, or give the quota more")
-    return ObjectFailed(f"the API server refuses it ({error.status} {error.reason}): {error.message}", "correct what is declared")

@@ -9,16 +9,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from rehearsal.engine.api import ApiError
+from rehearsal.engine.api import Api, ApiError
+from rehearsal.engine.deletion import delete
 from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.operators import leader_worker_set, ray_service
 from rehearsal.engine.readiness import READY, Readiness, condition, rule_for
+from rehearsal.engine.refusals import refusal
 from rehearsal.engine.watching import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rehearsal.engine.objects import Objects
+    from rehearsal.engine.await_ready import Waiter
     from rehearsal.engine.operators.crew import Crew
     from rehearsal.engine.progress import Target
 
@@ -37,48 +39,46 @@ def operated(live: Object) -> bool:
     return f"{live['apiVersion']}/{live['kind']}" in _CREWS
 
 
-def ready(objects: Objects, target: Target, live: Object, limit: float) -> tuple[Object, str]:
+def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> tuple[Object, str]:
     """`live` once it is ready, and what was done in the place of an operator, "" when there is none.
 
     Raises ObjectFailed when a child is refused or not ready after `limit` seconds, which the object's status then says too.
     """
     if not operated(live):
-        return objects.waiter.ready(target, live, limit), ""
-    owned = _owned(objects, live)
+        return waiter.ready(target, live, limit), ""
+    owned = _owned(api, live)
     crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, owned)
     try:
-        made = [_make(objects, each, live) for each in crew.children]
-        objects.waiter.until(target, live, _check(objects, made), limit)
+        made = [_make(api, each, live) for each in crew.children]
+        waiter.until(target, live, _check(waiter, made), limit)
     except ObjectFailed as failed:
-        _say(objects, live, crew, failed.message, is_ready=False)
+        _say(api, live, crew, failed.message, is_ready=False)
         raise
     if not crew.held:
         kept = {key_of(each) for each in made}
-        _remove(objects, (each for each in owned if key_of(each) not in kept), limit)
-    _say(objects, live, crew, crew.note, is_ready=True)
-    return objects.waiter.ready(target, live, limit), crew.note
+        _remove(api, waiter, (each for each in owned if key_of(each) not in kept), limit)
+    _say(api, live, crew, crew.note, is_ready=True)
+    return waiter.ready(target, live, limit), crew.note
 
 
-def dismantle(objects: Objects, live: Object, limit: float) -> None:
+def dismantle(api: Api, waiter: Waiter, live: Object, limit: float) -> None:
     """Delete what was made for `live`, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
-    _remove(objects, _owned(objects, live), limit)
+    _remove(api, waiter, _owned(api, live), limit)
 
 
-def _make(objects: Objects, child: Object, owner: Object) -> Object:
+def _make(api: Api, child: Object, owner: Object) -> Object:
     reference = {key: owner[key] for key in ("apiVersion", "kind")} | {key: owner["metadata"][key] for key in ("name", "uid")}
     metadata: Object = {**child["metadata"], "ownerReferences": [{**reference, "controller": True}]}
-    path = objects.api.resource(child["apiVersion"], child["kind"]).path(metadata["namespace"], metadata["name"])
+    path = api.resource(child["apiVersion"], child["kind"]).path(metadata["namespace"], metadata["name"])
     try:
-        return objects.api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
+        return api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
     except ApiError as error:
-        from rehearsal.engine.objects import refusal
-
         failed = refusal(error)
         raise ObjectFailed(f"{child['kind']} {metadata['name']}: {failed.message}", failed.remedy) from error
 
 
-def _check(objects: Objects, made: list[Object]) -> Callable[[Object], Readiness]:
-    watching = objects.waiter.watching
+def _check(waiter: Waiter, made: list[Object]) -> Callable[[Object], Readiness]:
+    watching = waiter.watching
     rules = {key_of(each): (rule, each) for each in made if (rule := rule_for(each)) is not None}
     for each in made:
         watching.observe(each["apiVersion"], each["kind"])
@@ -96,22 +96,22 @@ def _check(objects: Objects, made: list[Object]) -> Callable[[Object], Readiness
     return check
 
 
-def _owned(objects: Objects, live: Object) -> list[Object]:
+def _owned(api: Api, live: Object) -> list[Object]:
     uid, namespace = live["metadata"]["uid"], live["metadata"]["namespace"]
     found: list[Object] = []
     for api_version, kind in _MADE:
-        listed = objects.api.request("GET", objects.api.resource(api_version, kind).path(namespace))["items"]
+        listed = api.request("GET", api.resource(api_version, kind).path(namespace))["items"]
         mine = (each for each in listed if any(owner["uid"] == uid for owner in each["metadata"].get("ownerReferences") or ()))
         found += [{"apiVersion": api_version, "kind": kind, **each} for each in mine]
     return found
 
 
-def _remove(objects: Objects, children: Iterable[Object], limit: float) -> None:
+def _remove(api: Api, waiter: Waiter, children: Iterable[Object], limit: float) -> None:
     for each in children:
-        objects.delete(key_of(each), objects.api.resource(each["apiVersion"], each["kind"]), each, limit)
+        delete(api, waiter, key_of(each), api.resource(each["apiVersion"], each["kind"]), each, limit=limit)
 
 
-def _say(objects: Objects, live: Object, crew: Crew, message: str, *, is_ready: bool) -> None:
+def _say(api: Api, live: Object, crew: Crew, message: str, *, is_ready: bool) -> None:
     """Write the status that the operator would write, its message in our own words."""
     before = condition(live, crew.condition)
     word = "True" if is_ready else "False"
@@ -130,5 +130,5 @@ def _say(objects: Objects, live: Object, crew: Crew, message: str, *, is_ready: 
         "metadata": {key: live["metadata"][key] for key in ("name", "namespace")},
         "status": {**figures, "observedGeneration": live["metadata"]["generation"], "conditions": [told]},
     }
-    path = objects.api.resource(live["apiVersion"], live["kind"]).path(live["metadata"]["namespace"], live["metadata"]["name"])
-    objects.api.apply(f"{path}/status", body, manager=MANAGER, force=True)
+    path = api.resource(live["apiVersion"], live["kind"]).path(live["metadata"]["namespace"], live["metadata"]["name"])
+    api.apply(f"{path}/status", body, manager=MANAGER, force=True)

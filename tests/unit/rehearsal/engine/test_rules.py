@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rehearsal.engine import stand_ins
 from rehearsal.engine.api import ApiError
 from rehearsal.engine.durations import seconds_of, spelled
-from rehearsal.engine.objects import is_immutable, refusal
 from rehearsal.engine.paths import kept, parse, text_of
 from rehearsal.engine.readiness import rule_for
+from rehearsal.engine.refusals import is_immutable, refusal
 from rehearsal.engine.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
 
