@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import VolumeClaim
 from components.lookups import look_up
-from components.naming import bounded, content_key, labels
+from components.naming import content_key
+from components.storage.static_volume import static_claim
 
 if TYPE_CHECKING:
     from pulumi_aws import ec2, efs
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _DRIVER = "efs.csi.aws.com"
 _NFS = 2049
-_SHARED = ["ReadWriteMany"]
 # The file system grows by itself; Kubernetes only wants a figure to match claim and volume by.
 _NOMINAL = "1Pi"
 
@@ -33,7 +32,8 @@ _NOMINAL = "1Pi"
 class EfsStore(pulumi.ComponentResource):
     """A file system with its volume and claim in `namespace`; lends `claim`.
 
-    Machines of the security groups `clients` may mount what is created. Takes an AWS and a Kubernetes provider in `opts`. Claim and volume are named by the content of the spec, as those of any share.
+    Machines of the security groups `clients` may mount what is created. Takes an AWS and a Kubernetes provider in `opts`;
+    `namespace` and `scope` are those of `static_claim`.
     """
 
     def __init__(
@@ -54,32 +54,13 @@ class EfsStore(pulumi.ComponentResource):
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
         key = content_key(name, json.dumps(spec.intent(), sort_keys=True))
-        claim_name, volume_name = bounded(name, key), bounded(f"{scope}-{name}", content_key(scope, key))
-        volume = core.PersistentVolume(
-            f"{name}-volume",
-            metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
-            spec=core.PersistentVolumeSpecArgs(
-                access_modes=_SHARED,
-                storage_class_name="",
-                capacity={"storage": _NOMINAL},
-                persistent_volume_reclaim_policy="Retain",
-                csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
-                claim_ref=core.ObjectReferenceArgs(namespace=namespace, name=claim_name),
-            ),
-            opts=pulumi.ResourceOptions(parent=self),
+        volume = core.PersistentVolumeSpecArgs(
+            access_modes=["ReadWriteMany"],
+            capacity={"storage": _NOMINAL},
+            csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
         )
-        claim = core.PersistentVolumeClaim(
-            name,
-            metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
-            spec=core.PersistentVolumeClaimSpecArgs(
-                access_modes=_SHARED,
-                storage_class_name="",
-                volume_name=volume_name,
-                resources=core.VolumeResourceRequirementsArgs(requests={"storage": _NOMINAL}),
-            ),
-            # A pod that mounts before a zone has its mount target waits for minutes; no field of the claim names the targets.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[volume, *targets]),
-        )
+        # A pod that mounts before a zone has its mount target waits for minutes; no field of the claim names the targets.
+        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self, after=targets)
         # What identifies the files must be known at plan time, since it names Jobs: the store's own name where AWS gives the id.
         origin = f"efs://{spec.file_system_id or f'{scope}/{name}'}{spec.path}"
         self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, ready=claim)

@@ -11,26 +11,21 @@ from typing import TypeAlias, assert_never
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from components.naming import bounded, content_key, labels
+from components.naming import content_key
 from components.spec import bytes_of
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.node_disks import NodeDisks
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from components.storage.static_volume import static_claim
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-
-_SHARED = ["ReadWriteMany"]
 
 
 class NfsStore(pulumi.ComponentResource):
     """An NFS share as a static PersistentVolume and its claim (RWX), bound to each other by name; lends `claim`.
 
-    Both names carry the content of the spec: volumes and claims are immutable, so a change makes new ones beside the old,
-    servers move over, and no deletion waits for a claim in use. The share's data stays where it is.
-    Volumes belong to the whole cluster: `scope`, the namespace's written name, tells this stack's from another's. The live
-    `namespace` is known only once it exists, and a volume's name has to stand in the first plan already.
+    `namespace` and `scope` are those of `static_claim`, and so is what a change of the spec does.
     """
 
     claim: VolumeClaim
@@ -46,36 +41,13 @@ class NfsStore(pulumi.ComponentResource):
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(name, spec.server, spec.path, spec.capacity, *spec.mount_options)
-        claim_name = bounded(name, key)
-        size = {"storage": spec.capacity}
-        volume_name = bounded(f"{scope}-{name}", content_key(scope, key))
-        volume = core.PersistentVolume(
-            f"{name}-volume",
-            metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
-            spec=core.PersistentVolumeSpecArgs(
-                access_modes=_SHARED,
-                storage_class_name="",
-                capacity=size,
-                persistent_volume_reclaim_policy="Retain",
-                mount_options=list(spec.mount_options),
-                nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
-                claim_ref=core.ObjectReferenceArgs(namespace=namespace, name=claim_name),
-            ),
-            opts=pulumi.ResourceOptions(parent=self),
+        volume = core.PersistentVolumeSpecArgs(
+            access_modes=["ReadWriteMany"],
+            capacity={"storage": spec.capacity},
+            nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
+            mount_options=list(spec.mount_options),
         )
-        claim = core.PersistentVolumeClaim(
-            name,
-            metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
-            spec=core.PersistentVolumeClaimSpecArgs(
-                access_modes=_SHARED,
-                # An empty class keeps the cluster's default class from provisioning a disk of its own.
-                storage_class_name="",
-                volume_name=volume_name,
-                resources=core.VolumeResourceRequirementsArgs(requests=size),
-            ),
-            # The name is known before the volume is there, so the edge is said here.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[volume]),
-        )
+        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
             name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
         )

@@ -10,22 +10,16 @@ import json
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, VolumeClaim
-from components.naming import bounded, content_key, labels
+from components.naming import content_key
 from components.spec import bytes_of
 from components.storage.disk_spec import NodeDiskStoreSpec
-
-# The only mode of a local volume. It counts nodes where volumes are attached, and a local one never is.
-_MODES = ["ReadWriteOnce"]
+from components.storage.static_volume import static_claim
 
 
 class NodeDisks(pulumi.ComponentResource):
-    """The volume of a pool's node disks and its claim, bound to each other by name; lends `claim`.
-
-    Both names carry the content of the spec, as those of any share: volumes and claims are immutable.
-    """
+    """The volume of a pool's node disks and its claim, bound to each other by name; lends `claim`."""
 
     claim: VolumeClaim
 
@@ -42,34 +36,14 @@ class NodeDisks(pulumi.ComponentResource):
         super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
         selected = dict(sorted(target.node_selector.items()))
         key = content_key(name, spec.path, spec.capacity, json.dumps(selected))
-        claim_name, volume_name = bounded(name, key), bounded(f"{scope}-{name}", content_key(scope, key))
-        size = {"storage": spec.capacity}
-        volume = core.PersistentVolume(
-            f"{name}-volume",
-            metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
-            spec=core.PersistentVolumeSpecArgs(
-                access_modes=_MODES,
-                storage_class_name="",
-                capacity=size,
-                persistent_volume_reclaim_policy="Retain",
-                local=core.LocalVolumeSourceArgs(path=spec.path),
-                node_affinity=core.VolumeNodeAffinityArgs(required=_nodes(selected)),
-                claim_ref=core.ObjectReferenceArgs(namespace=namespace, name=claim_name),
-            ),
-            opts=pulumi.ResourceOptions(parent=self),
+        volume = core.PersistentVolumeSpecArgs(
+            # The only mode of a local volume. It counts nodes where volumes are attached, and a local one never is.
+            access_modes=["ReadWriteOnce"],
+            capacity={"storage": spec.capacity},
+            local=core.LocalVolumeSourceArgs(path=spec.path),
+            node_affinity=core.VolumeNodeAffinityArgs(required=_nodes(selected)),
         )
-        claim = core.PersistentVolumeClaim(
-            name,
-            metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
-            spec=core.PersistentVolumeClaimSpecArgs(
-                access_modes=_MODES,
-                storage_class_name="",
-                volume_name=volume_name,
-                resources=core.VolumeResourceRequirementsArgs(requests=size),
-            ),
-            # The name is known before the volume is there, so the edge is said here.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[volume]),
-        )
+        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
             name=claim_name,
             origin=f"disk://{target.pool}{spec.path}",
