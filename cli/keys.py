@@ -118,7 +118,7 @@ def _add(workspace: Workspace, consumer: str) -> None:
     valid = workspace.settings.consumers[consumer].keys
     version = add_version(workspace.file, workspace.settings, consumer, today())
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
-    print(f"the next up makes version {version} valid beside {_listed(valid)}: it replaces the gateway's pods one after another, puts")
+    print(f"the next up makes version {version} valid beside {_listed(valid)}: it {_change(workspace)}, puts")
     print(f"version {version} into the Secret consumer-{consumer}, and refuses no key that is valid now:")
     print(f"  inferplan up {workspace.stack}")
     print("then hand the new key out, and retire the old one once nobody uses it:")
@@ -132,10 +132,24 @@ def _retire(workspace: Workspace, consumer: str, version: int) -> None:
     retire_version(workspace.file, workspace.settings, consumer, version)
     left = [each for each in workspace.settings.consumers[consumer].keys if each != version]
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
-    print(
-        f"until the next up version {version} still passes; it replaces the gateway's pods one after another, and refuses {version} from then on:"
-    )
+    print(f"until the next up version {version} still passes; it {_change(workspace)}, and {_end(workspace)}:")
     print(f"  inferplan up {workspace.stack}")
+
+
+def _change(workspace: Workspace) -> str:
+    gateway = workspace.settings.gateway
+    if gateway is not None and gateway.implementation == "envoyGateway":
+        return "changes the Secret gateway-clients, which the Envoy Gateway reads"
+    return "replaces the gateway's pods one after another"
+
+
+def _end(workspace: Workspace) -> str:
+    from components.gateway.proxy import KEPT_SECONDS
+
+    gateway = workspace.settings.gateway
+    if gateway is None or gateway.implementation == "envoyGateway":
+        return "the key is refused from then on"
+    return f"pods of before take the key for at most {gateway.leaving_seconds + KEPT_SECONDS} s more"
 
 
 def _listed(versions: list[int]) -> str:

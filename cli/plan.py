@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
     from cli.errors import CommandError
-    from cli.key_expiry import note_expiring
+    from cli.entrance_notes import note_entrance
     from cli.outline import show
     from cli.screen import progress, results
     from cli.workspace import open_workspace
@@ -35,7 +35,7 @@ def command(
     secrets = workspace.open_secrets()
     if secrets.stand_in:
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
-    note_expiring(workspace)
+    note_entrance(workspace)
     plan = make_plan(record(workspace.program, **workspace.engine_input(secrets)), before)
     for path, content in zip(targets, (saved(plan.states), to_ndjson(events_of(plan))), strict=True):
         if path is not None:

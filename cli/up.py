@@ -20,12 +20,12 @@ def command(
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
     from cli.engines import chosen
-    from cli.key_expiry import note_expiring
+    from cli.entrance_notes import note_entrance
     from cli.workspace import open_workspace
 
     picked = chosen(engine)
     workspace = open_workspace(stack)
-    note_expiring(workspace)
+    note_entrance(workspace)
     _obey_policies(workspace)
     if picked is Engine.PULUMI:
         from cli.pulumi_cli import up

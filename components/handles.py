@@ -219,3 +219,11 @@ class Endpoint:
     server_key: SecretRef | None
     texts: tuple[TextTensors, ...] = ()
     routes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntranceDemands:
+    """What a way in asks of the namespace that it stands in: load balancers of its own, and labels for whoever makes them."""
+
+    load_balancers: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import pulumi
 
 from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
+from components.gateway.exposure import demands
 from components.gateway.gateway import GATEWAY_PODS, Gateway
 from components.handles import Endpoint, ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
 from components.monitoring.metrics_access import MetricsAccess
@@ -70,8 +71,7 @@ def compose(stack: Stack) -> Exports:
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
-    balancers = 1 if spec.gateway is not None and spec.gateway.nlb is not None else 0
-    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, load_balancers=balancers, opts=kube)
+    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, asked=demands(spec.gateway), opts=kube)
     stores = _stores(spec, platform, targets, namespace=home.inside, opts=kube)
     secrets = stack.secrets
     keys = ApiKeys(
@@ -110,7 +110,7 @@ def _gateway(
         return None if spec is None else Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
     from components.gateway.envoy import EnvoyEntrance
 
-    return EnvoyEntrance("gateway", spec, namespace=namespace, endpoints=endpoints, consumers=keys.consumers, opts=opts)
+    return EnvoyEntrance("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
 
 
 def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:

@@ -63,7 +63,13 @@ ERRORS: tuple[ErrorAnswer, ...] = (
         message="no server of $served_model answers; retry later",
         header="Retry-After 5",
     ),
-    ErrorAnswer(answer=503, type="server_error", code="unavailable", message="the gateway cannot take this request now; retry later"),
+    ErrorAnswer(
+        answer=503,
+        type="server_error",
+        code="unavailable",
+        message="the gateway cannot take this request now; retry later",
+        header="Retry-After 5",
+    ),
     ErrorAnswer(answer=504, type="server_error", code="gateway_timeout", message="the server of $served_model did not answer in time"),
 )
 

@@ -16,14 +16,15 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway.answers import STRIPPED_HEADERS
 from components.gateway.exposure import attached, url_of
-from components.gateway.names import CLIENTS_SECRET, client_id, server_key_secret
+from components.gateway.names import client_id, server_key_secret
 from components.gateway.routes import calls
 from components.naming import labels
 from components.network import policy as network_policy
 from components.network import tcp
 
 if TYPE_CHECKING:
-    from components.gateway.spec import ConsumerSpec, GatewayParent, GatewaySpec
+    from components.gateway.api_keys import KeyRing
+    from components.gateway.spec import GatewayParent, GatewaySpec
     from components.handles import Endpoint, Protocol
 
 _ROUTES = "gateway.networking.k8s.io"
@@ -52,35 +53,34 @@ class EnvoyEntrance(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
-        consumers: Mapping[str, ConsumerSpec],
+        keys: KeyRing,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:gateway:EnvoyEntrance", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         for endpoint in endpoints:
-            self._way_to(name, spec, endpoint, namespace, consumers)
+            self._way_to(name, spec, endpoint, namespace, keys)
         if spec.parent is not None and endpoints:
             metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels("gateway", name))
             networking.NetworkPolicy(name, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
         self.url = url_of(name, spec)
         self.register_outputs({"url": self.url})
 
-    def _way_to(
-        self, name: str, spec: GatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], consumers: Mapping[str, ConsumerSpec]
-    ) -> None:
+    def _way_to(self, name: str, spec: GatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: KeyRing) -> None:
         called = f"{name}-{endpoint.model}"
-        made = {
-            f"{_ROUTES}/v1 HTTPRoute": route(called, spec, endpoint),
-            f"{_VERSION} HTTPRouteFilter": route_filter(endpoint),
-            f"{_VERSION} SecurityPolicy": key_policy(called, spec, endpoint, consumers),
-            f"{_VERSION} BackendTrafficPolicy": time_limits(called, spec),
-        }
-        for what, content in made.items():
-            version, _, kind = what.partition(" ")
-            role = {"HTTPRoute": "", "HTTPRouteFilter": "-filter", "SecurityPolicy": "-keys", "BackendTrafficPolicy": "-times"}[kind]
-            metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("gateway", called))
-            options = pulumi.ResourceOptions(parent=self)
-            CustomResource(f"{called}{role}", api_version=version, kind=kind, metadata=metadata, spec=content, opts=options)
+        metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("gateway", called))
+
+        def made(role: str, version: str, kind: str, content: Mapping[str, Any], after: Sequence[pulumi.Resource] = ()) -> CustomResource:
+            options = pulumi.ResourceOptions(parent=self, depends_on=list(after))
+            return CustomResource(f"{called}{role}", api_version=version, kind=kind, metadata=metadata, spec=content, opts=options)
+
+        # A route whose policy is not there yet asks nobody for a key, so it comes last, and goes first when it is taken away.
+        guards = [
+            made("-filter", _VERSION, "HTTPRouteFilter", route_filter(endpoint)),
+            made("-keys", _VERSION, "SecurityPolicy", key_policy(called, spec, endpoint, keys)),
+            made("-times", _VERSION, "BackendTrafficPolicy", time_limits(called, spec)),
+        ]
+        made("", f"{_ROUTES}/v1", "HTTPRoute", route(called, spec, endpoint), guards)
 
 
 def route(called: str, spec: GatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
@@ -110,16 +110,15 @@ def route_filter(endpoint: Endpoint) -> dict[str, Any]:
     return {"urlRewrite": {"path": rewrite}, "credentialInjection": {"overwrite": True, "credential": credential}}
 
 
-def key_policy(called: str, spec: GatewaySpec, endpoint: Endpoint, consumers: Mapping[str, ConsumerSpec]) -> dict[str, Any]:
+def key_policy(called: str, spec: GatewaySpec, endpoint: Endpoint, keys: KeyRing) -> dict[str, Any]:
     """Who is who by every key that is valid, and who of them may call this model."""
-    allowed = [
-        client_id(each, version) for each in sorted(endpoint.consumers) if each in consumers for version in sorted(consumers[each].keys)
-    ]
+    known = keys.consumers
+    allowed = [client_id(each, version) for each in sorted(endpoint.consumers) if each in known for version in sorted(known[each].keys)]
     rule = {"name": "consumers-of-the-model", "action": "Allow", "principal": {"headers": [{"name": _CLIENT_ID, "values": allowed}]}}
     made: dict[str, Any] = {
         "targetRefs": _target(called),
         "apiKeyAuth": {
-            "credentialRefs": [{"group": "", "kind": "Secret", "name": CLIENTS_SECRET}],
+            "credentialRefs": [{"group": "", "kind": "Secret", "name": keys.proxy_secret}],
             "extractFrom": [{"headers": ["Authorization", "X-API-Key"]}],
             "forwardClientIDHeader": _CLIENT_ID,
             "sanitize": True,

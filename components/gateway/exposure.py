@@ -13,14 +13,22 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.gateway import alb, nlb
+from components.gateway import alb, elb, nlb
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
+from components.handles import EntranceDemands
 
 if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec
 
 SERVICE_PORT = 80
 SERVICE_GRPC_PORT = 8082
+
+
+def demands(spec: GatewaySpec | None) -> EntranceDemands:
+    """What the way in asks of the namespace; nothing where there is none, or no load balancer of AWS in it."""
+    if spec is None or (spec.alb is None and spec.nlb is None):
+        return EntranceDemands()
+    return EntranceDemands(load_balancers=0 if spec.nlb is None else 1, labels=elb.POD_GATES)
 
 
 def expose(

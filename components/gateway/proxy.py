@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from components.gateway import keys, routes
+from components.gateway.alb import LONGEST_IDLE_SECONDS
 from components.gateway.answers import CORS_HEADERS, ERRORS, GRPC_ERRORS, PASSED_HEADERS, STRIPPED_HEADERS
 from components.gateway.limits import Share, connection_shares, pauses, rate_shares
 from components.gateway.nlb import KEEPALIVE_SECONDS
@@ -32,6 +33,12 @@ _SERVED_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]{0,255}")
 _MODEL = re.compile(routes.MODEL)
 # Protocols of servers that read their key from a header of their own.
 _TOKEN_KINDS = {"kserve-v2-http", "kserve-v2-grpc", "triton-generate"}
+# Longer than any proxy in front keeps a connection that it may use again (Envoy an hour, an ALB up to 4,000 s): whoever closes first
+# must be the one that sends the next call, or that call is lost.
+_IDLE_SECONDS = LONGEST_IDLE_SECONDS + 60
+_IDLE_SECONDS_OF_CLIENTS = 75
+KEPT_SECONDS = 10
+"""How long a proxy that stops listening keeps a connection that was in use, so that a call under way on it is not lost (prepare.sh)."""
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
@@ -73,6 +80,7 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         "drain_seconds": spec.drain_seconds,
         "read_timeout_seconds": spec.read_timeout_seconds,
         "keepalive_seconds": KEEPALIVE_SECONDS if spec.nlb else 0,
+        "idle_seconds": _IDLE_SECONDS if spec.exposure in ("ingress", "gatewayApi") else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.printed_pattern("owner", "version"),

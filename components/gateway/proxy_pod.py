@@ -29,8 +29,6 @@ KEYS_ANNOTATION = f"{DOMAIN}/keys"
 _KEYS = "/etc/gateway-keys"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
 _USER = 101
-# Time for load balancers to learn that a pod is leaving, before it stops listening.
-PRE_STOP_SECONDS = 10
 _MARGIN_SECONDS = 15
 
 
@@ -72,7 +70,7 @@ def deployment(
                 service_account_name=service_account,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                termination_grace_period_seconds=PRE_STOP_SECONDS + spec.drain_seconds + _MARGIN_SECONDS,
+                termination_grace_period_seconds=spec.leaving_seconds + spec.drain_seconds + _MARGIN_SECONDS,
                 topology_spread_constraints=_spread(labels),
                 security_context=_pod_security(),
                 init_containers=[_prepare(spec)],
@@ -106,8 +104,9 @@ def _proxy(spec: GatewaySpec, *, grpc: bool) -> core.ContainerArgs:
         ports.append(core.ContainerPortArgs(name="grpc", container_port=GRPC_PORT))
     answers = core.HTTPGetActionArgs(path="/healthz", port="status")
     pid = f"{_SCRATCH}/nginx.pid"
-    # SIGQUIT lets streams finish where the kubelet's SIGTERM would cut them; the hook holds that back until nginx is gone.
-    drain = f'sleep {PRE_STOP_SECONDS}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    # It listens until what stands in front has learned that it leaves. Then SIGQUIT lets streams finish where the kubelet's SIGTERM
+    # would cut them; the hook holds that back until nginx is gone.
+    drain = f'sleep {spec.leaving_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
     return core.ContainerArgs(
         name="nginx",
         image=spec.image,

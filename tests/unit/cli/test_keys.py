@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli import clock, main
-from cli.key_expiry import expiring
+from cli.entrance_notes import expiring
 from components.gateway.keys import read_key
 from components.gateway.spec import ConsumerSpec
 from infra.yaml_edit import add_item, remove_entry
@@ -168,6 +168,7 @@ def test_retire_takes_one_version_out_and_its_date_with_it(stack, keys, before, 
     assert (code, err) == (0, "")
     assert stack.read_bytes() == around.replace(before.encode(), after.encode())
     assert "until the next up version 1 still passes" in out
+    assert "pods of before take the key for at most 20 s more" in out
 
 
 @pytest.mark.parametrize(

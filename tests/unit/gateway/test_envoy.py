@@ -9,6 +9,8 @@ import pytest
 
 from cli import main
 from components.gateway import keys
+from components.gateway.notes import notes
+from components.gateway.spec import GatewaySpec
 from rehearsal.engine.values import reveal
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.unit.gateway.envoy_semantics import EnvoyGateway
@@ -107,6 +109,17 @@ def test_every_route_has_a_policy_and_time_limits_that_no_answer_runs_into(recor
             assert len(each.inputs["spec"]["rules"][0]["matches"]) <= 64
 
 
+def test_a_route_comes_after_the_policy_that_asks_for_keys_and_the_policy_after_the_keys(recording):
+    made = {(each.type.rpartition(":")[2], each.name): each for each in recording}
+    keys_at = {each.urn for each in recording.of_type("kubernetes:core/v1:Secret") if each.inputs["metadata"]["name"] == "gateway-clients"}
+    for model in RIGHTS:
+        policy = made["SecurityPolicy", f"gateway-{model}-keys"]
+        others = [made["HTTPRouteFilter", f"gateway-{model}-filter"], made["BackendTrafficPolicy", f"gateway-{model}-times"]]
+        assert {policy.urn, *(each.urn for each in others)} <= set(made["HTTPRoute", f"gateway-{model}"].dependencies)
+        assert keys_at <= set(policy.dependencies)
+        assert keys_at
+
+
 def test_no_proxy_of_ours_runs_and_keys_stand_in_secrets_alone(recording):
     names = {each.inputs["metadata"]["name"] for each in recording.of_type("kubernetes:apps/v1:Deployment")}
     assert "gateway" not in names
@@ -154,3 +167,13 @@ def test_what_it_does_otherwise_is_noted_in_the_plan(tmp_path, monkeypatch, caps
     said = " ".join(capsys.readouterr().err.split())
     assert "note: the Envoy Gateway reads every valid key in clear from the Secret gateway-clients" in said
     assert "of two different keys in one call the one in Authorization counts" in said
+    assert "keys cross the network in clear on every listener of the Gateway b/a without TLS" in said
+
+
+def test_what_routes_cannot_say_is_noted_where_it_matters():
+    written = {"host": "a.example", "exposure": "gatewayApi", "parent": {"name": "a", "namespace": "b", "sectionName": "https"}}
+    spec = GatewaySpec.model_validate(written)
+    assert spec.parent is not None
+    assert list(notes(spec, spec.parent, grpc=False)) == []
+    [note] = notes(spec, spec.parent, grpc=True)
+    assert "a GRPCRoute cannot say how long a call may take, and an Envoy Gateway ends it after 15 s" in note

@@ -168,6 +168,13 @@ def test_the_pods_meet_the_restricted_profile_and_hold_no_token():
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(pod["containers"][0])
 
 
+ARN = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
+BALANCED = {
+    "alb": {"tls": None, "ingressClassName": "alb", "alb": {"certificateArn": ARN}},
+    "nlb": {"exposure": "loadBalancer", "tls": None, "nlb": {"certificateArn": ARN}},
+}
+
+
 @pytest.mark.parametrize("drain", [1, 600, 7200])
 def test_the_pod_s_grace_covers_the_hook_and_the_drain(drain):
     recording = _declare(drainSeconds=drain)
@@ -175,6 +182,25 @@ def test_the_pod_s_grace_covers_the_hook_and_the_drain(drain):
     assert hook.startswith("sleep 10;")
     assert _pod(recording)["spec"]["terminationGracePeriodSeconds"] >= 10 + drain + 5
     assert f"worker_shutdown_timeout {drain}s;" in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+
+
+@pytest.mark.parametrize(("which", "seconds"), [("alb", 40), ("nlb", 150)])
+def test_a_pod_behind_a_load_balancer_of_aws_takes_calls_until_that_has_learned_of_it_and_is_not_cut_before_its_drain(which, seconds):
+    recording = _declare(**BALANCED[which], drainSeconds=1000)
+    pod = _pod(recording)["spec"]
+    assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][2].startswith(f"sleep {seconds};")
+    assert pod["terminationGracePeriodSeconds"] > seconds + 1000
+    notes = [each.inputs.get("metadata", {}).get("annotations", {}) for each in recording]
+    assert f"deregistration_delay.timeout_seconds={seconds + 1000}" in [value for each in notes for value in each.values()]
+
+
+@pytest.mark.parametrize("read", [1, 2000, 3990])
+def test_the_proxy_keeps_idle_connections_for_longer_than_what_stands_in_front_of_it(read):
+    recording = _declare(**BALANCED["alb"], readTimeoutSeconds=read)
+    told = recording.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["metadata"]["annotations"]
+    idle = int(told["alb.ingress.kubernetes.io/load-balancer-attributes"].rpartition("=")[2])
+    text = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    assert int(text.partition("keepalive_timeout ")[2].partition("s;")[0]) > max(idle, 3600)
 
 
 def test_a_replica_leaves_only_when_its_successor_is_ready():
@@ -208,7 +234,7 @@ def test_the_ingress_carries_the_class_the_host_and_the_certificate_that_the_use
 
 
 def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_proxy():
-    arn = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
+    arn = ARN
     alb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24", "2001:db8::/32"]}
     lent = {}
     spoken = Protocol(kind="kserve-v2-grpc", port=8001, path="/")
@@ -221,9 +247,10 @@ def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_p
         "scheme": "internet-facing",
         "target-type": "ip",
         "certificate-arn": arn,
+        "ssl-policy": "ELBSecurityPolicy-TLS13-1-2-2021-06",
         "listen-ports": '[{"HTTPS":443}]',
         "load-balancer-attributes": "idle_timeout.timeout_seconds=2010",
-        "target-group-attributes": "deregistration_delay.timeout_seconds=600",
+        "target-group-attributes": "deregistration_delay.timeout_seconds=640",
         "healthcheck-path": "/",
         "success-codes": "401,404",
         "inbound-cidrs": "198.51.100.0/24,2001:db8::/32",
@@ -234,7 +261,7 @@ def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_p
 
 
 def test_a_network_load_balancer_ends_tls_and_reaches_the_proxy_s_pods_without_node_ports():
-    arn = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
+    arn = ARN
     lent = {}
     nlb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24"]}
     recording = _declare(exposure="loadBalancer", tls=None, nlb=nlb, lent=lent)
@@ -256,9 +283,10 @@ def test_a_network_load_balancer_ends_tls_and_reaches_the_proxy_s_pods_without_n
         "nlb-target-type": "ip",
         "ssl-cert": arn,
         "ssl-ports": "443",
+        "ssl-negotiation-policy": "ELBSecurityPolicy-TLS13-1-2-2021-06",
         "backend-protocol": "tcp",
         "attributes": "load_balancing.cross_zone.enabled=true",
-        "target-group-attributes": "deregistration_delay.timeout_seconds=600",
+        "target-group-attributes": "deregistration_delay.timeout_seconds=750",
     }
     assert annotations["pulumi.com/skipAwait"] == "true"
     assert not recording.of_type("kubernetes:networking.k8s.io/v1:Ingress")

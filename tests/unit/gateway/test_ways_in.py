@@ -36,6 +36,13 @@ def test_room_for_one_load_balancer_is_made_exactly_where_one_is_asked_for():
     assert room("inside alone") == {"0"}
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pod_waits_for_its_load_balancer_exactly_where_there_is_one(way):
+    [namespace] = [each for each in recorded(gateway=WAYS[way]).of_type("kubernetes:core/v1:Namespace") if each.name == "inference"]
+    gates = namespace.inputs["metadata"]["labels"].get("elbv2.k8s.aws/pod-readiness-gate-inject")
+    assert gates == ("enabled" if "load balancer" in way else None)
+
+
 def test_a_load_balancer_that_goes_to_a_model_is_refused():
     recording = recorded(gateway=WAYS["network load balancer"])
     [outward] = [each for each in recording.of_type("kubernetes:core/v1:Service") if each.name == "gateway-nlb"]

@@ -1,4 +1,4 @@
-"""What to tell a person about keys that expire. It stops nothing: the gateway's own clock refuses expired keys."""
+"""What to tell a person about the entrance before a change: keys that expire, and what a way in leaves to others. It stops nothing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,32 @@ if TYPE_CHECKING:
 
     from cli.workspace import Workspace
     from components.gateway.spec import ConsumerSpec
+    from infra.stack import StackSettings
 
 # A month to add a version and to move clients over.
 NOTICE_DAYS = 30
 
 
-def note_expiring(workspace: Workspace) -> None:
-    """Prints a note for each key of the stack that expired, or will within NOTICE_DAYS, and what the entrance cannot do, on standard error."""
+def note_entrance(workspace: Workspace) -> None:
+    """Prints a note for each key that expired, or will within NOTICE_DAYS, and for what the entrance leaves to others, on standard error."""
     from cli.clock import today
     from cli.screen import progress
-    from components.gateway.envoy_notes import NOTES
+    from components.gateway.notes import notes
 
     console = progress()
-    gateway = workspace.settings.gateway
-    limits = NOTES if gateway is not None and gateway.implementation == "envoyGateway" else ()
-    for note in (*expiring(workspace.settings.consumers, workspace.stack, today()), *limits):
+    settings, gateway = workspace.settings, workspace.settings.gateway
+    left = () if gateway is None or gateway.parent is None else notes(gateway, gateway.parent, grpc=_speaks_grpc(settings))
+    for note in (*expiring(settings.consumers, workspace.stack, today()), *left):
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _speaks_grpc(settings: StackSettings) -> bool:
+    from components.handles import SecretRef
+    from components.serving.site import endpoint_of
+
+    nowhere = SecretRef(name="", key="")
+    endpoints = (endpoint_of(name, model, nowhere) for name, model in settings.models.items())
+    return any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
 
 
 def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Iterator[str]:
