@@ -35,8 +35,13 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
     text = target.text
     base = f"{target.url}/models/{target.name}"
     if target.kind == "kserve-v2-http":
-        tensor = {"name": text.input, "shape": list(text.shape), "datatype": "BYTES", "data": [prompt]}
-        return Request(url=f"{base}/infer", body={"inputs": [tensor], "outputs": [{"name": text.output}]})
+        inputs = [{"name": text.input, "shape": list(text.shape), "datatype": "BYTES", "data": [prompt]}]
+        body: dict[str, Any] = {"inputs": inputs, "outputs": [{"name": text.output}]}
+        if text.tokens is None:
+            body["parameters"] = {"max_tokens": max_tokens}
+        else:
+            inputs.append({"name": text.tokens, "shape": list(text.shape), "datatype": "INT32", "data": [max_tokens]})
+        return Request(url=f"{base}/infer", body=body)
     asked: dict[str, Any] = {} if text.stream is None else {text.stream: True}
     return Request(url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **asked})
 

@@ -53,6 +53,11 @@ class ServedModel(Spec):
     device_share: ClassVar[float] = 1.0
     """The share of the cards' memory that weights may fill unless a field says otherwise."""
 
+    # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
+    longest_name: ClassVar[int] = 46
+    longest_name_of: ClassVar[str] = "its pods' names"
+    """Whose names derive from the model's, and so have room for `longest_name` characters of it."""
+
     weights: WeightsSpec
     preheat: PreheatSpec | None = None
     """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""
@@ -158,6 +163,17 @@ class ServedModel(Spec):
     def needs_share(self) -> bool:
         """Whether one node writes beside the weights what others read, so that the preheat has to go into a share that all see."""
         return False
+
+    def faults_beside(self, target: NodeTarget, cards_of_others: int) -> Iterator[Fault]:
+        """What keeps this model from being replaced on the pool behind `target`, where other models hold `cards_of_others` of its accelerators."""
+        held, cards = target.nodes * target.capacity.accelerators, self.cards * self.pods
+        spare = held - cards_of_others - self.most_cards
+        if self.rollout == "surge" and cards > spare:
+            yield Fault(
+                ("rollout",),
+                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
+                f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
+            )
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
         """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -16,6 +15,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, SecretRef
 from components.naming import DOMAIN, selector
+from components.serving import placement
 from components.serving.demand import demand_of
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
@@ -133,26 +133,15 @@ def pod(
             termination_grace_period_seconds=times.grace,
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
-            tolerations=tolerations(target),
-            affinity=affinity(spec),
-            topology_spread_constraints=_spread(labels),
+            tolerations=placement.tolerations(target),
+            affinity=placement.affinity(spec),
+            topology_spread_constraints=placement.spread(labels),
             security_context=pod_security(),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
             volumes=[*scratch(spec), *volumes],
         ),
     )
-
-
-def tolerations(target: NodeTarget) -> list[core.TolerationArgs]:
-    """One toleration for each taint of the pool, by exact value."""
-    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints]
-
-
-def affinity(spec: ServedModel) -> core.AffinityArgs | None:
-    """The user's own terms; the pool is selected by labels, taints and runtime class already."""
-    # Generated input types read plain structures in the API's spelling as well, but say so in no annotation.
-    return cast("core.AffinityArgs", dict(rendered)) if (rendered := spec.affinity.rendered()) else None
 
 
 def pod_security(*, user: int = _USER) -> core.PodSecurityContextArgs:
@@ -242,16 +231,4 @@ def scratch_mounts() -> list[core.VolumeMountArgs]:
         core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
         core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
         core.VolumeMountArgs(name="cache", mount_path=CACHE),
-    ]
-
-
-def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs]:
-    return [
-        core.TopologySpreadConstraintArgs(
-            max_skew=1,
-            topology_key=key,
-            when_unsatisfiable="ScheduleAnyway",
-            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
-        )
-        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
     ]

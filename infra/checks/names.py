@@ -23,8 +23,6 @@ _FIXED = {
     "allow-dns": "the namespace's network policy",
     "default": "Kubernetes for its own service account",
 }
-# A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
-_LONGEST_MODEL = 46
 # `<model>-group-<number>` is a StatefulSet; with ten characters of a revision it labels its pods, and a label ends at 63.
 _LONGEST_GROUP = 63 - 11 - len("-group-")
 _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -37,10 +35,9 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     for name, model in settings.models.items():
         if name in _FIXED:
             yield Fault(("models", name), f"{name!r} is taken by {_FIXED[name]}; call the model differently")
-        if len(name) > _LONGEST_MODEL:
-            yield Fault(
-                ("models", name), f"{name!r} has {len(name)} characters, and its pods' names have room for {_LONGEST_MODEL}; shorten it"
-            )
+        if len(name) > model.longest_name:
+            room = f"{model.longest_name_of} have room for {model.longest_name}"
+            yield Fault(("models", name), f"{name!r} has {len(name)} characters, and {room}; shorten it")
         yield from _operators_names(name, model, settings)
     yield from _claimed_twice(settings)
     yield from _metrics(settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import vendor_of_image
 from components.nodes.spec import target_of
-from components.serving.demand import demand_of
+from components.serving.demand import cards_of_others, demand_of
 from components.spec import Fault, bytes_of, millicores_of
 from infra.checks.references import unknown
 
@@ -38,7 +38,10 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
             yield from _memory(name, model, target)
             yield from _node(name, model, target)
             asked[model.pool] += model.cards * model.pods * model.replicas
-            yield from _pool(name, model, target, asked[model.pool])
+            over = list(_pool(name, model, target, asked[model.pool]))
+            yield from over
+            beside = () if over else model.faults_beside(target, cards_of_others(settings.models, name))
+            yield from (Fault(("models", name, *fault.path), fault.message) for fault in beside)
 
 
 def _others(targets: dict[str, NodeTarget]) -> str:
@@ -156,10 +159,4 @@ def _pool(name: str, model: ModelSpec, target: NodeTarget, asked: int) -> Iterat
             ("models", name, "replicas"),
             f"with these {model.replicas} x {cards} the models of pool {model.pool!r} ask for {asked} accelerators and it has {held}; "
             "lower replicas, or enlarge the pool",
-        )
-    elif model.rollout == "surge" and asked + cards > held:
-        yield Fault(
-            ("models", name, "rollout"),
-            f"surge starts a successor before it stops a replica, and pool {model.pool!r} has {held - asked} of its {held} accelerators free "
-            f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
         )

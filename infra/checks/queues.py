@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Kueue's limits of a flavor's nodeLabels and nodeTaints (v1beta2).
 _MOST_OF_A_FLAVOR = 8
 _LONGEST_NAME = 63
+# Kueue puts whatever names no queue into a LocalQueue of this name (pkg/controller/constants, v0.19).
+_CATCHES_ALL = "default"
 Targets = dict[str, "NodeTarget"]
 
 
@@ -50,6 +52,11 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
 def _pools(settings: StackSettings, targets: Targets) -> Iterator[Fault]:
     handed: dict[str, Counter[str]] = {}
     for queue, spec in settings.queues.items():
+        if queue == _CATCHES_ALL:
+            yield Fault(
+                ("queues", queue),
+                f"Kueue puts every workload without a queue into the one called {queue!r}, preheats and the gateway too; call it differently",
+            )
         if len(scoped(settings.namespace, queue)) > _LONGEST_NAME:
             yield Fault(
                 ("queues", queue),

@@ -33,7 +33,9 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this service. A script of the user's own asks for a key only if it says so itself."""
     key = None if spec.own_script else server_key
     made = triton_endpoint(name, "pytriton", spec.ports, consumers=tuple(spec.consumers), server_key=key)
-    text = TextTensors(model=spec.model_name, input="text_input", output="text_output", shape=(1, 1), decoupled=spec.streaming)
+    text = TextTensors(
+        model=spec.model_name, input="text_input", output="text_output", tokens="max_tokens", shape=(1, 1), decoupled=spec.streaming
+    )
     return replace(made, served_names=(spec.model_name,), texts=() if spec.own_script else (text,))
 
 

@@ -10,7 +10,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import ModelMount
 from components.naming import selector
-from components.serving import workload
+from components.serving import placement, workload
 from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
@@ -83,8 +83,9 @@ def _template(
             termination_grace_period_seconds=workload.budget(spec, spec.cards, target).grace,
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
-            tolerations=workload.tolerations(target),
-            affinity=workload.affinity(spec),
+            tolerations=placement.tolerations(target),
+            affinity=placement.affinity(spec),
+            topology_spread_constraints=placement.spread(selector(workload.COMPONENT, name)),
             security_context=workload.pod_security(user=RAY_USER),
             init_containers=list(gates) or None,
             containers=[container],

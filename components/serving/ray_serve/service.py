@@ -19,8 +19,9 @@ from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
 from components.serving.model_service import gated, object_meta
-from components.serving.ray_serve.applications import LlmApplication, serve_config
+from components.serving.ray_serve.applications import LlmApplication
 from components.serving.ray_serve.pods import head_pod, worker_pod
+from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
 
@@ -44,11 +45,13 @@ class RayServeService(pulumi.ComponentResource):
             raise TypeError(f"models.{name}: ray-serve reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
         metadata = object_meta(name, site.namespace)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        strategy, why = spec.upgrade(site.target, site.cards_of_others)
+        pulumi.log.info(f"upgradeStrategy {strategy}: {why}", self)
         CustomResource(
             name,
             api_version="ray.io/v1",
             kind="RayService",
-            metadata=_awaited(name, spec, site),
+            metadata=_awaited(name, spec, site, why),
             spec=ray_service(name, spec, site, site.weights, account.metadata.name),
             opts=gated(self, site, workload.budget(spec, spec.cards, site.target).rollout),
         )
@@ -57,10 +60,9 @@ class RayServeService(pulumi.ComponentResource):
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
 
-def _awaited(name: str, spec: RayServeSpec, site: Site) -> meta.ObjectMetaArgs:
+def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.ObjectMetaArgs:
     """Metadata that has both engines wait until a worker serves; without workers that never comes."""
     awaited = {"pulumi.com/waitFor": "condition=Ready"} if spec.replicas else {}
-    why = spec.upgrade(site.target, site.cards_of_others)[1]
     carried = {**labels(workload.COMPONENT, name), **site.queue_labels}
     return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations={**awaited, UPGRADE_ANNOTATION: why})
 
@@ -68,12 +70,15 @@ def _awaited(name: str, spec: RayServeSpec, site: Site) -> meta.ObjectMetaArgs:
 def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:
     """What gateway, policies and status read about this service."""
     llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
+    routes = tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication))
     openai = [Protocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
+    # Ray's own application has further routes than OpenAI's, so a way to every path is made for applications of one's own only.
+    own = [Protocol(kind="ray-serve", port=PORT, path="")] if routes else []
     return Endpoint(
         model=name,
         engine="ray-serve",
         host=f"{name}-serve-svc",
-        protocols=(Protocol(kind="ray-serve", port=PORT, path=""), *openai),
+        protocols=(*openai, *own),
         health_path="/-/healthz",
         metrics_path="/metrics",
         metrics_port=8080,
@@ -81,7 +86,7 @@ def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None
         consumers=tuple(spec.consumers),
         # Serve's HTTP proxy knows no key (Ray 2.60); its token guards the dashboard, jobs and GCS. The network policy admits the gateway alone.
         server_key=None,
-        routes=tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication)),
+        routes=routes,
     )
 
 
@@ -125,7 +130,8 @@ def _cluster(
     if spec.worker_autoscaling is not None:
         cluster["enableInTreeAutoscaling"] = True
         workers["idleTimeoutSeconds"] = spec.worker_autoscaling.idle_timeout_seconds
-        cluster["autoscalerOptions"] = {"version": "v2"}
+        # KubeRay gives the autoscaler's container no security context of its own (common/pod.go, v1.7.0), and the namespace admits none without.
+        cluster["autoscalerOptions"] = {"version": "v2", "securityContext": workload.container_security(read_only_root=False)}
     if spec.authenticates:
         cluster["authOptions"] = {"mode": "token"}
     if spec.gcs_fault_tolerance is not None:

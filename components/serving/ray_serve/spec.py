@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
 from components.serving.served_model import ServedModel
-from components.spec import Bytes, Cpu, DnsName, Fault, Spec
+from components.spec import Bytes, Cpu, DnsName, Fault, Spec, bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -51,6 +53,9 @@ class RayServeSpec(ServedModel):
     """Ray Serve applications on a Ray cluster of their own, run by KubeRay."""
 
     entry: ClassVar[str] = "components.serving.ray_serve.service:RayServeService"
+    # KubeRay makes a cluster's name of the service's and six characters, and takes 53 (utils/constant.go, v1.7.0).
+    longest_name: ClassVar[int] = 47
+    longest_name_of: ClassVar[str] = "KubeRay's names for its clusters"
 
     engine: Literal["ray-serve"]
     ray_version: Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,3}\.[0-9]{1,3}$")]
@@ -83,6 +88,14 @@ class RayServeSpec(ServedModel):
         return self
 
     @model_validator(mode="after")
+    def _clusters_are_replaced_whole(self) -> Self:
+        if self.rollout == "surge":
+            raise ValueError(
+                "rollout: surge is for pods that are replaced one by one, and Ray's clusters are replaced whole; write upgradeStrategy: NewCluster"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _workers_scale_upwards(self) -> Self:
         if self.worker_autoscaling is not None and self.worker_autoscaling.max_replicas < self.replicas:
             raise ValueError(
@@ -101,6 +114,11 @@ class RayServeSpec(ServedModel):
     def operator_services(self) -> tuple[str, ...]:
         """What KubeRay calls the services of a cluster."""
         return ("head-svc", "serve-svc")
+
+    @property
+    def cards(self) -> int:
+        """Accelerators of each worker: as written, else as many as the largest replica of a deployment needs."""
+        return self.accelerators or max([1, *(ceil(cards) for _, cards, _ in self._needs())])
 
     @property
     def most_workers(self) -> int:
@@ -136,20 +154,53 @@ class RayServeSpec(ServedModel):
         return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
-        """A new cluster beside the old one for which the pool has no cards."""
-        room = target.nodes * target.capacity.accelerators
-        if self.upgrade_strategy == "NewCluster" and 2 * self.most_workers * self.cards > room:
+        """An application that asks for other cards than the pool's, and workers that the pool never holds."""
+        held = target.nodes * target.capacity.accelerators
+        if self.worker_autoscaling is not None and self.most_cards > held:
+            yield Fault(
+                ("workerAutoscaling", "maxReplicas"),
+                f"{self.most_workers} workers need {self.most_cards} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
+            )
+        if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
+            name = next(name for name, app in self.applications.items() if isinstance(app, LlmApplication))
+            yield Fault(
+                ("applications", name, "kind"),
+                f"llm asks Ray for GPUs and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
+            )
+
+    def faults_beside(self, target: NodeTarget, cards_of_others: int) -> Iterator[Fault]:
+        """A second cluster, or a head, for which the pool has no room beside workers and other models."""
+        spare = target.nodes * target.capacity.accelerators - cards_of_others - self.most_cards
+        if self.upgrade_strategy == "NewCluster" and self.most_cards > spare:
             yield Fault(
                 ("upgradeStrategy",),
-                f"NewCluster needs 2 x {self.most_workers} x {self.cards} accelerators while it replaces the cluster and pool {target.pool!r} has "
-                f"{room}; enlarge the pool, or leave upgradeStrategy out",
+                f"NewCluster starts {self.most_workers} x {self.cards} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
+                "it would wait for ever; enlarge the pool, or leave upgradeStrategy out",
             )
+        if spare <= 0 and self.replicas:
+            yield from self._head_beside_workers(target)
+
+    def _head_beside_workers(self, target: NodeTarget) -> Iterator[Fault]:
+        """What the head asks for of a node whose accelerators workers hold all."""
+        demand, capacity = demand_of(self, self.cards, target), target.capacity
+        workers = capacity.accelerators // self.cards
+        left = (
+            ("cpu", millicores_of(self.head.cpu), capacity.cpu_millicores - workers * millicores_of(demand["cpu"]), 1, "m"),
+            ("memory", bytes_of(self.head.memory), capacity.memory_bytes - workers * bytes_of(demand["memory"]), 2**20, "Mi"),
+        )
+        for resource, asked, free, unit, shown in left:
+            if asked > free:
+                yield Fault(
+                    ("head", resource),
+                    f"the head asks for {asked // unit}{shown} and the workers of a full node of pool {target.pool!r} leave {max(0, free) // unit}{shown}, "
+                    f"so it would never start; lower head.{resource} or resources.{resource}, or enlarge the pool",
+                )
 
     def _needs(self) -> Iterator[tuple[str, float, int]]:
         for name, app in self.applications.items():
             if isinstance(app, LlmApplication):
                 most = 1 if app.autoscaling is None else app.autoscaling.max_replicas
-                yield f"applications.{name}", app.tensor_parallel_size, most
+                yield f"applications.{name}", app.tensor_parallel_size, most * app.pipeline_parallel_size
             elif isinstance(app, CustomApplication):
                 for key, each in app.deployments.items():
                     yield f"applications.{name}.deployments.{key}", each.accelerators or 0, each.most_replicas

@@ -11,7 +11,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import bounded, labels
 from components.preheat.pod import program
-from components.serving import workload
+from components.serving import placement, workload
 from components.serving.model_service import key_of
 from components.serving.tensorrt_llm.engines import TARGET, WEIGHTS, Engines
 from components.serving.tensorrt_llm.models import payload
@@ -91,7 +91,7 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgs:
         termination_grace_period_seconds=30,
         runtime_class_name=target.runtime_class,
         node_selector=dict(target.node_selector),
-        tolerations=workload.tolerations(target),
+        tolerations=placement.tolerations(target),
         # The share takes no ownership from Kubernetes: engines are written as the user who may write there.
         security_context=workload.pod_security(user=engines.preheat.run_as_user),
         containers=[_container(engines)],

@@ -1,7 +1,7 @@
 """What KubeRay would make of a RayService: the head pod and the worker pods of a cluster, and the services before them.
 
-Names and labels are those of KubeRay v1.7.0. Ray's own command, its probes, the autoscaler beside the head and the workers'
-wait for the head are left out: nothing runs in a pretend pod. A changed cluster comes beside the old one, which goes when the
+Names, labels and the autoscaler's container beside the head are those of KubeRay v1.7.0. Ray's own command, its probes and the
+workers' wait for the head are left out: nothing runs in a pretend pod. A changed cluster comes beside the old one, which goes when the
 new one is Ready; with `upgradeStrategy` None the old one stays, as it does under KubeRay.
 """
 
@@ -27,7 +27,7 @@ def crew(live: Object, owned: list[Object]) -> Crew:
     if running != cluster and strategy == "None":
         held = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll the change out"
     workers = [pod for group in config.get("workerGroupSpecs") or [] for pod in _workers(live, cluster, group)]
-    children = (_head(live, cluster, config["headGroupSpec"]["template"]), *workers, *_services(live, cluster))
+    children = (_head(live, cluster, config), *workers, *_services(live, cluster))
     status = {"serviceStatus": "Running", "numServeEndpoints": len(workers), "activeServiceStatus": {"rayClusterName": running}}
     return Crew(operator="KubeRay", children=() if held else children, condition="Ready", status=status, held=held)
 
@@ -39,8 +39,19 @@ def _fixed(config: Object) -> Object:
     return {**config, "workerGroupSpecs": groups}
 
 
-def _head(live: Object, cluster: str, template: Object) -> Object:
+def _head(live: Object, cluster: str, config: Object) -> Object:
+    template = config["headGroupSpec"]["template"]
+    if config.get("enableInTreeAutoscaling"):
+        beside = _autoscaler(template["spec"]["containers"][0]["image"], config.get("autoscalerOptions") or {})
+        template = {**template, "spec": {**template["spec"], "containers": [*template["spec"]["containers"], beside]}}
     return _pod(live, f"{cluster}-head", cluster, template, {"ray.io/node-type": "head", "ray.io/group": "headgroup"})
+
+
+def _autoscaler(image: str, options: Object) -> Object:
+    """What KubeRay puts beside the head, with what `autoscalerOptions` changes of it."""
+    amounts = {"cpu": "500m", "memory": "512Mi"}
+    given = {key: options[key] for key in ("image", "resources", "securityContext") if key in options}
+    return {"name": "autoscaler", "image": image, "resources": {"requests": amounts, "limits": amounts}, **given}
 
 
 def _workers(live: Object, cluster: str, group: Object) -> list[Object]:

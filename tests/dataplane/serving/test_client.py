@@ -42,6 +42,8 @@ MODELS = f"""  inferplan:models:
 ENVIRONMENT = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
 PROMPT = 'it\'s a "test" $HOME'
 BACKWARDS = '$HOME "test" a it\'s'
+# One word less, so that a limit which goes astray is seen.
+SHORTENED = '$HOME "test" a'
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,13 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
     assert [each.target for each in stand.app.seen] == ["/rag", "/rag/words"]
 
 
-def test_a_call_passes_the_limits_that_it_was_given(stand):
-    done = stand.run("call", "chatty", "a b c d", "--max-tokens", "2", *stand.where())
-    assert done.stdout == "d c\n"
-    assert stand.chat.bodies[-1]["model"] == "chatty"
+@pytest.mark.parametrize(
+    ("model", "protocol"),
+    [("chatty", "openai"), ("writer", "triton-generate"), ("writer", "kserve-v2-grpc"), ("whole", "kserve-v2-http")],
+)
+def test_a_call_passes_the_limit_that_it_was_given_by_every_protocol(stand, model, protocol):
+    done = stand.run("call", model, PROMPT, "--protocol", protocol, "--max-tokens", "3", *stand.where(protocol))
+    assert done.stdout.replace(" ", "") == SHORTENED.replace(" ", "") + "\n"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +205,8 @@ def test_every_protocol_has_code_in_python_and_every_http_one_in_curl():
 
 @pytest.mark.parametrize(("model", "protocol", "language"), CASES)
 def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, language):
-    made = stand.run("snippet", model, "--protocol", protocol, "--language", language, "--prompt", PROMPT, *stand.where(protocol))
+    options = ["--protocol", protocol, "--language", language, "--prompt", PROMPT, "--max-tokens", "3"]
+    made = stand.run("snippet", model, *options, *stand.where(protocol))
     assert (made.returncode, made.stderr) == (0, "")
     assert "ipk_" not in made.stdout
     code = tmp_path / "code"
@@ -209,7 +215,7 @@ def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, langua
     command = ["bash", str(code)] if language == "curl" else [str(stand.python), str(code)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert text_in(done.stdout, protocol, language) == BACKWARDS.replace(" ", "")
+    assert text_in(done.stdout, protocol, language) == SHORTENED.replace(" ", "")
     refused = subprocess.run(
         command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=60, check=False
     )
@@ -220,7 +226,7 @@ def text_in(printed: str, protocol: str, language: str) -> str:
     """The answer without its spaces: as Python prints it, and out of the JSON that curl prints."""
     if protocol == "ray-serve":
         # The double echoes the request's line; that it arrived at the application's route is the answer.
-        return BACKWARDS.replace(" ", "") if json.loads(printed)["target"] == "/rag" else printed
+        return SHORTENED.replace(" ", "") if json.loads(printed)["target"] == "/rag" else printed
     if language == "curl":
         strings = {"openai": r'"content": "((?:[^"\\]|\\.)*)"', "triton-generate": r'"text_output":"((?:[^"\\]|\\.)*)"'}
         pattern = strings.get(protocol, r'"data":\["((?:[^"\\]|\\.)*)"')

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.serving.ray_serve.applications import serve_config
+from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.service import endpoint
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.ports import free_port

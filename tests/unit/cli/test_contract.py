@@ -11,7 +11,9 @@ from cli.workspace import open_workspace
 from components.handles import Endpoint, Protocol
 
 ROOT = Path(__file__).resolve().parents[3]
-FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "ray-serve": "/serve"}
+FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "tensorrt-llm": "/v2", "ray-serve": "/v1"}
+# An application of one's own on Ray Serve.
+OWN = {"tuned": "/serve"}
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +28,7 @@ def test_status_shows_the_endpoint_of_each_engine_as_the_stack_exports_it(engine
     rows = read_state(workspace.settings, contract(workspace), lambda _path: {}).models
     assert rows
     for row in rows:
-        assert row.endpoint == f"http://llm.local.test/{row.name}{FIRST[row.engine]}"
+        assert row.endpoint == f"http://llm.local.test/{row.name}{OWN.get(row.name, FIRST[row.engine])}"
 
 
 def made(**fields):

@@ -144,6 +144,26 @@ def test_a_model_whose_pods_names_would_be_cut_is_refused(lines):
     assert "47 characters" in only(lines(models={"m" * 47: MODEL}))
 
 
+RAY = {
+    **MODEL,
+    "engine": "ray-serve",
+    "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130",
+    "rayVersion": "2.56.0",
+    "applications": {"llm": {"kind": "llm"}},
+}
+
+
+def test_a_ray_service_whose_clusters_names_would_be_too_long_is_refused(lines):
+    assert lines(models={"m" * 47: RAY}) == ()
+    assert "48 characters, and KubeRay's names for its clusters have room for 47" in only(lines(models={"m" * 48: RAY}))
+
+
+def test_a_ray_service_is_replaced_beside_what_other_models_hold(lines):
+    ray = {**RAY, "replicas": 2, "upgradeStrategy": "NewCluster"}
+    assert lines(models={"chat": ray, "other": {**MODEL, "replicas": 4}}) == ()
+    assert "models.chat.upgradeStrategy" in only(lines(models={"chat": ray, "other": {**MODEL, "replicas": 5}}))
+
+
 def test_two_secrets_of_one_name_are_refused(lines):
     found = lines(
         models={"consumer": {**MODEL, "consumers": ["server-key"]}},
@@ -201,14 +221,7 @@ def test_an_image_of_the_other_vendor_or_of_an_unlisted_pair_is_refused(lines):
 
 
 def test_names_that_operators_derive_are_kept_free_and_short(lines):
-    ray = {
-        **MODEL,
-        "engine": "ray-serve",
-        "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130",
-        "rayVersion": "2.56.0",
-        "applications": {"llm": {"kind": "llm"}},
-    }
-    assert "an operator calls a Service of chat" in only(lines(models={"chat": ray, "chat-serve-svc": MODEL}))
+    assert "an operator calls a Service of chat" in only(lines(models={"chat": RAY, "chat-serve-svc": MODEL}))
     wide = {**MODEL, **WIDE}
     assert "an operator calls a Service of chat" in only(lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100))
     assert "have room for 44" in only(lines(models={"m" * 45: wide}, nodePools=H100))

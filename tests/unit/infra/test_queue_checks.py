@@ -48,6 +48,10 @@ def test_what_would_wait_for_ever_is_refused_with_the_place_and_the_remedy(lines
     assert fault.startswith("s.yaml:1:")
 
 
+def test_a_queue_that_would_catch_whatever_names_none_is_refused(lines):  # noqa: F811 - the fixture
+    assert "preheats and the gateway too; call it differently" in only(lines({"queue": "default"}, queues={"default": QUEUE}))
+
+
 def test_two_queues_do_not_promise_one_pool_twice(lines):  # noqa: F811 - the fixture
     fault = only(lines(queues={"one": {"pools": {"l40s": {}}}, "two": {"pools": {"l40s": {"accelerators": 1}}}}))
     assert "queues.two.pools.l40s" in fault

@@ -70,9 +70,48 @@ def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_
     assert service_of(ray(replicas=replicas), target=target)["upgradeStrategy"] == {"type": strategy}
 
 
-def test_a_new_cluster_that_would_wait_for_cards_for_ever_is_refused():
-    [fault] = ray(replicas=8, upgradeStrategy="NewCluster").faults_on(L40S)
-    assert "needs 2 x 8 x 1 accelerators" in fault.message
+@pytest.mark.parametrize(("replicas", "others", "spare"), [(5, 0, 3), (2, 5, 1)])
+def test_a_new_cluster_that_would_wait_for_cards_for_ever_is_refused(replicas, others, spare):
+    spec = ray(replicas=replicas, upgradeStrategy="NewCluster")
+    [fault] = spec.faults_beside(L40S, others)
+    assert fault.path == ("upgradeStrategy",)
+    assert f"has {spare} to spare" in fault.message
+    assert list(ray(replicas=2, upgradeStrategy="NewCluster").faults_beside(L40S, 4)) == []
+
+
+def test_workers_that_the_pool_never_holds_are_refused():
+    [fault] = ray(workerAutoscaling={"maxReplicas": 9}).faults_on(L40S)
+    assert "9 workers need 9 accelerators and pool 'p' has 8" in fault.message
+
+
+def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
+    small = pool("nvidia-l40s", machine="g6e.xlarge", nodes=2)
+    found = list(ray(replicas=2).faults_beside(small, 0))
+    assert [each.path for each in found] == [("head", "cpu"), ("head", "memory")]
+    assert "it would never start; lower head.cpu" in found[0].message
+    assert list(ray(replicas=1).faults_beside(small, 0)) == []
+    assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).faults_beside(small, 0)) == []
+    assert len(list(ray(replicas=1).faults_beside(small, 1))) == 2
+
+
+def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
+    [fault] = ray().faults_on(GAUDI2)
+    assert fault.path == ("applications", "llm", "kind")
+    assert list(ray(applications={"rag": CUSTOM}).faults_on(GAUDI2)) == []
+
+
+def test_a_worker_holds_as_many_cards_as_its_largest_replica_needs_unless_told():
+    assert ray(applications={"llm": {**LLM, "tensorParallelSize": 4}}).cards == 4
+    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 2}}}}).cards == 2
+    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 0.5}}}}).cards == 1
+
+
+def test_stages_are_counted_and_told_to_the_engine():
+    llm = {**LLM, "tensorParallelSize": 2, "pipelineParallelSize": 2}
+    [app] = serve_of(ray(replicas=2, applications={"llm": llm}))["applications"]
+    assert app["args"]["llm_configs"][0]["engine_kwargs"] == {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    with pytest.raises(ValidationError, match="need up to 4 cards and 1 workers hold 2"):
+        ray(applications={"llm": llm})
 
 
 @pytest.mark.parametrize(("version", "options"), [("2.51.0", None), ("2.52.0", {"mode": "token"})])
@@ -91,8 +130,12 @@ def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
 def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
     made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}))
     assert made.host == "chat-serve-svc"
-    assert made.protocols == (Protocol(kind="ray-serve", port=8000, path=""), Protocol(kind="openai", port=8000, path="/llm/v1"))
-    assert made.served_names == ("llama",)
+    assert made.protocols == (Protocol(kind="openai", port=8000, path="/llm/v1"), Protocol(kind="ray-serve", port=8000, path=""))
+    assert (made.served_names, made.routes) == (("llama",), ("/rag",))
+
+
+def test_to_rays_own_application_leads_no_way_but_the_listed_calls():
+    assert [each.kind for each in endpoint("chat", ray()).protocols] == ["openai"]
 
 
 def test_state_is_kept_in_redis_with_its_password_by_reference():
@@ -115,6 +158,8 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
     assert cluster["enableInTreeAutoscaling"] is True
     assert "serviceAccountName" not in cluster["headGroupSpec"]["template"]["spec"]
     assert cluster["workerGroupSpecs"][0]["maxReplicas"] == 3
+    # Without one of its own the namespace's Pod Security would refuse the head.
+    assert cluster["autoscalerOptions"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     egress = made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["egress"]
     assert [each["port"] for each in egress[1]["ports"]] == [443, 6443]
 
@@ -123,12 +168,14 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
     ("fields", "said"),
     [
         ({"applications": {"a": CUSTOM, "b": CUSTOM}}, "both answer under /rag"),
-        ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}}, "needs 2 cards in one worker and a worker has 1"),
+        ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}, "accelerators": 1}, "needs 2 cards in one worker and a worker has 1"),
         ({"applications": {"a": {**CUSTOM, "deployments": {"d": {"accelerators": 1, "numReplicas": 3}}}}}, "up to 3 cards"),
         ({"workerAutoscaling": {"maxReplicas": 1}, "replicas": 2}, "below replicas 2"),
         ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "service of its own"),
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "may not hold trust_remote_code"),
+        ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "pipelineParallelSize sets it"),
+        ({"rollout": "surge"}, "write upgradeStrategy: NewCluster"),
     ],
 )  # fmt: skip
 def test_what_ray_would_only_find_out_on_the_cluster_is_refused_with_the_remedy(fields, said):
@@ -150,4 +197,12 @@ def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_obje
         made = declared(spec, cards_of_others=others).one("kubernetes:ray.io/v1:RayService").inputs
         assert made["spec"]["upgradeStrategy"] == {"type": chosen}
         assert why in made["metadata"]["annotations"]["inferplan.dev/upgrade-strategy"]
+
+
+def test_the_plan_says_which_upgrade_was_chosen_and_why():
+    [said] = [each.message for each in declared(ray(replicas=2)).diagnostics]
+    assert said.startswith("upgradeStrategy NewCluster: pool p has 8 accelerators")
+
+
+def test_an_upgrade_that_is_written_is_taken():
     assert ray(replicas=2, upgradeStrategy="None").upgrade(L40S, 0) == ("None", "as the stack says")
