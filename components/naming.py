@@ -11,6 +11,8 @@ DOMAIN = "inferplan.dev"
 POOL_LABEL = f"{DOMAIN}/pool"
 NAMESPACE = "inference"
 MAX_NAME = 63
+# A hyphen and seven hex digits, which Pulumi adds to the name of a resource that is given none.
+_RANDOM_END = 8
 
 
 def labels(component: str, instance: str) -> dict[str, str]:
@@ -33,3 +35,9 @@ def bounded(prefix: str, key: str, limit: int = MAX_NAME) -> str:
     """`prefix-key`, the prefix cut so that the whole fits `limit` characters and the key survives."""
     room = limit - len(key) - 1
     return f"{prefix[:room].rstrip('-')}-{key}"
+
+
+def autonamed(name: str, limit: int) -> str:
+    """`name` for a resource that Pulumi names itself, cut so that the name with its random end fits `limit` characters."""
+    room = limit - _RANDOM_END
+    return name if len(name) <= room else bounded(name, content_key(name), room)

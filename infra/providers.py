@@ -40,7 +40,7 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: A
         case EksCluster():
             if platform is None:
                 raise ValueError(f"cluster {spec.name} is one of EKS, and its platform is missing")
-            from components.cluster.eks_cluster import kubeconfig as asking_for_tokens
+            from components.cluster.eks_kubeconfig import kubeconfig as asking_for_tokens
 
             kubeconfig = asking_for_tokens(platform.home)
             # Everything inside the cluster needs nodes to come up and to go: without this edge a destroy takes the nodes away first,

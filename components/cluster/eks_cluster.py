@@ -1,7 +1,6 @@
 """The EKS cluster of a stack, adopted by its name or created, and what it lends to everything on AWS (`home`).
 
-An adopted cluster is only looked up: no add-on, log or access entry of it is touched. No kubeconfig is written and no token
-asked for; the Kubernetes provider gets the command that asks for one.
+An adopted cluster is only looked up: no add-on, log or access entry of it is touched.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from components.cluster.aws_api import aws_api
 from components.cluster.eks_network import EksNetwork
 from components.cluster.eks_spec import EksCluster, EksCreation
 from components.handles import EksHome
-from components.identity.policies import pod_identity_trust, service_trust
+from components.identity.policies import ROLE_NAME, pod_identity_trust, service_trust
 from components.lookups import look_up
+from components.naming import autonamed
 
 _POLICY = "arn:aws:iam::aws:policy"
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -76,7 +76,9 @@ class CreatedCluster(pulumi.ComponentResource):
             deletion_window_in_days=30,
             opts=guarded,
         )
-        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child)
+        role = iam.Role(
+            autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child
+        )
         rights = iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)
         # EKS would make the log group itself, kept for ever and left behind by a destroy.
         logs = cloudwatch.LogGroup(name, name=f"/aws/eks/{spec.name}/cluster", retention_in_days=create.log_retention_days, opts=child)
@@ -135,30 +137,6 @@ class ClusterAddons(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def kubeconfig(home: EksHome) -> pulumi.Output[str]:
-    """A kubeconfig that asks the AWS CLI for a token each time: it holds no secret, and lives in memory only."""
-    return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
-        lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True)
-    )
-
-
-def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:
-    token = {
-        "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "command": "aws",
-        "args": ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"],
-        "interactiveMode": "Never",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": {"server": endpoint, "certificate-authority-data": authority}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "users": [{"name": name, "user": {"exec": token}}],
-    }
-
-
 def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.Key, subnets: list[pulumi.Input[str]]) -> eks.ClusterArgs:
     public = create.public_access_cidrs
     return eks.ClusterArgs(
@@ -187,22 +165,25 @@ def _administrators(
     name: str, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
 ) -> Iterator[eks.AccessPolicyAssociation]:
     for arn in create.admins:
-        called = f"{name}-{arn.partition('/')[2].replace('/', '-')}"
-        entry = eks.AccessEntry(called, cluster_name=cluster.name, principal_arn=arn, opts=child)
+        # Kind and path are part of who it is: role/a-b, role/a/b and user/a-b are three principals.
+        called = f"{name}-{arn.rpartition(':')[2]}"
+        before = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
+        opts = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(aliases=[before]))
+        entry = eks.AccessEntry(called, cluster_name=cluster.name, principal_arn=arn, opts=opts)
         yield eks.AccessPolicyAssociation(
             called,
             cluster_name=cluster.name,
             principal_arn=entry.principal_arn,
             policy_arn=_ADMIN,
             access_scope=eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
-            opts=child,
+            opts=opts,
         )
 
 
 def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
     """Network, proxy and identity agent: DaemonSets, healthy without a node, and a node is not Ready without them."""
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
-    cni = iam.Role(f"{name}-cni", assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+    cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
     rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=f"{_POLICY}/AmazonEKS_CNI_Policy", opts=child)
     agent = _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", cluster.name, child)
     identity = [eks.AddonPodIdentityAssociationArgs(role_arn=cni.arn, service_account="aws-node")]

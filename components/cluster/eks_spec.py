@@ -6,6 +6,7 @@ It holds no credential and looks nothing up: the AWS account is whichever the ca
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -23,8 +24,10 @@ def _region(region: str) -> str:
 
 def _kubernetes_version(version: str) -> str:
     oldest, newest = aws_api.OLDEST_KUBERNETES, aws_api.NEWEST_KUBERNETES
+    bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
+    if not re.fullmatch(r"1\.\d{1,3}", version):
+        raise ValueError(f"{version!r} is no Kubernetes version as EKS writes them, without a patch; use {bounds}")
     if not oldest <= tuple(int(part) for part in version.split(".")) <= newest:
-        bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
         raise ValueError(
             f"{version!r} is no Kubernetes version that EKS supports as far as this release knows; use {bounds} (aws eks describe-cluster-versions lists them)"
         )
@@ -57,14 +60,9 @@ def _public_source(cidr: str) -> str:
 
 Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region that EKS is offered in, such as us-east-1.")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
-KmsKeyArn = Annotated[
-    str,
-    StringConstraints(pattern=r"^arn:aws(-cn|-us-gov)?:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$"),
-    Field(description="The ARN of a KMS key: arn:aws:kms:<region>:<account>:key/<id>."),
-]
 PrincipalArn = Annotated[
     str,
-    StringConstraints(pattern=r"^arn:aws(-cn|-us-gov)?:iam::\d{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
+    StringConstraints(pattern=r"^arn:aws:iam::\d{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
     Field(description="The ARN of an IAM role or user: arn:aws:iam::<account>:role/<name>."),
 ]
 
@@ -72,7 +70,7 @@ PrincipalArn = Annotated[
 class EksCreation(Spec):
     """The cluster is created, with a network of its own unless subnets are given."""
 
-    kubernetes_version: Annotated[str, StringConstraints(pattern=r"^1\.\d{2}$"), AfterValidator(_kubernetes_version)]
+    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.\d{2}$"})]
     """The Kubernetes version, such as '1.34'; raising it upgrades in place, lowering it is refused by EKS."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the VPC that is created; of no account where subnets are given."""
@@ -92,10 +90,11 @@ class EksCreation(Spec):
     """Lets no destroy take the cluster or its key; protect: false, followed by an update, is what it takes to delete them."""
 
     @model_validator(mode="after")
-    def _zones_are_distinct(self) -> Self:
-        zones = self.zones or []
-        if len(set(zones)) < len(zones):
-            raise ValueError("zones names a zone more than once; write each zone once")
+    def _each_is_named_once(self) -> Self:
+        for key, values in (("zones", self.zones or []), ("admins", self.admins)):
+            twice = sorted({each for each in values if values.count(each) > 1})
+            if twice:
+                raise ValueError(f"{key} names {', '.join(twice)} more than once; write each once")
         return self
 
 
@@ -143,6 +142,9 @@ class EksCluster(Spec):
             faults.append(
                 "a created cluster needs either create.zones, for a VPC of its own, or subnets (zone: id) that exist; write one of them"
             )
+        local = [zone for zone in self.zones if zone not in outside and len(zone) > len(self.region) + 1]
+        if local:
+            faults.append(f"{', '.join(local)} is a local zone, where EKS puts no control plane; name zones such as {self.region}a")
         if self.subnets is not None and len(self.subnets) < 2:
             faults.append(f"subnets names one zone ({self.zones[0]}), and EKS wants two; add a subnet of another zone")
         foreign = [arn for arn in self.create.admins if self.account is not None and f"::{self.account}:" not in arn]

@@ -11,6 +11,8 @@ Document = dict[str, Any]
 Statement = dict[str, Any]
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
+ROLE_NAME = 64
+"""The most characters that IAM takes as a role's name."""
 
 
 def document(*statements: Statement) -> Document:

@@ -12,7 +12,8 @@ import pulumi
 from pulumi_aws import eks, iam
 
 from components.handles import EksHome, WorkloadIdentity
-from components.identity.policies import irsa_trust, key_use, objects_read, pod_identity_trust
+from components.identity.policies import ROLE_NAME, irsa_trust, key_use, objects_read, pod_identity_trust
+from components.naming import autonamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class StoreReader(pulumi.ComponentResource):
         super().__init__("inferplan:identity:StoreReader", name, {"spec": intent}, opts)
         child = pulumi.ResourceOptions(parent=self)
         trust = _trust(home, method, namespace, service_account)
-        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+        role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
         objects = pulumi.Output.from_input(reads.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=reads.prefix))
         rights: list[pulumi.Resource] = [
             iam.RolePolicy(f"{name}-objects", role=role.name, policy=pulumi.Output.json_dumps(objects), opts=child)

@@ -12,6 +12,7 @@ import pulumi
 from pulumi_aws import ec2, eks, iam
 
 from components.identity.policies import service_trust
+from components.naming import autonamed
 from components.nodes import eks_launch_template as template
 from components.nodes.eks_spec import EFA_RESOURCE
 from components.nodes.spec import target_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from components.nodes.eks_spec import EksPool
 
 _MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+_GROUP_NAME = 63  # the most characters that EKS takes as a node group's name
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
 _TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/resources"
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
@@ -91,7 +93,7 @@ class EksNodePool(pulumi.ComponentResource):
         launch = ec2.LaunchTemplate(name, args=shape, opts=child)
         self.groups: tuple[pulumi.Resource, ...] = tuple(
             eks.NodeGroup(
-                f"{name}-{capacity.lower().replace('_', '-')}",
+                autonamed(f"{name}-{capacity.lower().replace('_', '-')}", _GROUP_NAME),
                 args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch),
                 opts=pulumi.ResourceOptions(
                     parent=self,

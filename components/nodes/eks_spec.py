@@ -235,7 +235,9 @@ class EksPool(Pool):
         if self.efa and not all(machines.machine(name).efa for name in self.machines):
             without = ", ".join(name for name in self.machines if not machines.machine(name).efa)
             yield f"efa: true needs machines with EFA, and {without} has none; remove efa, or use larger machines"
-        if self.placement_group and len(zones) != 1 and self.capacity_reservation is None:
+        if self.placement_group and self.capacity_reservation is not None:
+            yield "a capacity block is close together by itself, and a placement group may find no room within it; remove placementGroup"
+        elif self.placement_group and len(zones) != 1:
             yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
 
 

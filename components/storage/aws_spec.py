@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.cluster import aws_api
 from components.spec import Spec
+from components.storage.bucket_name import BucketName
 
 
 def _throughput_mode(mode: str) -> str:
@@ -28,7 +29,7 @@ KmsKeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:\
 class AccessLogs(Spec):
     """Where S3 writes down who asked for which object; the bucket exists, in the same region and account, and lets logging.s3.amazonaws.com write."""
 
-    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    bucket: BucketName
     """The bucket that the logs go to."""
     prefix: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9._-]+/)*$", max_length=200)] | None = None
     """What the logs' names start with, a slash at its end; by default the name of the bucket that is logged."""

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.spec import Bytes, DnsName, Spec
 from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
+from components.storage.bucket_name import BucketName
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
@@ -22,24 +23,7 @@ from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 # I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
 RECOMMENDED_MOUNT_OPTIONS = ("nfsvers=4.1", "rsize=1048576", "wsize=1048576", "hard", "timeo=600", "retrans=2", "noresvport")
 
-_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
-_RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
-_RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")
-
-
-def _bucket_name(bucket: str) -> str:
-    rules = "3 to 63 lower-case letters, digits, dots and hyphens, a letter or digit first and last"
-    if not _BUCKET.match(bucket):
-        raise ValueError(f"{bucket!r} cannot be a bucket name; write {rules}")
-    if ".." in bucket:
-        raise ValueError(f"{bucket!r} cannot be a bucket name: two dots follow each other; write one")
-    if re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", bucket):
-        raise ValueError(f"{bucket!r} cannot be a bucket name: it reads as an IP address; write a name, and an address under endpoint")
-    if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
-        reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
-        raise ValueError(f"{bucket!r} cannot be a bucket name: AWS reserves {reserved}; name a general purpose bucket")
-    return bucket
 
 
 def _relative_path(path: str) -> str:
@@ -114,7 +98,7 @@ class S3StoreSpec(Spec):
     """An S3 bucket that exists, at AWS or behind an endpoint such as MinIO."""
 
     kind: Literal["s3"]
-    bucket: Annotated[str, AfterValidator(_bucket_name)]
+    bucket: BucketName
     """The bucket's name, by the naming rules of AWS."""
     prefix: RelativePath = ""
     """What comes before each model's path; empty for the whole bucket."""
@@ -144,6 +128,8 @@ class S3StoreSpec(Spec):
             given = [key for key, value in others.items() if value is not None]
             if given:
                 raise ValueError(f"{', '.join(given)} belongs to a bucket that exists, and create makes one at AWS; remove one of them")
+            if self.create.access_logs is not None and self.create.access_logs.bucket == self.bucket:
+                raise ValueError(f"{self.bucket} would log the writing of its own logs, without end; name another bucket under accessLogs")
         return self
 
 

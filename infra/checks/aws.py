@@ -37,6 +37,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
         yield from _model_faults(name, pool, settings)
     yield from _foreign_pools(settings)
     yield from _store_faults(settings, cluster)
+    yield from _foreign_arns(settings, cluster)
     if cluster.create is not None:
         yield from _plain_nodes(pools)
 
@@ -136,6 +137,24 @@ def _store_faults(settings: StackSettings, cluster: EksCluster) -> Iterator[Faul
             yield from _shut_out(name, store, settings, cluster)
         if isinstance(store, S3StoreSpec) and store.create is not None and store.region not in (None, cluster.region):
             yield Fault(("storage", name, "region"), f"a created bucket is in the cluster's region, {cluster.region}; remove region")
+
+
+def _foreign_arns(settings: StackSettings, cluster: EksCluster) -> Iterator[Fault]:
+    """Keys and certificates of another region, which no bucket, file system or load balancer can use."""
+    named: list[tuple[tuple[str | int, ...], str | None, str, str]] = []
+    for name, store in settings.storage.items():
+        path = ("storage", name, "kmsKeyArn")
+        if isinstance(store, S3StoreSpec):
+            named.append((path, store.kms_key_arn, store.region or cluster.region, f"the bucket {store.bucket}"))
+        elif isinstance(store, EfsStoreSpec):
+            named.append((path, store.kms_key_arn, cluster.region, "the file system"))
+    for kind in ("alb", "nlb"):
+        balancer = getattr(settings.gateway, kind, None)
+        if balancer is not None:
+            named.append((("gateway", kind, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
+    for path, arn, here, what in named:
+        if arn is not None and (there := arn.split(":")[3]) != here:
+            yield Fault(path, f"{arn!r} is in {there}, and {what} in {here}; name one of {here}")
 
 
 def _shut_out(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: EksCluster) -> Iterator[Fault]:

@@ -29,6 +29,8 @@ H100 = {
     "size": {"max": 2},
 }
 SUBNETS = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1"
+CERTIFICATE = "arn:aws:acm:eu-west-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
 BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": "142Gi"}, "pool": "h100", "tensorParallelSize": 4}
 
 
@@ -86,6 +88,11 @@ def test_a_sound_stack_has_no_fault():
             "whose nodes this stack did not make; write openTo: cluster",
         ),
         ({"storage": {"weights": {**BUCKET, "create": {}, "region": "eu-west-1"}}}, "storage.weights.region", "remove region"),
+        ({"storage": {"weights": {**BUCKET, "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.weights.kmsKeyArn", "name one of us-east-1"),
+        ({"storage": {"weights": {**BUCKET, "region": "eu-west-1", "kmsKeyArn": KEY}}}, "storage.weights.kmsKeyArn", "name one of eu-west-1"),
+        ({"cluster": CREATED, "storage": {"s": {"kind": "efs", "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.s.kmsKeyArn", "the file system in us-east-1"),
+        ({"gateway": {"host": "a.example", "ingressClassName": "alb", "alb": {"certificateArn": CERTIFICATE}}}, "gateway.alb.certificateArn", "is in eu-west-1"),
+        ({"gateway": {"host": "a.example", "exposure": "loadBalancer", "nlb": {"certificateArn": CERTIFICATE}}}, "gateway.nlb.certificateArn", "is in eu-west-1"),
         ({"cluster": CREATED}, "nodePools", "add a pool without accelerator"),
         ({"cluster": CREATED, "nodePools": {"system": {**SYSTEM, "size": {"max": 3}}}}, "nodePools", "size.min of system is 0"),
     ],

@@ -82,6 +82,37 @@ def test_administrators_get_an_entry_and_the_policy_that_goes_with_it(created):
     assert entry["principalArn"] == granted["principalArn"] == "arn:aws:iam::111122223333:role/people"
 
 
+def test_principals_whose_names_look_alike_get_an_entry_each():
+    admins = [f"arn:aws:iam::111122223333:{each}" for each in ("role/a-b", "role/a/b", "user/a-b")]
+    recording = declared(cluster={**CREATED, "create": {**CREATED["create"], "admins": admins}}, nodePools=POOLS)
+    assert sorted(each.inputs["principalArn"] for each in recording.of_type("aws:eks/accessEntry:AccessEntry")) == sorted(admins)
+
+
+# The most characters that AWS takes, of the resources whose names Pulumi makes: the name here, a hyphen and seven digits.
+LONGEST_NAMES = {
+    "aws:ec2/launchTemplate:LaunchTemplate": 128,
+    "aws:ec2/placementGroup:PlacementGroup": 255,
+    "aws:ec2/securityGroup:SecurityGroup": 255,
+    "aws:eks/nodeGroup:NodeGroup": 63,
+    "aws:iam/role:Role": 64,
+    "aws:iam/rolePolicy:RolePolicy": 128,
+}
+
+
+def test_the_longest_names_that_a_stack_may_use_fit_what_aws_takes():
+    pool, store, name = "p" * 63, "s" * 63, "m" * 46
+    pools = {pool: {**L40S, "capacityTypes": ["SPOT", "ON_DEMAND"]}, "system": SYSTEM}
+    models = {each: model(pool=pool, weights={"store": store, "path": "x"}) for each in (name, name[:-1] + "n")}
+    models["q" * 46] = model(pool=pool, weights={"store": store, "path": "x"}, preheat={"into": "shared"})
+    storage = {store: {**BUCKET, "create": {}}, "shared": {"kind": "efs"}}
+    recording = declared(cluster={**CREATED, "name": "c" * 100}, nodePools=pools, storage=storage, models=models)
+    named = [each for each in recording if each.type in LONGEST_NAMES and "name" not in each.inputs]
+    assert len(named) > 15
+    assert [each.urn for each in named if len(each.name) + 8 > LONGEST_NAMES[each.type]] == []
+    unknown = {each.type for each in recording if each.type.startswith("aws:iam/")} - set(LONGEST_NAMES)
+    assert unknown == {"aws:iam/rolePolicyAttachment:RolePolicyAttachment"}, "a resource whose name has a limit too"
+
+
 @pytest.mark.parametrize("cluster", [CREATED, ADOPTED])
 def test_the_kubeconfig_holds_no_token_and_asks_for_one(cluster):
     provider = declared(cluster=cluster, nodePools=POOLS).one("pulumi:providers:kubernetes").inputs
@@ -202,7 +233,11 @@ def test_given_subnets_take_the_place_of_a_network():
         ({"region": "us-east-9"}, "did you mean 'us-east-2'"),
         ({"name": "a b"}, "name"),
         ({"create": {"kubernetesVersion": "1.21", "zones": ["us-east-1a", "us-east-1b"]}}, "use 1.32 to 1.36"),
+        ({"create": {"kubernetesVersion": "1.34.2", "zones": ["us-east-1a", "us-east-1b"]}}, "without a patch; use 1.32 to 1.36"),
         ({"create": {"kubernetesVersion": "1.34"}}, "needs either create.zones"),
+        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "us-east-1-bos-1a"]}}, "us-east-1-bos-1a is a local zone"),
+        ({"create": {**CREATED["create"], "admins": ["arn:aws:iam::111122223333:role/a"] * 2}}, "role/a more than once"),
+        ({"create": {**CREATED["create"], "admins": ["arn:aws:sts::111122223333:assumed-role/a/b"]}}, "admins.0"),
         ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a"]}}, "at least 2"),
         ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "eu-west-1a"]}}, "zone eu-west-1a is not in region us-east-1"),
         ({"create": {**CREATED["create"], "cidr": "10.0.0.0/24"}}, "pods need /20 at least"),

@@ -26,6 +26,15 @@ BLOCK = {
     "capacityReservation": {"id": "cr-0123456789abcdef0", "zone": "us-east-1b"},
     "size": {"max": 2},
 }
+CLOSE = {
+    "provider": "eks",
+    "accelerator": "nvidia-h100",
+    "instanceTypes": ["p5.48xlarge"],
+    "zones": ["us-east-1b"],
+    "efa": True,
+    "placementGroup": True,
+    "size": {"max": 2},
+}
 DL1 = {"provider": "eks", "accelerator": "gaudi-1", "amiId": "ami-0123456789abcdef0", "size": {"max": 1}}
 
 
@@ -109,7 +118,7 @@ def test_a_capacity_block_puts_type_market_and_reservation_into_the_template_and
 
 
 def test_efa_takes_every_card_a_group_of_its_own_and_no_groups_beside_the_interfaces():
-    made = template(whole({**BLOCK, "efa": True, "placementGroup": True}))
+    made = template(whole(CLOSE))
     assert len(made["networkInterfaces"]) == 32
     assert [each["deviceIndex"] for each in made["networkInterfaces"]] == [0, *[1] * 31]
     assert {each["interfaceType"] for each in made["networkInterfaces"]} == {"efa"}
@@ -180,7 +189,7 @@ def test_the_root_volume_holds_two_versions_of_every_image_unless_a_cache_or_a_s
 
 
 def test_a_pool_registers_six_resources_at_most():
-    recording = whole({**BLOCK, "efa": True, "placementGroup": True})
+    recording = whole({**CLOSE, "capacityTypes": ["SPOT", "ON_DEMAND"], "acceptScarcity": True})
     [component] = [each for each in recording.of_type("inferplan:nodes:EksNodePool") if each.name == "p"]
     assert len(recording.children(component)) + 1 <= 6
     both = pool(capacityTypes=["SPOT", "ON_DEMAND"])
@@ -276,6 +285,7 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"capacityReservation": BLOCK["capacityReservation"]}, "go together; write both or neither"),
         ({"size": {"min": 3, "max": 2}}, "min is 3 and max 2"),
         ({"efa": True}, "g6e.4xlarge has none"),
+        ({**BLOCK, "placementGroup": True}, "remove placementGroup"),
         ({"placementGroup": True}, "write zones: [<one zone>]"),
         ({"zones": ["us-east-1a", "us-east-1a"]}, "zones names a zone more than once"),
         ({"labels": {"eks.amazonaws.com/nodegroup": "x"}}, "sets itself; remove it"),

@@ -116,6 +116,8 @@ def test_an_adopted_file_system_is_mounted_and_not_touched():
     ("store", "said"),
     [
         ({**BUCKET, "bucket": "Acme"}, "cannot be a bucket name"),
+        ({**BUCKET, "create": {"accessLogs": {"bucket": "10.0.0.1"}}}, "reads as an IP address"),
+        ({**BUCKET, "create": {"accessLogs": {"bucket": "acme-weights"}}}, "its own logs, without end"),
         ({**BUCKET, "create": {}, "endpoint": "https://minio.example"}, "endpoint belongs to a bucket that exists"),
         ({**BUCKET, "create": {}, "kmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}, "kmsKeyArn belongs to a bucket that exists"),
         ({"kind": "efs", "fileSystemId": "fs-01234567"}, "go together"),

@@ -1,0 +1,35 @@
+"""How the Kubernetes provider gets into a cluster of EKS. No file is written and no token asked for: it is told the command."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pulumi
+
+if TYPE_CHECKING:
+    from components.handles import EksHome
+
+
+def kubeconfig(home: EksHome) -> pulumi.Output[str]:
+    """A kubeconfig that asks the AWS CLI for a token each time: it holds no secret, and lives in memory only."""
+    return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
+        lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True)
+    )
+
+
+def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:
+    token = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"],
+        "interactiveMode": "Never",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": endpoint, "certificate-authority-data": authority}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": {"exec": token}}],
+    }

@@ -1,0 +1,31 @@
+"""What S3 takes as the name of a bucket, wherever a stack file names one. Whether it exists is not known here."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+# "General purpose bucket naming rules", S3 user guide, read 2026-11.
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+
+
+def bucket_name(bucket: str) -> str:
+    """`bucket` where AWS would take it. Raises ValueError saying which rule it breaks."""
+    rules = "3 to 63 lower-case letters, digits, dots and hyphens, a letter or digit first and last"
+    if not _BUCKET.match(bucket):
+        raise ValueError(f"{bucket!r} cannot be a bucket name; write {rules}")
+    if ".." in bucket:
+        raise ValueError(f"{bucket!r} cannot be a bucket name: two dots follow each other; write one")
+    if re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", bucket):
+        raise ValueError(f"{bucket!r} cannot be a bucket name: it reads as an IP address; write a name, and an address under endpoint")
+    if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
+        reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
+        raise ValueError(f"{bucket!r} cannot be a bucket name: AWS reserves {reserved}; name a general purpose bucket")
+    return bucket
+
+
+BucketName = Annotated[str, AfterValidator(bucket_name)]
