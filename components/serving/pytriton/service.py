@@ -77,10 +77,8 @@ def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str =
     if spec.own_script:
         return made | ({_SCRIPT: spec.script} if spec.script is not None else {})
     made[_SCRIPT] = (files("components.serving.pytriton") / "payload" / "bind_text_generation.py").read_text(encoding="utf-8")
-    if spec.generator_file is None:
-        shipped = files("components.serving.triton") / "payload" / "transformers_generator.py"
-        made[_GENERATOR] = spec.generator or shipped.read_text(encoding="utf-8")
-    return made
+    source = spec.source()
+    return made if source is None else {**made, _GENERATOR: source}
 
 
 def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> dict[str, Any]:
@@ -94,9 +92,10 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
         "generator": f"{scripts}/{_GENERATOR}" if spec.generator_file is None else f"{weights}/{spec.generator_file}",
         "streaming": spec.streaming,
         "max_batch_size": spec.batch_size,
+        "streams": spec.max_batch_size,
         "max_tokens": spec.max_tokens,
         "drain_seconds": spec.drain_seconds,
-        "parameters": dict(spec.parameters),
+        "parameters": {**spec.parameters, **spec.told(site.target)},
         "key_variable": KEY_VARIABLE,
         "guarded": GUARDED.split(","),
         "batcher": {

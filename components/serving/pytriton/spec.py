@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from components.serving.served_model import ServedModel
-from components.serving.triton.models import Code
+from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.tensors import DynamicBatching, ModelName
 from components.spec import Fault
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from components.handles import NodeTarget
 
 
-class PyTritonSpec(ServedModel):
+class PyTritonSpec(TextGeneration, ServedModel):
     """A Python process that binds its functions to a Triton server of its own. Words are PyTriton's and Triton's."""
 
     entry: ClassVar[str] = "components.serving.pytriton.service:PyTritonService"
@@ -30,16 +30,8 @@ class PyTritonSpec(ServedModel):
     """A bind script of your own; it gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
     script_file: RelativePath | None = None
     """The same, in a file below the weights' directory."""
-    generator: Code | None = None
-    """For the script that is shipped: a class Generator of your own; by default Hugging Face transformers loads the weights."""
-    generator_file: RelativePath | None = None
-    """The same, in a file below the weights' directory."""
-    streaming: bool = False
-    """Sends each piece as it is there, by a decoupled model; one request runs at a time then."""
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
-    """Prompts in one call of the bound function at most."""
-    max_tokens: PositiveInt = 256
-    """New tokens of an answer where a request says nothing."""
+    """Prompts in one call of the bound function at most; with streaming, answers that are given side by side."""
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
     """Further parameters: the generator gets them with its settings, a script of your own as JSON in `PARAMETERS`; never a secret."""
     dynamic_batching: DynamicBatching = DynamicBatching()
@@ -47,18 +39,22 @@ class PyTritonSpec(ServedModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [name for name in ("script", "script_file", "generator", "generator_file") if getattr(self, name) is not None]
+        named = {"script": self.script, "scriptFile": self.script_file}
+        given = [name for name, value in named.items() if value is not None]
+        if given and (self.library or self.generator or self.generator_file):
+            given.append("library, generator or generatorFile")
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} name two sources; write one of script, scriptFile, generator, generatorFile")
+            raise ValueError(f"{' and '.join(given)} name two sources; a script of your own brings what it needs, so write one of them")
         return self
 
     @model_validator(mode="after")
     def _batches_fit(self) -> Self:
-        large = [size for size in self.dynamic_batching.preferred_batch_size if size > self.batch_size]
+        preferred = self.dynamic_batching.preferred_batch_size
+        large = [size for size in preferred if size > self.max_batch_size]
         if large:
-            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.batch_size}; lower it, or raise maxBatchSize")
-        if self.streaming and self.max_batch_size > 1 and "max_batch_size" in self.model_fields_set:
-            raise ValueError(f"streaming answers one prompt at a time, and maxBatchSize is {self.max_batch_size}; write 1, or leave it out")
+            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.max_batch_size}; lower it, or raise maxBatchSize")
+        if self.streaming and preferred:
+            raise ValueError(f"answers in pieces are no batches, and preferredBatchSize is {preferred}; remove it, or streaming")
         return self
 
     @property

@@ -45,9 +45,9 @@ def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoin
     """What gateway, policies and status read about this server."""
     made = triton_endpoint(name, "tensorrt-llm", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
     known = models(spec, weights=MODELS, engines=ENGINES)
-    texts = (text_tensors(model, known[model]) for model in public(spec))
     # An ensemble answers in pieces when its engine does, which the ensemble itself does not say.
-    told = tuple(replace(text, decoupled=spec.streaming) for text in texts if text is not None)
+    texts = (text_tensors(model, known[model], decoupled=spec.streaming) for model in public(spec))
+    told = tuple(text for text in texts if text is not None)
     return replace(made, served_names=public(spec), texts=told)
 
 

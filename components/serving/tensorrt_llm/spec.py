@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from components.serving.parallel import ShardedModel
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
 from components.serving.triton.served import TritonServed
@@ -61,17 +62,13 @@ class EngineBuild(Spec):
         return self
 
 
-class TensorrtLlmSpec(TritonServed):
+class TensorrtLlmSpec(ShardedModel, TritonServed):
     """A model behind TensorRT-LLM in Triton Inference Server. Field names and values are TensorRT-LLM's own."""
 
     entry: ClassVar[str] = "components.serving.tensorrt_llm.service:TensorrtLlmService"
     device_share: ClassVar[float] = 0.9  # the rest is for activations and a KV cache, which takes most of what loading leaves free
 
     engine: Literal["tensorrt-llm"]
-    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Cards that each layer is split over."""
-    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Stages that the layers are divided into, each on cards of its own."""
     max_batch_size: Annotated[int, Field(ge=1, le=4096)] = 64
     """Requests that the engine works on at once."""
     max_seq_len: PositiveInt | None = None
@@ -120,15 +117,6 @@ class TensorrtLlmSpec(TritonServed):
         return given
 
     @model_validator(mode="after")
-    def _ranks_use_every_card(self) -> Self:
-        if self.accelerators is not None and self.world_size != self.accelerators:
-            raise ValueError(
-                f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}, "
-                f"but accelerators is {self.accelerators}; make them equal, or leave accelerators out"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _fields_fit_the_way_it_is_served(self) -> Self:
         if self.build is not None and self.llm_args:
             raise ValueError("llmArgs are of the LLM API, and build serves engines; use build.buildArgs and parameters, or remove build")
@@ -147,11 +135,6 @@ class TensorrtLlmSpec(TritonServed):
         if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
             raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}; lower it")
         return self
-
-    @property
-    def world_size(self) -> int:
-        """Cards, and processes, that the model is spread over."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
     def needs_share(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from components.serving.triton.models import EnsembleModel, EnsembleStep, RepositoryModel
-from components.serving.triton.tensors import OutputTensor
+from components.serving.triton.tensors import STREAM, OutputTensor, asks_for_pieces
 
 
 def faults(repository: Mapping[str, RepositoryModel]) -> Iterator[str]:
@@ -35,6 +35,8 @@ def _ensemble(name: str, ensemble: EnsembleModel, repository: Mapping[str, Repos
     yield from found
     if not found:
         yield from (f"{name}: {fault}" for fault in _tensors(ensemble, repository))
+        if asks_for_pieces(ensemble.inputs) and not streaming(name, repository):
+            yield f"{name}: the input {STREAM} asks for an answer in pieces, and no step answers so; let one stream, or call the input differently"
 
 
 def _step(name: str, ensemble: EnsembleModel, step: EnsembleStep, repository: Mapping[str, RepositoryModel]) -> Iterator[str]:

@@ -7,7 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
 
+from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.tensors import (
+    STREAM,
     DynamicBatching,
     InputTensor,
     ModelName,
@@ -16,15 +18,10 @@ from components.serving.triton.tensors import (
     TensorName,
     VersionPolicy,
     Warmup,
+    asks_for_pieces,
 )
 from components.spec import Spec
 from components.storage.spec import RelativePath
-
-Code = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200_000),
-    Field(description="Python source, delivered with the repository."),
-]
 
 
 class RepositoryModel(Spec):
@@ -138,6 +135,14 @@ class PythonModel(ExecutedModel):
         return self
 
     @model_validator(mode="after")
+    def _who_asks_for_pieces_can_get_them(self) -> Self:
+        if not self.decoupled and asks_for_pieces(self.input):
+            raise ValueError(
+                f"the input {STREAM} asks for an answer in pieces and decoupled is false; write decoupled: true, or call the input differently"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _no_tensor_is_both(self) -> Self:
         both = sorted(set(self.input) & set(self.output))
         if both:
@@ -173,24 +178,13 @@ def _setting(data_type: str) -> InputTensor:
     return InputTensor.model_validate({"dataType": data_type, "dims": [1], "optional": True})
 
 
-class TextGenerationModel(ExecutedModel):
-    """Text generation that inferplan ships: text_input and sampling in, text_output out, whole or in pieces."""
+class TextGenerationModel(TextGeneration, ExecutedModel):
+    """Text generation that inferplan ships: text_input and sampling in, text_output out, whole or in pieces.
+
+    Where it streams, a request asks for pieces with the input `stream`.
+    """
 
     kind: Literal["textGeneration"]
-    streaming: bool = False
-    """Sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
-    max_tokens: PositiveInt = 256
-    """New tokens of an answer where a request says nothing."""
-    generator: Code | None = None
-    """A class Generator of your own; by default Hugging Face transformers loads the weights."""
-    generator_file: RelativePath | None = None
-    """The same, in a file below the weights' directory."""
-
-    @model_validator(mode="after")
-    def _one_generator(self) -> Self:
-        if self.generator is not None and self.generator_file is not None:
-            raise ValueError("generator and generatorFile name two sources; write one of them")
-        return self
 
     @property
     def inputs(self) -> Mapping[str, InputTensor]:

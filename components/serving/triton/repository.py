@@ -52,7 +52,7 @@ def config(name: str, model: AnyModel, spec: TritonServed, *, weights: str, targ
                 _parameters(made, {"file": f"{weights}/{model.file}"})
         case TextGenerationModel():
             _execute(made, model, spec, target)
-            own = {"weights": weights, "max_tokens": str(model.max_tokens), "device": _device(target)}
+            own = {"weights": weights, "max_tokens": str(model.max_tokens), "device": _device(target), **model.told(target)}
             if model.generator_file is not None:
                 own["generator_file"] = f"{weights}/{model.generator_file}"
             _parameters(made, own)
@@ -161,13 +161,10 @@ def sources_of(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str
         case PythonModel():
             return {"model.py": model.code or _payload("file_model.py")}
         case TextGenerationModel():
-            sources = {"model.py": _payload("text_generation.py")}
-            if model.generator_file is None:
-                sources["generator.py"] = model.generator or _payload("transformers_generator.py")
-            return sources
+            source = model.source()
+            return {"model.py": _payload("text_generation.py")} | ({} if source is None else {"generator.py": source})
         case VllmModel():
-            bfloat16 = target.accelerator is None or target.accelerator.bfloat16
-            sources = {"model.json": json.dumps(model.settings(weights, bfloat16=bfloat16), indent=2) + "\n"}
+            sources = {"model.json": json.dumps(model.settings(weights, target.accelerator), indent=2) + "\n"}
             if model.lora_adapters:
                 sources["multi_lora.json"] = json.dumps(model.adapters(weights), indent=2) + "\n"
             return sources

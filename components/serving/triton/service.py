@@ -11,7 +11,6 @@ from components.handles import Endpoint, ObjectStore, Protocol, SecretRef
 from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
-from components.serving.triton import graph
 from components.serving.triton.builds import in_build
 from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonPorts, TritonServed
@@ -107,11 +106,6 @@ def key_args(key: str) -> list[str]:
     """
     restriction = f"{GUARDED}:{KEY_HEADER}=Bearer {key}"
     return [f"--http-restricted-api={restriction}", f"--grpc-restricted-protocol={restriction}"]
-
-
-def streaming(spec: TritonSpec) -> tuple[str, ...]:
-    """The models that clients call and that may answer in pieces."""
-    return tuple(name for name in spec.public if graph.streaming(name, spec.repository))
 
 
 def _image(spec: TritonSpec, site: Site) -> str:

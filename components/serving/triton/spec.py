@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What a ConfigMap holds at most (1 MiB, Kubernetes' limit), less its names and metadata.
 _FILES_LIMIT = 900_000
+# What the python backend asks for as it starts an instance; it grows with the messages (tritonserver 2.51, and its default today).
+_INSTANCE_BYTES = 2**20
 
 
 class TritonSpec(TritonServed):
@@ -59,12 +61,30 @@ class TritonSpec(TritonServed):
             )
         if self._vllm and not self._on_cards and max(model.world_size for model in self._vllm.values()) < self.cards:
             raise ValueError(f"accelerators is {self.cards} and no model uses that many; lower it, or raise tensorParallelSize")
+        return self
+
+    @model_validator(mode="after")
+    def _engines_share_the_memory_of_a_card(self) -> Self:
+        # Engines of the vllm backend take the first cards, from 0 on; generators as many as there are instances on a card.
         shares = {name: model.share for name, model in self._vllm.items()}
-        # Each engine takes the first cards, from 0 on.
+        for name, model in self._on_cards.items():
+            if isinstance(model, TextGenerationModel) and model.claim:
+                shares[name] = model.claim * -(-(model.instances or self.cards) // self.cards)
         if sum(shares.values()) > 1:
-            listed = ", ".join(f"{name} {share}" for name, share in shares.items())
+            listed = ", ".join(f"{name} {share:g}" for name, share in shares.items())
             raise ValueError(
-                f"vLLM models of one server share its first card, and claim {listed} of it; lower gpuMemoryUtilization to 1 in all"
+                f"vLLM's engines on one server share its first card, and claim {listed} of it; lower gpuMemoryUtilization "
+                "(gpu_memory_utilization in engineArgs) to 1 in all, or the instances"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _instances_have_shared_memory(self) -> Self:
+        needed = sum(model.instances or (self.cards if model.on_cards else 1) for model in self._executed.values())
+        if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
+            raise ValueError(
+                f"{needed} instances of python models take 1Mi of shared memory each from the start, and sharedMemory is {self.shared_memory}; "
+                "raise it, or lower instances"
             )
         return self
 
@@ -97,15 +117,15 @@ class TritonSpec(TritonServed):
     @property
     def texts(self) -> tuple[TextTensors, ...]:
         """The models that clients call with one prompt and that answer with text, and by which tensors."""
-        return tuple(text for name in self.public if (text := text_tensors(name, self.repository[name])) is not None)
+        made = (text_tensors(name, self.repository[name], decoupled=graph.streaming(name, self.repository)) for name in self.public)
+        return tuple(text for text in made if text is not None)
 
     @property
     def build(self) -> builds.Build:
         """The build of NVIDIA's image that has what the repository's models import."""
-        generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
         # The plain build has no torch and no transformers; vLLM's has both (Triton's compatibility page, 2026-08).
-        transformers = any(model.generator is None and model.generator_file is None for model in generating)
-        return "vllm" if self._vllm or transformers else "plain"
+        shipped = any(isinstance(model, TextGenerationModel) and model.shipped for model in self.repository.values())
+        return "vllm" if self._vllm or shipped else "plain"
 
     @property
     def server_options(self) -> Sequence[str]:
@@ -122,8 +142,12 @@ class TritonSpec(TritonServed):
         return {name: model for name, model in self.repository.items() if isinstance(model, VllmModel)}
 
     @property
+    def _executed(self) -> dict[str, ExecutedModel]:
+        return {name: model for name, model in self.repository.items() if isinstance(model, ExecutedModel)}
+
+    @property
     def _on_cards(self) -> dict[str, ExecutedModel]:
-        return {name: model for name, model in self.repository.items() if isinstance(model, ExecutedModel) and model.on_cards}
+        return {name: model for name, model in self._executed.items() if model.on_cards}
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
         """Backends that the cards do not have, and instances that do not come out even with the cards of a replica."""

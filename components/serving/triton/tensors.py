@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
@@ -17,6 +18,7 @@ TensorName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=128),
     Field(description="A tensor's name: letters, digits, '_', '.', '-'."),
 ]
+STREAM = "stream"
 # No two dots in a row: a model's name is part of paths.
 ModelName = Annotated[
     str,
@@ -45,6 +47,11 @@ class InputTensor(OutputTensor):
 
     optional: bool = False
     """Whether a request may leave it out."""
+
+
+def asks_for_pieces(inputs: Mapping[str, InputTensor]) -> bool:
+    """Whether a request can ask for its answer in pieces, by the input that every text model here has for that."""
+    return STREAM in inputs and inputs[STREAM].data_type == "TYPE_BOOL"
 
 
 class DynamicBatching(Spec):

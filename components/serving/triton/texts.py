@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from components.handles import TextTensors
+from components.serving.triton.tensors import STREAM, asks_for_pieces
 
 if TYPE_CHECKING:
     from components.serving.triton.models import RepositoryModel
 
 _TEXT = "TYPE_STRING"
-_STREAM = "stream"
 _ANSWER = "text_output"
 _TOKENS = "max_tokens"
 
 
-def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
-    """The tensors of a prompt and its answer; None where the model needs more than one text, or answers with several of which none is called so."""
+def text_tensors(name: str, model: RepositoryModel, *, decoupled: bool) -> TextTensors | None:
+    """The tensors of a prompt and its answer, `decoupled` where it may come in pieces.
+
+    None where the model needs more than one text, or answers with several of which none is called so.
+    """
     required = [(key, tensor.data_type) for key, tensor in model.inputs.items() if not tensor.optional]
     answers = [key for key, tensor in model.outputs.items() if tensor.data_type == _TEXT]
     if len(answers) > 1 and _ANSWER in answers:
@@ -30,8 +33,8 @@ def text_tensors(name: str, model: RepositoryModel) -> TextTensors | None:
         model=name,
         input=name_of_prompt,
         output=answers[0],
-        stream=_STREAM if kinds.get(_STREAM) == "TYPE_BOOL" else None,
+        stream=STREAM if asks_for_pieces(model.inputs) else None,
         tokens=_TOKENS if kinds.get(_TOKENS) == "TYPE_INT32" else None,
         shape=(1, *shape) if model.max_batch_size else shape,
-        decoupled=model.streams,
+        decoupled=decoupled,
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import StringConstraints, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import field_validator
 
 from components.serving.triton.models import RepositoryModel
 from components.serving.triton.tensors import InputTensor, OutputTensor
-from components.serving.vllm.engine_args import VLLM_OPTIONS, VllmEngineArgs
+from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, EngineArgName, EngineArgValue, VllmEngineArgs, defaults_on, stray
+
+if TYPE_CHECKING:
+    from components.nodes.accelerators import Accelerator
 
 # Tensors of triton-inference-server/vllm_backend src/model.py (8de0c148, 2026-01); with auto-completion off they have to be written out.
 _FLAGS = (
@@ -29,17 +31,7 @@ _OUTPUTS = {
     "num_input_tokens": "TYPE_UINT32",
     "num_output_tokens": "TYPE_UINT32",
 }
-# Engine arguments that are decided elsewhere, with where.
-_DECIDED = {
-    "model": "weights says where the model is",
-    "tokenizer": "weights says where the model is",
-    "revision": "weights says which revision it is",
-    "download_dir": "nothing is downloaded",
-    "hf_token": "nothing is downloaded, and a secret has no place here",
-    "enable_lora": "loraAdapters turns it on",
-    "trust_remote_code": "it runs code from the model repository",
-    "disable_log_stats": "reportMetrics decides about it",
-}
+_DECIDED = {**DECIDED, "tokenizer": "weights says where the model is", "disable_log_stats": "reportMetrics decides about it"}
 
 
 class VllmModel(VllmEngineArgs, RepositoryModel):
@@ -50,7 +42,7 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
     kind: Literal["vllm"]
     max_batch_size: Literal[0] = 0
     """Only 0: vLLM batches by itself."""
-    engine_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], bool | int | float | str] = {}
+    engine_args: dict[EngineArgName, EngineArgValue] = {}
     """Further engine arguments, in the spelling of vLLM's AsyncEngineArgs; none that a field here sets."""
     report_metrics: bool = False
     """Shows vLLM's own metrics among Triton's; vLLM's front end then runs inside the engine's process, which costs throughput."""
@@ -60,10 +52,9 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
     @field_validator("engine_args")
     @classmethod
     def _engine_args_repeat_no_field(cls, given: dict[str, Any]) -> dict[str, Any]:
-        stray = [f"{name} (use the field {to_camel(name)})" for name in given if name in VLLM_OPTIONS]
-        stray += [f"{name} ({_DECIDED[name]})" for name in given if name in _DECIDED]
-        if stray:
-            raise ValueError(f"{', '.join(stray)} may not stand in engineArgs; remove it")
+        refused = list(stray(given, _DECIDED, fields=VLLM_OPTIONS))
+        if refused:
+            raise ValueError(f"{', '.join(refused)} may not stand in engineArgs; remove it")
         return given
 
     @property
@@ -89,14 +80,12 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
         """The share of its cards' memory that the engine claims."""
         return self.gpu_memory_utilization or self.device_share
 
-    def settings(self, weights: str, *, bfloat16: bool) -> dict[str, Any]:
-        """`model.json`: the engine's arguments, for weights at the path `weights`, on cards that have `bfloat16` or not."""
-        given = {field: getattr(self, field) for field in VLLM_OPTIONS}
-        if given["max_model_len"] == "auto":
+    def settings(self, weights: str, accelerator: Accelerator | None) -> dict[str, Any]:
+        """`model.json`: the engine's arguments, for weights at the path `weights`."""
+        given = {field: value for field in VLLM_OPTIONS if (value := getattr(self, field)) is not None}
+        if self.max_model_len == "auto":
             given["max_model_len"] = -1
-        if not bfloat16:
-            given["dtype"] = self.dtype or "half"
-        own: dict[str, Any] = {"model": weights, **{field: value for field, value in given.items() if value is not None}}
+        own: dict[str, Any] = {"model": weights, **defaults_on(accelerator), **given}
         own["disable_log_stats"] = not self.report_metrics
         if self.lora_adapters:
             own["enable_lora"] = True

@@ -5,12 +5,17 @@ It knows no server: ports, keys, names and where the weights lie are for those w
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
 
-from components.spec import Spec
+from components.serving.parallel import ParallelSizes
 from components.storage.spec import RelativePath
+
+if TYPE_CHECKING:
+    from components.nodes.accelerators import Accelerator
 
 # One row a typed field: the vLLM option it becomes, with every spelling that vLLM 0.32 and 0.33 accept for it.
 VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -28,18 +33,27 @@ VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
     "max_loras": ("--max-loras",),
     "enable_prefix_caching": ("--enable-prefix-caching", "--no-enable-prefix-caching"),
 }
+# Arguments that no field sets and that may not be set besides, in the spelling of vLLM's EngineArgs, each with the reason.
+DECIDED = {
+    "model": "weights says where the model is",
+    "revision": "weights says which revision it is",
+    "download_dir": "nothing is downloaded",
+    "hf_token": "nothing is downloaded, and a secret has no place here",
+    "enable_lora": "loraAdapters turns it on",
+    "trust_remote_code": "it runs code from the model repository",
+    "data_parallel_size": "a replica is one engine on its own cards; raise replicas instead",
+    "prefill_context_parallel_size": "it multiplies the cards of an engine; use tensorParallelSize",
+}
+EngineArgName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]
+EngineArgValue = bool | int | float | str
 LoraName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128), Field(description="The name of an adapter.")
 ]
 
 
-class VllmEngineArgs(Spec):
+class VllmEngineArgs(ParallelSizes):
     """What vLLM's engine is told; what is absent vLLM decides itself."""
 
-    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Cards that each layer is split over."""
-    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Stages that the layers are divided into, each on cards of its own."""
     max_model_len: PositiveInt | Literal["auto"] | None = None
     """Context length in tokens; by default the model's own."""
     max_num_seqs: PositiveInt | None = None
@@ -62,15 +76,10 @@ class VllmEngineArgs(Spec):
     """Only false: a model that needs its own code is refused."""
     lora_adapters: dict[LoraName, RelativePath] = {}
     """LoRA adapters by name, each a directory below the weights' own."""
-    max_lora_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] | None = None
+    max_lora_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] | None = None
     """The largest rank of an adapter; vLLM's default is 16."""
     max_loras: PositiveInt | None = None
     """Adapters in one batch; vLLM's default is 1."""
-
-    @property
-    def world_size(self) -> int:
-        """Cards that one engine spans."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
     def adapter_names(self) -> tuple[str, ...]:
@@ -83,3 +92,25 @@ class VllmEngineArgs(Spec):
         if stray and not self.adapter_names:
             raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add some, or remove it")
         return self
+
+
+def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int]:
+    """Arguments that the kind of card decides where nobody says otherwise."""
+    if accelerator is None:
+        return {}
+    if accelerator.vendor == "habana":
+        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/, 2026-08).
+        return {"dtype": "bfloat16", "block_size": 128}
+    return {} if accelerator.bfloat16 else {"dtype": "half"}
+
+
+def stray(given: Iterable[str], decided: Mapping[str, str], *, fields: Iterable[str] = ()) -> Iterator[str]:
+    """Those of the engine arguments `given` that `fields` set or that are `decided` elsewhere, each with what to do."""
+    known = set(fields)
+    for name in given:
+        # The others of the family say where such engines are.
+        meant = "data_parallel_size" if name.startswith("data_parallel_") else name
+        if name in known:
+            yield f"{name} (use the field {to_camel(name)})"
+        elif meant in decided:
+            yield f"{name} ({decided[meant]})"

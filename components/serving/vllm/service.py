@@ -9,7 +9,8 @@ from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
 from components.serving.model_service import ModelService, model_mount, model_volume
 from components.serving.site import Site
-from components.serving.vllm.spec import VLLM_OPTIONS, VllmSpec
+from components.serving.vllm.engine_args import VLLM_OPTIONS, defaults_on
+from components.serving.vllm.spec import VllmSpec
 
 PORT = 8000
 MODELS = "/models"
@@ -95,15 +96,8 @@ def _rank(spec: VllmSpec, rank: str) -> list[str]:
 
 
 def _options(spec: VllmSpec, target: NodeTarget) -> dict[str, object]:
-    options: dict[str, object] = {field: getattr(spec, field) for field in VLLM_OPTIONS}
-    accelerator = target.accelerator
-    if accelerator is not None and accelerator.vendor == "habana":
-        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/, 2026-08).
-        options["dtype"] = spec.dtype or "bfloat16"
-        options["block_size"] = spec.block_size or 128
-    elif accelerator is not None and not accelerator.bfloat16:
-        options["dtype"] = spec.dtype or "half"
-    return options
+    written = {field: value for field in VLLM_OPTIONS if (value := getattr(spec, field)) is not None}
+    return {**dict.fromkeys(VLLM_OPTIONS), **defaults_on(target.accelerator), **written}
 
 
 def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from components.serving.served_model import ServedModel
-from components.serving.vllm.engine_args import VLLM_OPTIONS, LoraName, VllmEngineArgs
+from components.serving.parallel import ShardedModel
+from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
 from components.spec import DnsLabel, Fault
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 # Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
 _OURS = (
-    *("--host", "--port", "--api-key", "--model", "--served-model-name", "--load-format", "--shutdown-timeout"),
-    *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--revision", "--download-dir", "--uds"),
-    *("--enable-lora", "--no-enable-lora", "--lora-modules"),
+    *("--host", "--port", "--api-key", "--served-model-name", "--load-format", "--shutdown-timeout"),
+    *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--uds", "--grpc", "--no-enable-lora", "--lora-modules"),
     *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
 )
 _NNODES = ("--nnodes", "-n")
 
 
-class VllmSpec(VllmEngineArgs, ServedModel):
+class VllmSpec(VllmEngineArgs, ShardedModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     entry: ClassVar[str] = "components.serving.vllm.service:VllmService"
@@ -82,21 +81,10 @@ class VllmSpec(VllmEngineArgs, ServedModel):
         return (*self.lora_adapters, *self.lora_artifacts)
 
     @model_validator(mode="after")
-    def _shards_use_every_card(self) -> Self:
-        product = self.tensor_parallel_size * self.pipeline_parallel_size
-        if self.accelerators is not None and product != self.accelerators:
-            raise ValueError(
-                f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {product}, "
-                f"but accelerators is {self.accelerators}; make them equal, or leave accelerators out"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _shards_spread_evenly(self) -> Self:
         if self.world_size % self.nnodes:
             raise ValueError(
-                f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size} cards "
-                f"do not spread evenly over nnodes {self.nnodes}; usual is the cards of a node x the count of nodes"
+                f"{self.sizes} cards do not spread evenly over nnodes {self.nnodes}; usual is the cards of a node x the count of nodes"
             )
         return self
 
@@ -176,15 +164,20 @@ def _reserved() -> dict[str, str]:
 
     options = {**VLLM_OPTIONS, "nnodes": _NNODES}
     fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
-    return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), "--trust-remote-code": "it runs code from the model repository"}
+    decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}
+    return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), **decided}
 
 
 def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
-    """The reserved option that vLLM takes `option` for: itself, a long one cut short, or a letter with its value joined to it (-n2)."""
+    """The reserved option that vLLM takes `option` for: itself, one cut short, or a letter with its value joined to it (-n2)."""
     if option in reserved:
         return option
-    if option.startswith("--"):
-        return next((each for each in reserved if len(option) > 2 and each.startswith(option)), None)
+    if option.startswith(("--data-parallel-", "-dp")):
+        return "--data-parallel-size"
+    if option.strip("-"):
+        cut = next((each for each in reserved if each.startswith(option)), None)
+        if cut is not None:
+            return cut
     return option[:2] if option[:2] in reserved else None
 
 

@@ -43,9 +43,11 @@ def test_more_cards_than_the_shipped_script_uses_are_refused():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"script": "a", "generator": "b"}, "script and generator name two sources"),
+        ({"script": "a", "generator": "b"}, "script and library, generator or generatorFile name two sources"),
+        ({"script": "a", "scriptFile": "b"}, "script and scriptFile name two sources"),
+        ({"library": "vllm", "generatorFile": "b"}, "library and generatorFile name two sources"),
         ({"maxBatchSize": 4, "dynamicBatching": {"preferredBatchSize": [8]}}, "is above maxBatchSize 4"),
-        ({"streaming": True, "maxBatchSize": 4}, "one prompt at a time"),
+        ({"streaming": True, "dynamicBatching": {"preferredBatchSize": [2]}}, "answers in pieces are no batches"),
         ({"ports": {"http": 8001}}, "are not three ports"),
     ],
 )
@@ -60,3 +62,17 @@ def test_parameters_reach_the_generator_by_its_settings_and_a_script_of_ones_own
     own = server("chat", pytriton(parameters={"style": "short"}, script="print()"), site())
     assert json.loads(own.env["PARAMETERS"]) == {"style": "short"}
     assert "PARAMETERS" not in server("chat", shipped, site()).env
+
+
+def test_answers_in_pieces_are_given_side_by_side_and_whole_ones_in_batches():
+    def settings(**fields: Any) -> dict[str, Any]:
+        return json.loads(script_files(pytriton(maxBatchSize=8, **fields), site(), weights="/models/chat")["settings.json"])
+
+    assert (settings()["max_batch_size"], settings(streaming=True)["max_batch_size"], settings(streaming=True)["streams"]) == (8, 1, 8)
+
+
+def test_vllm_generates_where_it_is_asked_to():
+    made = script_files(pytriton(library="vllm", engineArgs={"seed": 7}), site(target=GAUDI2), weights="/models/chat")
+    assert "AsyncLLM" in made["generator.py"]
+    told = json.loads(json.loads(made["settings.json"])["parameters"]["engine_args"])
+    assert told == {"block_size": 128, "dtype": "bfloat16", "seed": 7}

@@ -36,7 +36,7 @@ def test_extra_args_cannot_repeat_a_typed_field_in_any_spelling(spelling):
     assert "use the field" in faults(extraArgs=[f"{spelling}=1"])
 
 
-@pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5"])
+@pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5", "--grpc"])
 def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
     assert "may not stand in extraArgs" in faults(extraArgs=[argument])
 
@@ -48,6 +48,9 @@ def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
         ("--api-k=x", "--api-key: inferplan sets it"),
         ("--tensor_parallel_siz=2", "--tensor-parallel-size: use the field tensorParallelSize"),
         ("-n2", "-n: use the field nnodes"),
+        ("-t", "-tp: use the field tensorParallelSize"),
+        ("--data-parallel-size-local=2", "--data-parallel-size: a replica is one engine on its own cards; raise replicas instead"),
+        ("-dpl", "--data-parallel-size: a replica is one engine on its own cards; raise replicas instead"),
         ("-qfp8", "-q: use the field quantization"),
     ],
 )
@@ -55,9 +58,15 @@ def test_an_option_cut_short_as_vllms_parser_takes_it_is_known_for_what_it_is(ar
     assert f"which is {meant}" in faults(extraArgs=[argument])
 
 
+def test_a_token_that_would_stand_in_the_plan_is_refused():
+    assert "a secret has no place here" in faults(extraArgs=["--hf-token=hf_x"])
+
+
 def test_no_option_of_vllm_is_mistaken_for_a_reserved_one_cut_short():
     reserved = _reserved()
-    assert [flag for flag in FLAGS if flag not in reserved and _meant(flag, reserved) is not None] == []
+    mistaken = [flag for flag in FLAGS if flag not in reserved and _meant(flag, reserved) is not None]
+    # All of that family would spread a replica over more cards than it has.
+    assert [flag for flag in mistaken if not flag.startswith(("--data-parallel-", "-dp"))] == []
 
 
 @pytest.mark.parametrize("name", ["HABANA_VISIBLE_DEVICES", "VLLM_API_KEY", "HOME"])
@@ -74,7 +83,7 @@ def test_a_consumer_named_twice_is_refused():
     [
         ({"maxLoraRank": 32}, "there are none"),
         ({"loraAdapters": {"a": "x"}, "servedModelName": "a"}, "call the adapter differently"),
-        ({"loraAdapters": {"a": "x"}, "extraArgs": ["--enable-lora"]}, "inferplan sets it"),
+        ({"loraAdapters": {"a": "x"}, "extraArgs": ["--enable-lora"]}, "loraAdapters turns it on"),
     ],
 )
 def test_adapters_that_contradict_each_other_are_refused(fields, said):

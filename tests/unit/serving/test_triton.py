@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from components.serving.triton.messages import config_of
 from components.serving.triton.repository import repository_files
 from components.serving.triton.service import server, server_args
 from components.serving.triton.spec import TritonSpec
-from tests.unit.serving.models import BUCKET, GAUDI2, L40S, container_of, declared, site
+from tests.unit.serving.models import BUCKET, GAUDI2, L40S, container_of, declared, pool, site
 
 WRITER = {"kind": "textGeneration", "maxBatchSize": 8}
 
@@ -140,6 +141,66 @@ def test_a_warm_up_is_sent_before_the_model_is_ready():
 def test_shared_memory_is_as_large_as_it_says():
     volumes = declared(triton(sharedMemory="3Gi")).one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]["volumes"]
     assert [each["emptyDir"] for each in volumes if each["name"] == "shm"] == [{"medium": "Memory", "sizeLimit": "3Gi"}]
+
+
+def test_shared_memory_that_the_instances_do_not_fit_is_refused():
+    with pytest.raises(
+        ValidationError, match="4 instances of python models take 1Mi of shared memory each from the start, and sharedMemory is 3Mi"
+    ):
+        triton({"writer": {**WRITER, "instances": 4}}, sharedMemory="3Mi")
+    assert triton({"writer": {**WRITER, "instances": 3}}, sharedMemory="3Mi")
+
+
+TEXT = {"dataType": "TYPE_STRING", "dims": [1]}
+ASKING: dict[str, Any] = {"text_input": TEXT, "stream": {"dataType": "TYPE_BOOL", "dims": [1], "optional": True}}
+
+
+def relay(step: str) -> dict[str, Any]:
+    mapped = {"text_input": "text_input", "stream": "stream"}
+    steps = [{"modelName": step, "inputMap": mapped, "outputMap": {"text_output": "text_output"}}]
+    return {"kind": "ensemble", "maxBatchSize": 8, "input": ASKING, "output": {"text_output": TEXT}, "steps": steps}
+
+
+def test_streaming_without_a_decoupled_model_is_refused():
+    own = {"kind": "python", "maxBatchSize": 8, "code": "pass", "input": ASKING, "output": {"text_output": TEXT}}
+    with pytest.raises(ValidationError, match="asks for an answer in pieces and decoupled is false; write decoupled: true"):
+        triton({"own": own})
+    assert triton({"own": {**own, "decoupled": True}})
+    relaying = {**own, "input": {**ASKING, "stream": {"dataType": "TYPE_INT32", "dims": [1], "optional": True}}}
+    ensemble = relay("own")
+    ensemble["steps"][0]["inputMap"] = {"text_input": "text_input"}
+    with pytest.raises(ValidationError, match="the input stream asks for an answer in pieces, and no step answers so"):
+        triton({"own": relaying, "relay": {**ensemble}})
+
+
+def test_an_ensemble_answers_in_pieces_where_one_of_its_steps_does():
+    [text] = triton({"writer": {**WRITER, "streaming": True}, "relay": relay("writer")}).texts
+    assert (text.model, text.stream, text.decoupled) == ("relay", "stream", True)
+
+
+def test_vllm_generates_where_it_is_asked_to_and_gets_its_arguments():
+    writer = {**WRITER, "library": "vllm", "engineArgs": {"max_model_len": 4096}}
+    for target, more in ((L40S, {}), (GAUDI2, {"dtype": "bfloat16", "block_size": 128}), (pool("nvidia-t4"), {"dtype": "half"})):
+        files = repository_files(triton({"writer": writer}), weights="/models/chat", target=target)
+        assert "AsyncLLM" in files["writer/1/generator.py"]
+        told = config_of(files["writer/config.pbtxt"]).parameters["engine_args"].string_value
+        assert json.loads(told) == {"max_model_len": 4096, **more}
+    assert container_of(triton({"writer": writer}))["image"].endswith("-vllm-python-py3")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"engineArgs": {"seed": 1}}, "library is not vllm; write library: vllm"),
+        ({"library": "vllm", "generator": "class Generator: ..."}, "library and generator name two sources"),
+        ({"library": "vllm", "engineArgs": {"tensor_parallel_size": 2}}, "a generator runs on one card"),
+        ({"library": "vllm", "engineArgs": {"data_parallel_size": 2}}, "raise replicas instead"),
+        ({"library": "vllm", "instances": 2}, "claim writer 1.84 of it"),
+    ],
+)
+def test_what_vllm_would_only_find_out_on_a_card_is_refused(fields, said):
+    with pytest.raises(ValidationError, match=said):
+        triton({"writer": {**WRITER, **fields}}, accelerators=1)
 
 
 def test_one_port_cannot_serve_two_protocols():

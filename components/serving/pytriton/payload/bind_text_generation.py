@@ -4,11 +4,13 @@ SETTINGS is a JSON file. What generates is the class Generator of the file that 
 logged nowhere.
 """
 
+import asyncio
 import json
 import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,8 @@ def main(path):
             raise PyTritonUnrecoverableError("the server or its connection to this process ended")
     running.wait(settings["drain_seconds"])
     triton.stop()
+    if hasattr(generator, "close"):
+        generator.close()
 
 
 class _Running:
@@ -88,24 +92,37 @@ def _whole(generator, settings, running):
 
 
 def _stream(generator, settings, running):
-    def answer(requests):
+    threads = ThreadPoolExecutor(max_workers=settings["streams"])
+
+    # Asynchronous, so that PyTriton takes the next request while this one waits for its next piece.
+    async def answer(requests):
         with running:
             [request] = requests
             [row] = _rows(request, settings)
-            for piece in generator.stream(row, lambda: False):
+            pieces = generator.stream(row, lambda: False)
+            loop = asyncio.get_running_loop()
+            while (piece := await loop.run_in_executor(threads, next, pieces, None)) is not None:
                 yield [{"text_output": _column([piece])}]
 
     return answer
 
 
 def _rows(request, settings):
-    tokens = int(request["max_tokens"].reshape(-1)[0]) if "max_tokens" in request else settings["max_tokens"]
-    temperature = float(request["temperature"].reshape(-1)[0]) if "temperature" in request else 0.0
-    if not 1 <= tokens <= MOST_TOKENS:
-        raise ValueError(f"max_tokens is {tokens}; write 1 to {MOST_TOKENS}")
-    if not 0 <= temperature <= 100:
-        raise ValueError(f"temperature is {temperature}; write 0 (greedy) to 100")
-    return [(each.decode("utf-8", "replace"), tokens, temperature) for each in request["text_input"].reshape(-1)]
+    prompts = [each.decode("utf-8", "replace") for each in request["text_input"].reshape(-1)]
+    tokens = [int(each) for each in _values(request, "max_tokens", len(prompts), settings["max_tokens"])]
+    temperatures = [float(each) for each in _values(request, "temperature", len(prompts), 0.0)]
+    for count in tokens:
+        if not 1 <= count <= MOST_TOKENS:
+            raise ValueError(f"max_tokens is {count}; write 1 to {MOST_TOKENS}")
+    for temperature in temperatures:
+        if not 0 <= temperature <= 100:
+            raise ValueError(f"temperature is {temperature}; write 0 (greedy) to 100")
+    return list(zip(prompts, tokens, temperatures, strict=True))
+
+
+def _values(request, name, count, default):
+    """One value for each of the request's `count` prompts."""
+    return request[name].reshape(-1) if name in request else [default] * count
 
 
 def _column(texts):

@@ -42,10 +42,12 @@ class TritonPythonModel:
         return None
 
     def finalize(self):
-        """Ends running streams and waits for them."""
+        """Ends running streams, waits for them, and ends what the generator started."""
         self.stopping.set()
         if self.workers is not None:
             self.workers.shutdown(wait=True)
+        if hasattr(self.generator, "close"):
+            self.generator.close()
 
     def _together(self, requests):
         asked, responses = [], []
@@ -69,7 +71,7 @@ class TritonPythonModel:
     def _streamed(self, request, sender):
         try:
             rows = self._rows(request)
-            if not _value(request, "stream", False):
+            if not _values(request, "stream", 1, False)[0]:
                 sender.send(_response(self.generator.generate(rows)))
             elif len(rows) > 1:
                 raise ValueError(f"a stream answers one prompt, and the request holds {len(rows)}; send one at a time")
@@ -84,13 +86,15 @@ class TritonPythonModel:
 
     def _rows(self, request):
         prompts = [each.decode("utf-8", "replace") for each in _tensor(request, "text_input").reshape(-1)]
-        tokens = int(_value(request, "max_tokens", self.default_tokens))
-        temperature = float(_value(request, "temperature", 0.0))
-        if not 1 <= tokens <= MOST_TOKENS:
-            raise ValueError(f"max_tokens is {tokens}; write 1 to {MOST_TOKENS}")
-        if not 0 <= temperature <= 100:
-            raise ValueError(f"temperature is {temperature}; write 0 (greedy) to 100")
-        return [(prompt, tokens, temperature) for prompt in prompts]
+        tokens = [int(each) for each in _values(request, "max_tokens", len(prompts), self.default_tokens)]
+        temperatures = [float(each) for each in _values(request, "temperature", len(prompts), 0.0)]
+        for count in tokens:
+            if not 1 <= count <= MOST_TOKENS:
+                raise ValueError(f"max_tokens is {count}; write 1 to {MOST_TOKENS}")
+        for temperature in temperatures:
+            if not 0 <= temperature <= 100:
+                raise ValueError(f"temperature is {temperature}; write 0 (greedy) to 100")
+        return list(zip(prompts, tokens, temperatures, strict=True))
 
 
 def _generator(path):
@@ -109,9 +113,10 @@ def _tensor(request, name):
     return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
 
 
-def _value(request, name, default):
+def _values(request, name, count, default):
+    """One value for each of the request's `count` prompts."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
-    return default if tensor is None else tensor.as_numpy().reshape(-1)[0]
+    return [default] * count if tensor is None else tensor.as_numpy().reshape(-1)
 
 
 def _response(texts):

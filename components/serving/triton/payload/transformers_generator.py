@@ -18,6 +18,7 @@ class Generator:
         self.tokenizer = AutoTokenizer.from_pretrained(weights, local_files_only=True, padding_side="left")
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
+        self.turn = threading.Lock()
         self.model = AutoModelForCausalLM.from_pretrained(weights, local_files_only=True, torch_dtype="auto").to(device).eval()
 
     def generate(self, rows):
@@ -58,7 +59,9 @@ class Generator:
             raise faults[0]
 
     def _encoded(self, prompts):
-        return self.tokenizer(prompts, return_tensors="pt", padding=True).to(self.model.device)
+        # A fast tokenizer refuses a second thread while it changes its padding ("Already borrowed").
+        with self.turn:
+            return self.tokenizer(prompts, return_tensors="pt", padding=True).to(self.model.device)
 
     def _sampling(self, tokens, temperature):
         sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}

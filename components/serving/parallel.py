@@ -1,0 +1,39 @@
+"""How one model is spread over cards, in the words that vLLM and TensorRT-LLM share. Replicas are another matter: each is spread alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from components.serving.served_model import ServedModel
+from components.spec import Spec
+
+
+class ParallelSizes(Spec):
+    """The sizes that multiply to the cards of one engine."""
+
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Cards that each layer is split over."""
+    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Stages that the layers are divided into, each on cards of its own."""
+
+    @property
+    def world_size(self) -> int:
+        """Cards that one engine spans."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def sizes(self) -> str:
+        """The sizes and what they multiply to, as faults say them."""
+        return f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}"
+
+
+class ShardedModel(ParallelSizes, ServedModel):
+    """A model of one engine, whose sizes say how many cards a replica has."""
+
+    @model_validator(mode="after")
+    def _shards_use_every_card(self) -> Self:
+        if self.accelerators is not None and self.world_size != self.accelerators:
+            raise ValueError(f"{self.sizes}, but accelerators is {self.accelerators}; make them equal, or leave accelerators out")
+        return self
