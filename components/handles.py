@@ -83,6 +83,7 @@ class EksHome:
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
     service_cidr: pulumi.Output[str]
+    kubernetes_version: pulumi.Output[str]
     security_group: pulumi.Output[str]
     vpc: pulumi.Output[str]
     oidc_issuer: pulumi.Output[str]

@@ -71,7 +71,7 @@ class EksCreation(Spec):
     """The cluster is created, with a network of its own unless subnets are given."""
 
     kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.\d{2}$"})]
-    """The Kubernetes version, such as '1.34'; raising it upgrades in place, lowering it is refused by EKS."""
+    """The Kubernetes version, such as '1.34'; raising it upgrades control plane and nodes in place, lowering it is refused by EKS."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the VPC that is created; of no account where subnets are given."""
     zones: Annotated[list[Zone], Field(min_length=2, max_length=6)] | None = None

@@ -145,6 +145,9 @@ def _node_group(
         node_role_arn=identity.arn,
         subnet_ids=_subnets(spec, home),
         ami_type=spec.ami,
+        # Left out, EKS takes the cluster's version once and never again: nodes would stay behind when the cluster is upgraded.
+        # An image of one's own has a version already, and EKS refuses a second opinion.
+        version=None if spec.ami == "CUSTOM" else home.kubernetes_version,
         capacity_type=capacity,
         instance_types=None if spec.capacity_reservation else list(spec.machines),
         labels={**spec.labels, **target.node_selector},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Outputs = dict[str, Any]
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
+KUBERNETES = "1.34"
 _ISSUER = "https://oidc.invalid/id/{name}"
 
 # What EC2 and EFS put before the hexadecimal part of an id.
@@ -101,6 +102,7 @@ def _found_cluster(arguments: Mapping[str, Any]) -> Outputs:
         "kubernetesNetworkConfigs": [made["kubernetesNetworkConfig"]],
         "vpcConfig": {**made["vpcConfig"], "subnetIds": subnets},
         "region": arguments.get("region") or REGION,
+        "version": KUBERNETES,
         "status": "ACTIVE",
     }
 

@@ -23,7 +23,7 @@ KEY_INPUTS: Mapping[str, tuple[str, ...]] = {
         "vpcConfig.endpointPublicAccess",
         "vpcConfig.publicAccessCidrs",
     ),
-    "aws:eks/nodeGroup:NodeGroup": ("amiType", "capacityType", "instanceTypes", "scalingConfig", "taints", "updateConfig"),
+    "aws:eks/nodeGroup:NodeGroup": ("version", "amiType", "capacityType", "instanceTypes", "scalingConfig", "taints", "updateConfig"),
     "aws:eks/podIdentityAssociation:PodIdentityAssociation": ("namespace", "serviceAccount"),
     "aws:iam/role:Role": ("assumeRolePolicy",),
     "aws:iam/rolePolicy:RolePolicy": ("policy",),

@@ -13,7 +13,7 @@ from components.nodes import eks_user_data as data
 from components.nodes.eks_launch_template import root_volume_bytes
 from components.nodes.spec import NodePoolSpec
 from rehearsal.engine.recording import Recording
-from tests.unit.aws.rig import CREATED, L40S, SYSTEM, declared
+from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, declared
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -68,6 +68,17 @@ def test_a_pool_of_two_capacity_types_is_two_groups_of_one_template_and_the_last
     assert steady["scalingConfig"] == {"minSize": 1, "maxSize": 5, "desiredSize": 1}
     assert spot["launchTemplate"] == steady["launchTemplate"]
     assert spot["instanceTypes"] == ["g6e.4xlarge", "g6e.8xlarge"]
+
+
+@pytest.mark.parametrize("cluster", [CREATED, ADOPTED])
+def test_nodes_are_of_the_cluster_s_version_and_follow_it(cluster):
+    recording = declared(cluster=cluster, nodePools={"system": SYSTEM, "p": L40S, "dl1": DL1})
+    groups = {each.name: each for each in recording.of_type(GROUP)}
+    assert {name: each.inputs.get("version") for name, each in groups.items()} == {
+        "system-on-demand": "1.34",
+        "p-on-demand": "1.34",
+        "dl1-on-demand": None,
+    }
 
 
 def test_the_autoscaler_s_count_is_left_alone():
