@@ -1,4 +1,4 @@
-"""`inferplan plan STACK`: what the program registers, set against an earlier plan where one is given."""
+"""`inferplan plan STACK`: what the program registers, set against an earlier plan or another revision where one is given."""
 
 from __future__ import annotations
 
@@ -8,41 +8,79 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from cli.workspace import Workspace
+    from rehearsal.engine.plan import Plan
+    from rehearsal.engine.recording import Recording
     from rehearsal.engine.states import States
 
 
 def command(
     stack: Annotated[str, typer.Argument(help="Name of a stack.")],
-    against: Annotated[Path | None, typer.Option(help="An earlier plan to compare with, written by --save.")] = None,
+    against: Annotated[str | None, typer.Option(help="What to compare with: a plan written by --save, or a revision such as main.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep this plan in a file, secrets masked.")] = None,
-    events: Annotated[Path | None, typer.Option(help="Write the engine events of this plan, one JSON object a line.")] = None,
+    events: Annotated[Path | None, typer.Option(help="Write the engine events of this plan, for inferplan report, refusals too.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every resource, unchanged ones too.")] = False,
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
     from cli.errors import CommandError
+    from infra.faults import StackFaults
+    from rehearsal.errors import RehearsalError
+
+    targets = [None if path is None else path.absolute() for path in (save, events)]
+    try:
+        excess = _plan(stack, against, *targets, everything=everything)
+    except (CommandError, StackFaults, RehearsalError) as refusal:
+        # Whoever reads the report needs the refusal more than anything else.
+        if targets[1] is not None:
+            _write_refusal(targets[1], stack, str(refusal))
+        raise
+    if excess:
+        raise CommandError(f"{stack} is over budget: {excess}", exit_code=1)
+
+
+def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> str:
+    """Plans, writes and shows; how the plan breaks its budget, "" when it keeps it."""
+    from cli.earlier import earlier
     from cli.entrance_notes import note_entrance
+    from cli.files import write
     from cli.outline import show
     from cli.screen import progress, results
     from cli.workspace import open_workspace
-    from rehearsal.engine.events import events_of, to_ndjson
     from rehearsal.engine.plan import make_plan
     from rehearsal.engine.record import record
     from rehearsal.engine.states import save as saved
 
-    before = None if against is None else _earlier(against)
-    targets = [None if path is None else path.absolute() for path in (save, events)]
+    before = None if against is None else earlier(against, stack)
     workspace = open_workspace(stack)
     secrets = workspace.open_secrets()
     if secrets.stand_in:
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
     note_entrance(workspace)
-    plan = make_plan(record(workspace.program, **workspace.engine_input(secrets)), before)
-    for path, content in zip(targets, (saved(plan.states), to_ndjson(events_of(plan))), strict=True):
-        if path is not None:
-            _write(path, content)
+    recording = record(workspace.program, **workspace.engine_input(secrets))
+    plan = make_plan(recording, before)
+    if save is not None:
+        write(save, saved(plan.states))
+    if events is not None:
+        write(events, _events(plan, recording, workspace))
     show(plan, results(), everything=everything)
-    if excess := _over_budget(plan.states):
-        raise CommandError(f"{stack} is over budget: {excess}", exit_code=1)
+    return _over_budget(plan.states)
+
+
+def _events(plan: Plan, recording: Recording, workspace: Workspace) -> bytes:
+    from cli.policy_events import packs, policy_events
+    from cli.verdicts import judge
+    from rehearsal.engine.events import events_of, to_ndjson
+
+    return to_ndjson(events_of(plan, judged=policy_events(judge(recording, workspace.root)), packs=packs()))
+
+
+def _write_refusal(path: Path, stack: str, message: str) -> None:
+    from cli.files import write
+    from infra.stack_file import PROJECT
+    from rehearsal.engine.events import refusal_events, to_ndjson
+
+    name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    write(path, to_ndjson(refusal_events(PROJECT, name, message)))
 
 
 def _over_budget(states: States) -> str:
@@ -55,24 +93,3 @@ def _over_budget(states: States) -> str:
         return ""
     declared = (Declared(type=each.type, urn=each.urn, name=each.urn.split("::", 3)[-1], inputs=each.inputs) for each in states.resources)
     return over_budget(monthly_cost(declared), budget)
-
-
-def _earlier(path: Path) -> States:
-    from cli.errors import CommandError
-    from rehearsal.engine.states import load
-
-    try:
-        return load(path.read_bytes())
-    except OSError as error:
-        raise CommandError(f"--against {path} cannot be read: {error.strerror}; give a file that --save wrote") from error
-    except ValueError as error:
-        raise CommandError(f"--against {path}: {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    from cli.errors import CommandError
-
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror}; name a file in a folder that exists", exit_code=1) from error

@@ -35,15 +35,16 @@ def command(
     """Bring BASE up on a simulated cluster, apply HEAD, and tell what really happens; exit code 3 unless all gets ready."""
     from cli.files import write
     from cli.project import project_root
+    from cli.revisions import check_out, commit_of
     from cli.screen import progress, results
     from review.findings import save as to_json
 
     root = project_root()
-    commits = [_commit(root, each) for each in (base, head)]
+    commits = [commit_of(root, each) for each in (base, head)]
     target = None if save is None else save.absolute()
     with _place(stack) as place:
         for name, commit in zip(("base", "head"), commits, strict=True):
-            _checkout(root, commit, place / name)
+            check_out(root, commit, place / name)
         try:
             findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False))
         finally:
@@ -119,36 +120,14 @@ def _place(stack: str) -> Iterator[Path]:
 
 def _clean_up(root: Path, stack: str, place: Path) -> None:
     from cli.project import stack_file
+    from cli.revisions import remove
 
     name = stack_file(place / "base", stack).name.removeprefix("Pulumi.").removesuffix(".yaml") if (place / "base").exists() else stack
     environment = {**os.environ, "INFERPLAN_STATE_DIR": str(place / "state")}
     code = "import sys; from rehearsal.cluster import delete; delete(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, name], env=environment, capture_output=True, check=False, timeout=120)
     for each in ("base", "head"):
-        _git(root, "worktree", "remove", "--force", str(place / each))
-
-
-def _commit(root: Path, revision: str) -> str:
-    from cli.errors import CommandError
-
-    found = None if revision.startswith("-") else _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if found is None or found.returncode:
-        raise CommandError(f"{revision!r} is no revision of {root}; give a commit, branch or tag that `git log` knows")
-    return found.stdout.decode().strip()
-
-
-def _checkout(root: Path, commit: str, place: Path) -> None:
-    from cli.errors import CommandError
-
-    made = _git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
-    if made.returncode:
-        said = made.stderr.decode(errors="replace").strip()
-        raise CommandError(f"{commit[:12]} cannot be checked out: {said}", exit_code=1)
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    line = ["git", "-C", str(root), *arguments]
-    return subprocess.run(line, capture_output=True, check=False)
+        remove(root, place / each)
 
 
 def _show(findings: Findings, console: Any) -> None:

@@ -74,6 +74,7 @@ def _read(path: Path) -> Preview | Findings:
 def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: str) -> Report:
     from importlib.metadata import version
 
+    from cli.policy_events import read_rule
     from cli.pools import read_offer
     from review.findings import Findings
     from review.report import Provenance, make_report
@@ -90,7 +91,7 @@ def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: 
         versions=(f"inferplan {version('inferplan')}",),
         reproduce=tuple(dict.fromkeys(reproduce)),
     )
-    return make_report(previews, provenance=provenance, read_offer=read_offer, rehearsals=rehearsals)
+    return make_report(previews, provenance=provenance, read_offer=read_offer, read_rule=read_rule, rehearsals=rehearsals)
 
 
 def _how_to_repeat(preview: Preview) -> str:

@@ -44,7 +44,6 @@ class PodSet:
     cards: int
     memory_gib: Decimal
     template: dict[str, Any]
-    owner: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +152,6 @@ def pod_sets(resource: Declared) -> Iterator[PodSet]:
             cards=sum(count for _, count in cards),
             memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in asked), Decimal(0)) / _GIB,
             template=template,
-            owner=owner,
         )
 
 

@@ -33,6 +33,8 @@ class CostLine:
     least: Decimal
     most: Decimal
     basis: str
+    committable: Decimal = Decimal(0)
+    """The part of `usual` that Savings Plans and reservations make cheaper: machines on demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,11 @@ class Cost:
     most: Decimal
     lines: tuple[CostLine, ...]
     unpriced: tuple[tuple[str, str, str], ...]
+
+    @property
+    def committable(self) -> Decimal:
+        """What of `usual` Savings Plans and reservations make cheaper."""
+        return sum((each.committable for each in self.lines), Decimal(0)).quantize(_CENT)
 
 
 def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
@@ -163,8 +170,9 @@ def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str
     sizes = f"{wanted}" if least == most else f"{wanted} ({least} to {most})"
     others = f", or {', '.join(names[1:])}" if names[1:] else ""
     basis = f"{sizes} x {names[0]} at {hourly[0]} USD an hour{others}{'; Spot between a tenth and all of it' if spot else ''}"
-    line = CostLine(kind="NodeGroup", name=each.name, usual=usual * wanted, least=lowest * least, most=dearest * most, basis=basis)
-    return line, ""
+    committable = Decimal(0) if spot else hourly[0] * prices.hours * wanted
+    amounts = {"usual": usual * wanted, "least": lowest * least, "most": dearest * most, "committable": committable}
+    return CostLine(kind="NodeGroup", name=each.name, basis=basis, **amounts), ""
 
 
 def _disk(inputs: dict[str, Any], prices: PriceList) -> Decimal:

@@ -6,19 +6,26 @@ The consequences are general knowledge about kinds of resources, in words; nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from review.changes import PropertyChange
 from review.preview import Step
-from review.text import clean, one_line, shortened
+from review.text import clean, told_apart
 
 OTHER_WEIGHTS = "serves other weights"
 """What is said of a model whose revision changes."""
+OTHER_HOST = "answers under another host"
+"""What is said of an entrance whose host changes."""
+REPLACED = "replaced"
+"""What is said of a resource that is made anew."""
 ROUTINE = 2
 """The weight of what ends without data, access or answers being lost: a Job that runs again, a ConfigMap under a new name."""
+PROTECTED = "it is protected: the engine refuses the whole update until its protection is taken off"
+"""The consequence of ending what is protected: both engines refuse it before they change anything."""
 _GOES = ("delete", "discard")
+_LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +131,8 @@ _SERVICE_FACE = re.compile(r"^(?:metadata\.name|spec\.type|spec\.clusterIP|spec\
 
 def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
     """The warnings that `step` earns; `changes` are its property changes."""
-    if step.op in _GOES or step.op == "replace":
+    # What is in a component goes with it, and is told one by one.
+    if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
     if step.old and step.new and step.old.protect and not step.new.protect:
         yield _danger(step, 0, "loses its protection", "protect is taken off", "the next change may delete it without being refused")
@@ -141,32 +149,30 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
         if pattern.match(step.type):
             consequence, weight = (anew if replaced else gone), how_bad
             break
-    if not replaced:
-        kept = bool(step.old and step.old.retain_on_delete)
-        if kept or step.op == "discard":
-            consequence, weight = "it is only forgotten, and stays where it is", ROUTINE
-        return _danger(step, weight, "deleted", "no longer declared", consequence)
-    return _danger(step, weight, "replaced", _cause(step, changes), consequence)
+    if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
+        consequence, weight = "it is only forgotten, and stays where it is", ROUTINE
+    if step.old and step.old.protect and step.op != "discard":
+        consequence, weight = f"{PROTECTED}; then {consequence}" if consequence else PROTECTED, 0
+    cause = _cause(step, changes) if replaced else "no longer declared"
+    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence)
 
 
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     causing = [change for change in changes if change.replaces]
     if causing:
-        return "; ".join(f"{each.path}: {_short(each.old) or 'nothing'} → {_short(each.new) or 'nothing'}" for each in causing[:3]) + (
-            f"; and {len(causing) - 3} more" if len(causing) > 3 else ""
-        )
+        return "; ".join(map(_turn, causing[:3])) + (f"; and {len(causing) - 3} more" if len(causing) > 3 else "")
     return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "asked for, or marked for replacement"
 
 
 def _meaning(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
     for change in changes:
-        told = f"{change.path}: {_short(change.old) or 'nothing'} → {_short(change.new) or 'nothing'}"
+        told = _turn(change)
         if _REVISION.search(change.path):
             yield _danger(step, 1, OTHER_WEIGHTS, told, "answers may change; the weights are fetched and every replica restarts")
         elif change.path == "spec.replicas" and change.new == "0":
             yield _danger(step, 1, "stops", told, "no replica answers")
         elif _HOST.search(change.path) and change.old:
-            yield _danger(step, 0, "answers under another host", told, "clients that call the old host get no answer")
+            yield _danger(step, 0, OTHER_HOST, told, "clients that call the old host get no answer")
         elif step.type == "kubernetes:core/v1:Service" and step.op == "update" and _SERVICE_FACE.match(change.path) and change.old:
             yield _danger(step, 1, "is called another way", told, "clients that call it the old way get no answer")
     for owner, retired in _retired_keys(step):
@@ -201,5 +207,31 @@ def _danger(step: Step, weight: int, what: str, cause: str, consequence: str) ->
     )
 
 
-def _short(text: str) -> str:
-    return shortened(one_line(text), 60)
+def _turn(change: PropertyChange) -> str:
+    old, new = told_apart(change.old, change.new, _LONGEST)
+    if "\n" in change.old or "\n" in change.new:
+        # A part of a file explains nothing; the property's table has it.
+        return f"{change.path} changes"
+    return f"{change.path}: {old or 'nothing'} → {new or 'nothing'}"
+
+
+def once(dangers: Iterable[Danger]) -> list[Danger]:
+    """A component and what it makes tell of the same weights or host: one warning is enough, the last and most concrete one."""
+    kept: dict[tuple[str, str], Danger] = {}
+    for each in dangers:
+        subject = f"{each.urn} {each.cause}"
+        if each.what == OTHER_WEIGHTS:
+            subject = each.name
+        elif each.what == OTHER_HOST:
+            subject = each.cause.partition(": ")[2]
+        kept[each.what, subject] = each
+    return _protected_once(list(kept.values()))
+
+
+def _protected_once(dangers: list[Danger]) -> list[Danger]:
+    """One protected resource is enough to refuse an update: those of which there is nothing else to say are told as one."""
+    alike = [each for each in dangers if each.consequence == PROTECTED]
+    if len(alike) < 2:
+        return dangers
+    first = replace(alike[0], name=f"{alike[0].name} and {len(alike) - 1} more")
+    return [*(each for each in dangers if each.consequence != PROTECTED), first]

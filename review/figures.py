@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from review.capacity import OfferReader, PoolCapacity, pools
-from review.cost import Cost, budget_of, monthly_cost, over_budget, usd
+from review.cost import Cost, CostLine, budget_of, monthly_cost, over_budget, usd
 from review.declared import declared, whole
 from review.preview import Preview
-from review.prices import PriceList, price_list
+from review.prices import price_list
 from review.rollout import Rollout, rollouts
 from review.text import clean
 
@@ -29,11 +30,24 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The tables of one stack. `over_budget` says how its budget is broken, "" when it is kept or there is none."""
+    """The tables of one stack, and their short forms. `over_budget` says how its budget is broken, "" when it is kept or there is none.
 
-    tables: tuple[Table, ...]
+    `short` are the pools that will be asked for more than they offer, and for more than was missing before.
+    """
+
+    tables: tuple[Table, ...] = ()
     over_budget: str = ""
-    stuck: int = 0
+    accelerators: str = ""
+    memory: str = ""
+    cost: str = ""
+    cost_change: str = ""
+    forecasts: tuple[Rollout, ...] = ()
+    short: tuple[PoolCapacity, ...] = ()
+
+    @property
+    def stuck(self) -> int:
+        """How many rollouts will wait for ever."""
+        return sum(bool(each.stuck) for each in self.forecasts)
 
 
 def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figures:
@@ -45,12 +59,33 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
         budget, unread = None, clean(str(error))
     if not whole(preview):
         note = "budget, capacity and cost need every resource of the stack; this preview does not list them all"
-        return Figures(tables=(), over_budget=f"not judged: {note}" if budget is not None else unread)
+        return Figures(over_budget=f"not judged: {note}" if budget is not None else unread)
     before, after = (pools(declared(preview, side), read_offer) for side in ("before", "after"))
     was, will = (monthly_cost(declared(preview, side)) for side in ("before", "after"))
     forecasts = rollouts(preview, after)
-    tables = [*_capacity(before, after), *_cost(was, will, budget, _region(preview)), *_rollout(forecasts)]
-    return Figures(tables=tuple(tables), over_budget=over_budget(will, budget) or unread, stuck=sum(bool(each.stuck) for each in forecasts))
+    costs = tuple(_cost(was, will, budget, _region(preview)))
+    return Figures(
+        tables=(*_capacity(before, after), *costs, *_rollout(forecasts)),
+        over_budget=over_budget(will, budget) or unread,
+        accelerators=_by_pool(before, after, lambda each: each.offered),
+        memory=_by_pool(before, after, lambda each: f"{each.memory_offered_gib:.0f} GiB"),
+        cost=f"{_turn(usd(was.usual), usd(will.usual))}, at most {_turn(usd(was.most), usd(will.most))}" if costs else "",
+        cost_change=_delta(will.usual - was.usual) if costs and was.usual != will.usual else "",
+        forecasts=forecasts,
+        short=tuple(each for name, each in after.items() if _is_short(before.get(name), each)),
+    )
+
+
+def _by_pool(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity], part: Callable[[PoolCapacity], object]) -> str:
+    sides = ((name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    kept = ((name, was, will) for name, was, will in sides if any(each and each.resource for each in (was, will)))
+    return ", ".join(f"{clean(name)} {_turn(was and part(was), will and part(will))}" for name, was, will in kept)
+
+
+def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
+    # A pool of which nothing tells how many nodes it has is not empty, only unknown.
+    known = will.nodes or (was is not None and was.nodes)
+    return bool(known) and will.asked > will.offered and (was is None or will.asked - will.offered > max(was.asked - was.offered, 0))
 
 
 def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity]) -> Iterator[Table]:
@@ -92,37 +127,67 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
     real = [each for each in after.unpriced if "costs nothing" not in each[2]]
     if not (before.lines or after.lines or real) and budget is None:
         return
-    prices = price_list()
     by_name = {(each.kind, each.name): each for each in before.lines}
-    rows = [("all", _turn(usd(before.usual), usd(after.usual)), _delta(after.usual - before.usual), _range(after))]
+    rows = [("all", _turn(usd(before.usual), usd(after.usual)), _delta(after.usual - before.usual), _turn(_range(before), _range(after)))]
+    alike: list[CostLine] = []
     for line in after.lines:
         was = by_name.pop((line.kind, line.name), None)
-        old = was.usual if was else Decimal(0)
-        rows.append(
-            (clean(f"{line.kind} {line.name}: {line.basis}"), _turn(usd(old), usd(line.usual)), _delta(line.usual - old), _range(line))
-        )
+        if was is not None and (was.usual, was.least, was.most) == (line.usual, line.least, line.most):
+            alike.append(line)
+            continue
+        old, span = (was.usual, _turn(_range(was), _range(line))) if was else (Decimal(0), _range(line))
+        rows.append((clean(f"{line.kind} {line.name}: {line.basis}"), _turn(usd(old), usd(line.usual)), _delta(line.usual - old), span))
     rows += [(clean(f"{each.kind} {each.name}"), f"{usd(each.usual)} → none", _delta(-each.usual), "") for each in by_name.values()]
+    if alike:
+        rows.append(_alike(alike))
     yield Table(
         title="Cost a month",
         columns=("what", "before → after", "change", "least to most"),
         rows=tuple(rows),
-        notes=tuple(_notes(after, prices, budget, region)),
+        notes=tuple(_notes(before, after, budget, region)),
     )
 
 
-def _notes(cost: Cost, prices: PriceList, budget: Decimal | None, region: str) -> Iterator[str]:
+def _alike(lines: Sequence[CostLine]) -> tuple[str, str, str, str]:
+    """One row for what costs what it did, by kind: it is most of a stack and nothing to decide about."""
+    kinds = Counter(clean(each.kind) for each in lines)
+    told = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in sorted(kinds.items()))
+    usual, least, most = (sum((getattr(each, part) for each in lines), Decimal(0)) for part in ("usual", "least", "most"))
+    return f"unchanged: {told}", usd(usual), "none", usd(most) if least == most else f"{usd(least)} to {usd(most)}"
+
+
+def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Iterator[str]:
+    prices = price_list()
     elsewhere = f"; the stack is in {clean(region)}, whose prices differ" if region and region != prices.region else ""
     yield f"List prices of {prices.date}, {prices.region}, {prices.hours} hours a month ({prices.source}){elsewhere}."
-    yield f"With Savings Plans or reservations between {prices.savings_lowest:.0%} and 100% of the machines' part."
+    if after.committable:
+        least = after.committable * prices.savings_lowest
+        yield f"Of it {usd(after.committable)} are machines on demand: {usd(least)} to {usd(after.committable)} with Savings Plans or reservations."
     if budget is not None:
         yield f"Budget: {usd(budget)} a month, judged by the most that it may come to."
-    shown = [clean(f"{kind} {name} ({why})") for kind, name, why in cost.unpriced if "costs nothing" not in why]
-    if shown:
-        more = f", and {len(shown) - _MOST_UNPRICED} more" if len(shown) > _MOST_UNPRICED else ""
-        yield f"Not priced: {', '.join(shown[:_MOST_UNPRICED])}{more}; nor data transfer, support and tax."
-    pretend = sum("costs nothing" in why for _, _, why in cost.unpriced)
+    if shown := _unpriced(after):
+        yield f"Not priced: {shown}; nor data transfer, support and tax."
+    if gone := _unpriced(before, but=after):
+        yield f"Gone, and never priced: {gone}."
+    pretend = sum("costs nothing" in why for _, _, why in after.unpriced)
     if pretend:
         yield f"{pretend} pretend nodes cost nothing."
+
+
+def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
+    """What has no price, by cause; without what `but` names too."""
+    known = {each[:2] for each in but.unpriced} | {(each.kind, each.name) for each in but.lines} if but else set()
+    named: dict[tuple[str, str], list[str]] = {}
+    for kind, name, why in cost.unpriced:
+        if "costs nothing" not in why and (kind, name) not in known:
+            named.setdefault((kind, why), []).append(name)
+    shown = [clean(f"{kind} {_several(names)} ({why})") for (kind, why), names in named.items()]
+    more = f", and {len(shown) - _MOST_UNPRICED} more" if len(shown) > _MOST_UNPRICED else ""
+    return f"{', '.join(shown[:_MOST_UNPRICED])}{more}" if shown else ""
+
+
+def _several(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
 def _delta(value: Decimal) -> str:

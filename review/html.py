@@ -11,10 +11,10 @@ from markupsafe import Markup
 from review.changes import PropertyChange
 from review.graph import tree
 from review.report import VERBS, WEIGHTS, Report
-from review.text import shortened
-from review.verdict import ICONS
+from review.text import told_apart
+from review.verdict import FAILED, ICONS
 
-_LONGEST = 4_000
+_LONGEST = 1_000
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
 
 
@@ -24,16 +24,20 @@ def render(report: Report) -> str:
     template = environment.from_string(files("review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
     ops = sorted({each.op for stack in report.stacks for each in stack.resources})
     return template.render(
-        report=report, icon=ICONS[report.rank], icons=ICONS, weights=WEIGHTS, verbs=VERBS, ops=ops, tree=tree, properties=_properties
+        report=report,
+        icon=ICONS[report.rank],
+        icons=ICONS,
+        weights=WEIGHTS,
+        verbs=VERBS,
+        ops=ops,
+        tree=tree,
+        properties=_properties,
+        failed=FAILED,
     )
 
 
 def _properties(changes: Sequence[PropertyChange]) -> Markup:
     if not changes:
         return Markup('<p class="soft">No property is told.</p>')
-    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", _short(each.old), _short(each.new)) for each in changes)
+    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *told_apart(each.old, each.new, _LONGEST)) for each in changes)
     return Markup("<table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table>").format(Markup("").join(rows))
-
-
-def _short(text: str) -> str:
-    return shortened(text, _LONGEST)

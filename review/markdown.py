@@ -12,8 +12,8 @@ from review.figures import Table
 from review.graph import mermaid, tree
 from review.policies import PolicyResult
 from review.report import VERBS, WEIGHTS, Report, ResourceChange, StackReport
-from review.text import attribute, code, one_line, prose, shortened
-from review.verdict import ICONS
+from review.text import attribute, code, one_line, prose, shortened, told_apart
+from review.verdict import FAILED, ICONS
 
 DEFAULT_BUDGET = 60_000
 SMALLEST_BUDGET = 4_000
@@ -29,6 +29,7 @@ def render(report: Report, *, budget: int = DEFAULT_BUDGET) -> str:
     sections = [Section(head=_head(report))]
     for stack in report.stacks:
         sections += _stack(stack, alone=len(report.stacks) == 1)
+    sections += map(_rows, report.rehearsals)
     sections.append(Section(head=_footer(report)))
     link = report.provenance.report_url
     more = f"; they are in the [full report]({_url(link)})" if link else "; they are in the HTML report"
@@ -45,12 +46,27 @@ def _head(report: Report) -> str:
     lines = [marker(report)]
     if len(report.stacks) == 1:
         stack = report.stacks[0]
-        lines.append(f"## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)} · {prose(stack.counts_text)}\n")
+        change = f" · {prose(stack.cost_change)} a month" if stack.cost_change else ""
+        lines.append(f"## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)} · {prose(stack.counts_text)}{change}\n")
         return "\n".join(lines) + "\n"
     lines.append(f"## {ICONS[report.rank]} {prose(report.verdict)} · {len(report.stacks)} stacks\n")
-    lines += ["| stack | verdict | resources |", "|---|---|---|"]
-    lines += [f"| {code(each.title)} | {ICONS[each.rank]} {prose(each.verdict)} | {prose(each.counts_text)} |" for each in report.stacks]
+    if report.stacks:
+        lines += [*_HEADS, *(_row(each) for each in report.stacks)]
     return "\n".join(lines) + "\n\n"
+
+
+_HEADS = ("| stack | verdict | resources | accelerators | memory | cost a month |", "|---|---|---|---|---|---|")
+
+
+def _row(stack: StackReport) -> str:
+    change = f" ({stack.cost_change})" if stack.cost_change else ""
+    told = (
+        stack.counts_text,
+        stack.accelerators or "none",
+        stack.memory or "none",
+        f"{stack.cost}{change}" if stack.cost else "not priced",
+    )
+    return f"| {code(stack.title)} | {ICONS[stack.rank]} {prose(stack.verdict)} | {' | '.join(map(prose, told))} |"
 
 
 def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
@@ -60,17 +76,22 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"> [!CAUTION]\n> This preview is not whole: {prose(stack.incomplete)}. What follows may lack changes.\n\n")
     if stack.over_budget:
         yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
+    said = [
+        f"- {prose(severity)} {code(where) if where else ''} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
+    ]
+    if said and stack.rank == FAILED:
+        # Of a run that failed, the reason is all that there is to read.
+        yield Section(head="### Errors\n\n", items=said, tail="\n", noun="message", rank=1)
     yield from _dangers(stack)
     yield from _policies(stack)
+    if alone and stack.tables:
+        yield Section(head="\n".join((*_HEADS, _row(stack))) + "\n\n")
     for table in stack.tables:
         yield _rows(table)
     yield from _picture(stack)
     if stack.outputs:
         yield _folded(f"{len(stack.outputs)} stack outputs change", [_table(stack.outputs)], "table", 4)
-    said = [
-        f"- {prose(severity)} {code(where) if where else ''} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
-    ]
-    if said:
+    if said and stack.rank != FAILED:
         yield _folded(f"{len(said)} warnings and errors of the run", said, "message", 5)
     if stack.resources:
         yield Section(head="### Resources\n\n", items=list(_resources(stack.resources)), tail="\n", noun="resource", rank=9)
@@ -156,16 +177,14 @@ def _table(changes: tuple[PropertyChange, ...]) -> str:
     if not changes:
         return "No property is told.\n"
     lines = ["| property | old | new |", "|---|---|---|"]
-    lines += [
-        f"| {code(each.path)}{' 🔁' if each.replaces else ''} | {_cell(each.old)} | {_cell(each.new)} |" for each in changes[:_MAX_ROWS]
-    ]
+    lines += [f"| {code(each.path)}{' 🔁' if each.replaces else ''} | {_cells(each)} |" for each in changes[:_MAX_ROWS]]
     if len(changes) > _MAX_ROWS:
         lines.append(f"| … and {len(changes) - _MAX_ROWS} more properties, see the HTML report | | |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
-    return code(shortened(one_line(text), _CELL)) if text else ""
+def _cells(change: PropertyChange) -> str:
+    return " | ".join(code(one_line(text)) if text else "" for text in told_apart(change.old, change.new, _CELL))
 
 
 def _footer(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from review.events import PolicyEvent
@@ -13,6 +14,7 @@ from review.text import clean
 _LEVELS = {"mandatory": 0, "remediate": 1, "advisory": 2}
 _SEVERITIES = {"critical": 0, "high": 1, "medium": 2, "low": 3, "": 4}
 _NOT_EVALUATED = re.compile(r"can't run policy|could not run due to unknowns|can't be known during preview", re.IGNORECASE)
+_COULD_NOT = re.compile(r"\bcannot be evaluated\b")
 _LINK = re.compile(r"https?://[^\s<>\"')\]]+")
 
 
@@ -30,11 +32,20 @@ class PolicyResult:
     evaluated: bool = True
 
 
-def policy_results(preview: Preview) -> tuple[PolicyResult, ...]:
-    """Results of `preview`: the worst first, remediations among them, those not evaluated last."""
+RuleReader = Callable[[PolicyEvent], PolicyEvent]
+
+
+def policy_results(preview: Preview, read_rule: RuleReader | None = None) -> tuple[PolicyResult, ...]:
+    """Results of `preview`: the worst first, remediations among them, those not evaluated last.
+
+    `read_rule` puts what a pack says in words alone, such as a rule's name and severity, into the fields of the event.
+    """
     grouped: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
-    for event in preview.policies:
-        evaluated = _NOT_EVALUATED.search(event.message) is None
+    for event in map(read_rule, preview.policies) if read_rule else preview.policies:
+        evaluated = _NOT_EVALUATED.search(event.message) is None and not (
+            # What a mandatory rule cannot judge is refused, and so has been judged.
+            event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
+        )
         key = (event.enforcement_level, event.severity, event.policy_name, event.policy_pack_name, evaluated)
         grouped.setdefault(key, []).append(event)
     results = [_result(*key, events) for key, events in grouped.items()]

@@ -112,6 +112,7 @@ class _Collector:
         match event:
             case DiagnosticEvent() if event.severity != "debug" and not event.ephemeral and event.message.strip():
                 self.diagnostics.append(event)
+                self.steps.belongs(event.urn)
             case PolicyEvent():
                 self.policies.append(event)
             case PolicyRemediationEvent():

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from review.capacity import OfferReader
 from review.changes import PropertyChange, output_changes, property_changes
-from review.danger import OTHER_WEIGHTS, Danger, dangers_of
+from review.danger import REPLACED, Danger, dangers_of, once
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, graph_of
-from review.policies import PolicyResult, label_of, policy_results
+from review.outage import outages
+from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview, Step
 from review.text import clean, one_line
 from review.verdict import CALM, verdict
@@ -72,6 +73,10 @@ class StackReport:
     graph: Graph
     tables: tuple[Table, ...] = ()
     over_budget: str = ""
+    accelerators: str = ""
+    memory: str = ""
+    cost: str = ""
+    cost_change: str = ""
 
     @property
     def title(self) -> str:
@@ -99,6 +104,8 @@ class Report:
     rank: int
     stacks: tuple[StackReport, ...]
     provenance: Provenance
+    rehearsals: tuple[Table, ...] = ()
+    """Rehearsals of stacks that no preview was given of."""
 
 
 def make_report(
@@ -106,33 +113,46 @@ def make_report(
     *,
     provenance: Provenance | None = None,
     read_offer: OfferReader | None = None,
+    read_rule: RuleReader | None = None,
     rehearsals: Sequence[Findings] = (),
 ) -> Report:
     """The report on `previews`, with what was found when their change was rehearsed.
 
-    `read_offer` reads what components say of their pools, see `capacity`.
+    `read_offer` reads what components say of their pools, see `capacity`; `read_rule` what packs say of their rules, see `policies`.
     """
     stacks = sorted(
-        (stack_report(each, read_offer, rehearsals) for each in previews), key=lambda each: (each.rank, each.title, each.source)
+        (stack_report(each, read_offer, rehearsals, read_rule) for each in previews), key=lambda each: (each.rank, each.title, each.source)
     )
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "no preview was given"
     if worst and len(stacks) > 1 and worst.rank < CALM:
         line = f"{worst.title}: {line}"
-    return Report(verdict=line, rank=worst.rank if worst else 0, stacks=tuple(stacks), provenance=provenance or Provenance())
+    known = {each.stack for each in previews}
+    return Report(
+        verdict=line,
+        rank=worst.rank if worst else 0,
+        stacks=tuple(stacks),
+        provenance=provenance or Provenance(),
+        rehearsals=tuple(
+            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in rehearsals if each.stack not in known
+        ),
+    )
 
 
-def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehearsals: Sequence[Findings] = ()) -> StackReport:
+def stack_report(
+    preview: Preview, read_offer: OfferReader | None = None, rehearsals: Sequence[Findings] = (), read_rule: RuleReader | None = None
+) -> StackReport:
     """What there is to say about one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
     tables = {id(step): property_changes(step) for step in changed}
-    dangers = [danger for step in preview.steps for danger in dangers_of(step, tables.get(id(step), ()))]
-    resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
-    policies = policy_results(preview)
     figures = figures_of(preview, read_offer)
+    dangers = once(danger for step in preview.steps for danger in dangers_of(step, tables.get(id(step), ())))
+    dangers += outages(figures, told={each.urn for each in dangers if each.what == REPLACED})
+    resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
+    policies = policy_results(preview, read_rule)
     rehearsed = [each for each in rehearsals if each.stack == preview.stack]
-    judged, rank = verdict(preview, _once(dangers), policies, figures, rehearsed)
+    judged, rank = verdict(preview, dangers, policies, figures, rehearsed)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
@@ -144,7 +164,7 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        dangers=tuple(sorted(_once(dangers), key=lambda each: (each.weight, each.what, each.urn, each.cause))),
+        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=output_changes(preview),
@@ -153,15 +173,11 @@ def stack_report(preview: Preview, read_offer: OfferReader | None = None, rehear
         graph=graph_of(preview),
         tables=(*figures.tables, *map(table, rehearsed)),
         over_budget=figures.over_budget,
+        accelerators=figures.accelerators,
+        memory=figures.memory,
+        cost=figures.cost,
+        cost_change=figures.cost_change,
     )
-
-
-def _once(dangers: Iterable[Danger]) -> list[Danger]:
-    """A model and its preheat both tell of other weights: one warning is enough for what changes under one name."""
-    kept: dict[tuple[str, str], Danger] = {}
-    for each in dangers:
-        kept[each.what, each.name if each.what == OTHER_WEIGHTS else f"{each.urn} {each.cause}"] = each
-    return list(kept.values())
 
 
 def counts_text(preview: Preview) -> str:

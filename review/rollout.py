@@ -1,24 +1,31 @@
 """How a change of a workload's pods will go: in what manner, how long at most, how many replicas are missing meanwhile.
 
 A forecast from the declaration alone: the rolling strategy, the start-up probe's budget and the pool's free accelerators.
+Daemons are left out: they have as many pods as there are nodes, which no declaration tells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from review.capacity import PodSet, PoolCapacity, pod_sets
-from review.declared import Declared, declared, mapping, number
-from review.preview import Preview
+from review.declared import Declared, mapping, number
+from review.preview import Preview, Step
+from review.text import clean
+
+IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"
+SECOND_CLUSTER, BY_HAND = "second cluster", "only by deleting it"
+_WITHOUT_ROLLOUT = ("DaemonSet",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """The forecast for one workload. Minutes are an upper bound, None where no start-up probe gives one."""
+    """The forecast for one workload. `replicas` are those that run now; minutes are an upper bound, None where no probe gives one."""
 
+    urn: str
     name: str
     kind: str
     manner: str
@@ -30,69 +37,119 @@ class Rollout:
     free: int
     stuck: str
 
-
-def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
-    """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
-    before = _sets(preview, "before")
-    found = []
-    for step in preview.changed:
-        for pods in _sets_of(step.urn, step.type, step.name, (step.new.inputs if step.new and step.op != "delete" else None) or {}):
-            old = before.get((step.urn, pods.index))
-            if old is None or step.op not in ("update", "replace"):
-                continue
-            if step.op == "replace" or old.template != pods.pods.template:
-                found.append(_forecast(step.kind, step.op, old, pods.pods, after.get(pods.pods.pool)))
-    return tuple(sorted(found, key=lambda each: (not each.stuck, each.name)))
+    @property
+    def silent(self) -> bool:
+        """Whether there is a time at which no replica answers."""
+        return 0 < self.replicas <= self.unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class _Indexed:
-    index: int
-    pods: PodSet
+class _Strategy:
+    """What one step of a rollout adds and takes away, in replicas."""
+
+    manner: str
+    surge: int
+    missing: int
 
 
-def _sets(preview: Preview, side: Any) -> dict[tuple[str, int], PodSet]:
-    return {(each.urn, index): pods for each in declared(preview, side) for index, pods in enumerate(pod_sets(each))}
+@dataclass(frozen=True, slots=True)
+class _Workload:
+    """Pods that are exchanged together as replicas: single pods, groups of pods, or the workers of a cluster."""
+
+    replicas: int
+    cards: int
+    sets: tuple[PodSet, ...]
+
+    @property
+    def resource(self) -> str:
+        return next((each.resource for each in self.sets if each.resource), "")
+
+    @property
+    def pool(self) -> str:
+        return next((each.pool for each in self.sets if each.cards), self.sets[0].pool)
 
 
-def _sets_of(urn: str, type_: str, name: str, inputs: dict[str, Any]) -> list[_Indexed]:
-    resource = Declared(type=type_, urn=urn, name=name, inputs=inputs)
-    return [_Indexed(index, pods) for index, pods in enumerate(pod_sets(resource))]
+def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
+    """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
+    found = []
+    for step in preview.changed:
+        if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT:
+            continue
+        old, new = (_workload(step, state.inputs if state else None) for state in (step.old, step.new))
+        if old is None or new is None:
+            continue
+        if step.op == "replace" or [each.template for each in old.sets] != [each.template for each in new.sets]:
+            found.append(_forecast(step, old, new, after.get(new.pool)))
+    return tuple(sorted(found, key=lambda each: (not each.stuck, not each.silent, each.name)))
 
 
-def _forecast(kind: str, op: str, old: PodSet, new: PodSet, pool: PoolCapacity | None) -> Rollout:
-    strategy = mapping(new.owner, "strategy") or mapping(new.owner, "updateStrategy")
-    rolling = mapping(strategy, "rollingUpdate")
-    replicas = new.replicas
-    if op == "replace" or strategy.get("type") == "Recreate":
-        manner, surge, missing = "recreate", 0, old.replicas
-    else:
-        surge = 0 if kind == "StatefulSet" else share_of(rolling.get("maxSurge"), replicas, up=True)
-        missing = share_of(rolling.get("maxUnavailable"), replicas, up=False)
-        missing = missing or (0 if surge else 1)
-        manner = "surge" if surge and not missing else "in place" if not surge else "mixed"
-    waves = 1 if manner == "recreate" else math.ceil(replicas / max(surge + missing, 1))
-    each_minutes = _start_minutes(new)
-    # Old pods leave their cards only once they are gone, so what is free is counted with them in place.
-    free = max(pool.offered - pool.asked, 0) if pool else 0
-    extra = surge * new.cards
-    stuck = ""
-    if replicas and surge and not missing and new.cards and pool is not None and free < new.cards:
-        stuck = f"a new replica needs {new.cards} free {new.resource} on {pool.pool}, {free} are: it waits until somebody frees them"
-    elif pool is not None and pool.asked > pool.offered and new.cards:
-        stuck = f"{pool.pool} offers {pool.offered} {new.resource} and {pool.asked} are asked for: pods will stay Pending"
+def _workload(step: Step, inputs: dict[str, Any] | None) -> _Workload | None:
+    sets = tuple(pod_sets(Declared(type=step.type, urn=step.urn, name=step.name, inputs=inputs or {})))
+    if not sets:
+        return None
+    replicas = sets[0].replicas
+    if step.kind.startswith("Ray"):
+        replicas = sum(each.replicas for each in sets if each.cards) or replicas
+    cards = sum(each.cards * each.replicas for each in sets)
+    return _Workload(replicas, cards // replicas if replicas else sets[0].cards, sets)
+
+
+def _forecast(step: Step, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
+    strategy = _strategy(step, old, new)
+    waves = math.ceil(new.replicas / max(strategy.surge + strategy.missing, 1)) if strategy.manner != RECREATE else 1
+    minutes = _start_minutes(new.sets)
     return Rollout(
-        name=new.name,
-        kind=kind,
-        manner=manner,
-        replicas=replicas,
-        unavailable=min(missing, old.replicas),
-        minutes=None if each_minutes is None else each_minutes * waves,
-        extra=extra,
+        urn=step.urn,
+        name=step.name,
+        kind=step.kind,
+        manner=strategy.manner,
+        replicas=old.replicas,
+        unavailable=min(strategy.missing, old.replicas),
+        minutes=None if minutes is None or strategy.manner == BY_HAND else minutes * waves,
+        extra=strategy.surge * new.cards,
         resource=new.resource,
-        free=free,
-        stuck=stuck,
+        free=_free(pool),
+        stuck=_stuck(strategy, new, pool),
     )
+
+
+def _strategy(step: Step, old: _Workload, new: _Workload) -> _Strategy:
+    spec = mapping(step.new.inputs if step.new else None, "spec")
+    declared = mapping(spec, "strategy") or mapping(spec, "updateStrategy")
+    if step.op == "replace" or declared.get("type") == "Recreate":
+        return _Strategy(RECREATE, 0, old.replicas)
+    if step.kind == "RayService":
+        # KubeRay brings a whole second cluster up beside the first, or leaves the first as it is.
+        kept = mapping(spec, "upgradeStrategy").get("type") == "None"
+        return _Strategy(BY_HAND, 0, 0) if kept else _Strategy(SECOND_CLUSTER, new.replicas, 0)
+    rolling = mapping(declared, "rollingUpdate")
+    if step.kind == "LeaderWorkerSet":
+        rolling = {"maxSurge": 0, "maxUnavailable": 1} | mapping(spec, "rolloutStrategy", "rollingUpdateConfiguration")
+    surge = 0 if step.kind == "StatefulSet" else share_of(rolling.get("maxSurge"), new.replicas, up=True)
+    missing = share_of(rolling.get("maxUnavailable"), new.replicas, up=False) or (0 if surge else 1)
+    return _Strategy(SURGE if surge and not missing else MIXED if surge else IN_PLACE, surge, missing)
+
+
+def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> str:
+    if strategy.manner == BY_HAND:
+        return "its upgradeStrategy is None: what runs keeps running unchanged until the object is deleted"
+    # Of a pool without known nodes nobody can say what is free on it.
+    if pool is None or not pool.nodes or not new.cards or not new.replicas:
+        return ""
+    needed = new.cards * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)
+    if strategy.surge and not strategy.missing and _free(pool) < needed:
+        what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
+        return (
+            f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {_free(pool)} are: it waits until somebody frees them"
+        )
+    if pool.asked > pool.offered:
+        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.asked} are asked for: pods will stay Pending"
+    return ""
+
+
+def _free(pool: PoolCapacity | None) -> int:
+    # Old pods leave their cards only once they are gone, so what is free is counted with them in place.
+    return max(pool.offered - pool.asked, 0) if pool else 0
 
 
 def share_of(value: Any, replicas: int, *, up: bool) -> int:
@@ -105,10 +162,11 @@ def share_of(value: Any, replicas: int, *, up: bool) -> int:
     return number(value, 0)
 
 
-def _start_minutes(pods: PodSet) -> int | None:
+def _start_minutes(sets: Sequence[PodSet]) -> int | None:
     seconds = 0
-    for container in mapping(pods.template, "spec").get("containers") or []:
-        probe = mapping(container, "startupProbe")
-        if probe:
-            seconds = max(seconds, number(probe.get("failureThreshold"), 3) * number(probe.get("periodSeconds"), 10))
+    for pods in sets:
+        for container in mapping(pods.template, "spec").get("containers") or []:
+            probe = mapping(container, "startupProbe")
+            if probe:
+                seconds = max(seconds, number(probe.get("failureThreshold"), 3) * number(probe.get("periodSeconds"), 10))
     return math.ceil(seconds / 60) if seconds else None

@@ -32,8 +32,7 @@ class StepCollector:
 
     def take(self, event: str, metadata: StepMetadata) -> None:
         """Notes one resourcePreEvent, resOutputsEvent or resOpFailedEvent."""
-        if self.owner == ("", ""):
-            self.owner = owner_of(metadata.urn)
+        self.belongs(metadata.urn)
         if event == "resOpFailedEvent":
             self.failed += 1
             self._failed.add((metadata.urn, metadata.op))
@@ -52,6 +51,11 @@ class StepCollector:
             # An import knows its id only once it is done, so what began is found without it.
             self._begun.pop(begun, None)
             self._steps[*begun, metadata.old.id if metadata.old else ""] = _step(metadata)
+
+    def belongs(self, urn: str) -> None:
+        """Learns project and stack from the first URN that names them: a run that fails early has no step to tell them."""
+        if self.owner == ("", ""):
+            self.owner = owner_of(urn)
 
     def steps(self) -> tuple[Step, ...]:
         """The steps in the order in which they ended; those that only began (a failure, a cut stream) follow."""

@@ -27,6 +27,7 @@ _CREDENTIALS = re.compile(
 )
 # Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
 _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
+_CONTEXT = 24  # characters beside a difference, enough to see what it is part of
 # No foreign text stands at the start of a line, where more characters would be markup.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
 
@@ -51,6 +52,28 @@ def one_line(text: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """`text`, or its beginning and its length where it is longer than `limit` characters."""
     return text if len(text) <= limit else f"{text[:limit].rstrip()}… ({len(text):,} characters)"
+
+
+def told_apart(old: str, new: str, limit: int) -> tuple[str, str]:
+    """Both texts; of long ones that are alike at the beginning or the end only the parts that are not, each cut to `limit`."""
+    if not old or not new or max(len(old), len(new)) <= limit:
+        return shortened(old, limit), shortened(new, limit)
+    most = min(len(old), len(new))
+    start = next((index for index in range(most) if old[index] != new[index]), most)
+    end = next((index for index in range(most - start) if old[-1 - index] != new[-1 - index]), most - start)
+    # From the beginning of the line that differs, but not so far back that the difference would be cut off.
+    begin = max(old.rfind("\n", 0, start) + 1, start - _CONTEXT)
+    before, after = (_part(text, begin, len(text) - end) for text in (old, new))
+    return _cut(before, limit), _cut(after, limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
+
+
+def _part(text: str, begin: int, end: int) -> str:
+    end = min(end + _CONTEXT, len(text))
+    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
 
 
 def code(text: str) -> str:

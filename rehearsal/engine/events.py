@@ -15,7 +15,7 @@ from rehearsal.engine.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_u
 from rehearsal.engine.values import UNKNOWN_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rehearsal.engine.plan import Plan, Step
     from rehearsal.engine.states import ResourceState, States
@@ -29,15 +29,43 @@ def to_ndjson(events: Iterator[Event]) -> bytes:
     return b"".join(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for event in events)
 
 
-def events_of(plan: Plan, *, timestamp: int = 0, failed: bool = False) -> Iterator[Event]:
-    """The events of `plan`, ready for JSON. `timestamp` (seconds) stands in each: a plan itself knows no time."""
-    for sequence, body in enumerate(_bodies(plan, failed)):
-        yield {"sequence": sequence, "timestamp": timestamp, **body}
+def events_of(plan: Plan, *, judged: Iterable[Event] = (), packs: Mapping[str, str] | None = None) -> Iterator[Event]:
+    """The events of `plan`, ready for JSON; `judged` are policy events, `packs` the versions of the packs they come from.
+
+    Timestamps are 0: a plan knows no time.
+    """
+    return _numbered(_bodies(plan, judged, packs or {}))
 
 
-def _bodies(plan: Plan, failed: bool) -> Iterator[Event]:  # noqa: FBT001 - private, passed by its name's meaning once
+def refusal_events(project: str, stack: str, message: str) -> Iterator[Event]:
+    """The events of a run that was refused before it planned anything, as an engine tells of a program that fails."""
+    yield from _numbered(
+        (
+            _prelude({}),
+            _diagnostic(stack_urn(stack, project), message, "error"),
+            _summary({}, packs={}, result="failed"),
+            {"cancelEvent": {}},
+        )
+    )
+
+
+def _numbered(bodies: Iterable[Event]) -> Iterator[Event]:
+    for sequence, body in enumerate(bodies):
+        yield {"sequence": sequence, "timestamp": 0, **body}
+
+
+def _prelude(config: Mapping[str, str]) -> Event:
     # An engine has no such key: readers can tell what was planned from declarations from what was previewed.
-    yield {"preludeEvent": {"config": dict(plan.states.config), "planner": "inferplan"}}
+    return {"preludeEvent": {"config": dict(config), "planner": "inferplan"}}
+
+
+def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str) -> Event:
+    told = {"maybeCorrupt": False, "durationSeconds": 0, "resourceChanges": dict(sorted(counts.items()))}
+    return {"summaryEvent": {**told, "PolicyPacks": dict(packs), "isPreview": True, "result": result}}
+
+
+def _bodies(plan: Plan, judged: Iterable[Event], packs: Mapping[str, str]) -> Iterator[Event]:
+    yield _prelude(plan.states.config)
     stack_op = "same" if plan.before else "create"
     yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
     for said in plan.states.diagnostics:
@@ -50,19 +78,11 @@ def _bodies(plan: Plan, failed: bool) -> Iterator[Event]:  # noqa: FBT001 - priv
             yield from _pair(_metadata("delete-replaced", step, plan, new=False))
         elif step.op == "delete":
             yield from _pair(_metadata("delete", step, plan, new=False))
+    yield from judged
     yield _resource_event("resOutputsEvent", _stack_metadata(plan, stack_op, final=True))
     counts = dict(plan.counts)
     counts[stack_op] = counts.get(stack_op, 0) + 1
-    yield {
-        "summaryEvent": {
-            "maybeCorrupt": False,
-            "durationSeconds": 0,
-            "resourceChanges": dict(sorted(counts.items())),
-            "PolicyPacks": {},
-            "isPreview": True,
-            "result": "failed" if failed else "succeeded",
-        }
-    }
+    yield _summary(counts, packs=packs, result="succeeded")
     yield {"cancelEvent": {}}
 
 
@@ -117,6 +137,9 @@ def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
     }
     if op in ("delete-replaced", "replace") and metadata["old"]:
         metadata["old"]["delete"] = True
+    # An engine's events have no dependencies, only its digest has; with them a picture can show what leads to what.
+    if subject.dependencies:
+        (metadata["new"] or metadata["old"])["dependencies"] = list(subject.dependencies)
     change = step.change if new else None
     found = change.differences if change and op != "same" else ()
     keys = [each.text for each in found if each.replacing]

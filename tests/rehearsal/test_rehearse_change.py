@@ -2,58 +2,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from cli.main import run
-
-ROOT = Path(__file__).resolve().parents[2]
-IDENTITY = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+from tests.checkouts import committed, git, make_checkout
 
 pytestmark = [pytest.mark.cluster]
 
 
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(
-        ["git", "-C", str(folder), *arguments],  # noqa: S607 - git is on the PATH
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **IDENTITY},
-    ).stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A repository of its own with the files of this one as they are now."""
-    folder = tmp_path_factory.mktemp("checkout")
-    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
-    kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
-    for name in kept:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((ROOT / name).read_bytes())
-    git(folder, "init", "--quiet", "--initial-branch", "main")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Base")
-    return folder
-
-
-def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.local.yaml") -> str:
-    """A commit over the base with `edits` (pattern, replacement) in `file`."""
-    path = folder / file
-    text = path.read_text()
-    for pattern, replacement in edits:
-        text, count = re.subn(pattern, replacement, text)
-        assert count == 1, pattern
-    path.write_text(text)
-    git(folder, "commit", "--quiet", "--all", "--message", "Head")
-    commit = git(folder, "rev-parse", "HEAD")
-    git(folder, "reset", "--quiet", "--hard", "HEAD~1")
-    return commit
+    return make_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def rehearsed(checkout, head, monkeypatch, tmp_path, *options) -> tuple[int, dict]:

@@ -99,7 +99,7 @@ def test_the_table_says_before_after_delta_date_and_what_is_missing():
         step("same", "aws:s3/bucket:Bucket", "weights", {}, {}),
     ]
     text = render(make_report([preview(*events)]))
-    assert "&#36;2,193 → &#36;4,386 | +&#36;2,193 | &#36;4,386 to &#36;8,772 |" in text
+    assert "&#36;2,193 → &#36;4,386 | +&#36;2,193 | &#36;2,193 to &#36;4,386 → &#36;4,386 to &#36;8,772 |" in text
     assert "List prices of 2026-07-20, us-east-1" in text
     assert "Not priced: Bucket weights" in text
 

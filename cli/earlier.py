@@ -1,0 +1,57 @@
+"""What a plan is compared with: a plan that was saved, or the plan of another revision, made by that revision's own code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from rehearsal.engine.states import States
+
+_SECONDS = 300
+
+
+def earlier(against: str, stack: str) -> States | None:
+    """The states that `against` stands for, a file or else a revision; None where that revision has no such stack.
+
+    Raises CommandError for a file that is no saved plan, an unknown revision, and a revision that cannot be planned.
+    """
+    path = Path(against)
+    return _saved(path) if path.exists() or path.suffix == ".json" else _planned(against, stack)
+
+
+def _saved(path: Path) -> States:
+    from rehearsal.engine.states import load
+
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"--against {path} cannot be read: {error.strerror}; give a file that --save wrote, or a revision") from error
+    except ValueError as error:
+        raise CommandError(f"--against {path}: {error}") from error
+
+
+def _planned(revision: str, stack: str) -> States | None:
+    from cli.project import project_root, stack_files
+    from cli.revisions import checked_out, commit_of
+
+    root = project_root()
+    with checked_out(root, commit_of(root, revision)) as place:
+        if stack not in stack_files(place):
+            return None
+        target = place / "earlier.json"
+        line = [sys.executable, "-c", "from cli.main import run; run()", "plan", stack, "--save", str(target)]
+        environment = {**os.environ, "PYTHONPATH": str(place)}
+        done = subprocess.run(
+            line, cwd=place, env=environment, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+        )
+        # A plan that is over its budget is a plan all the same.
+        if not target.exists():
+            said = " / ".join(done.stderr.strip().splitlines()[-6:]) or f"it ended with code {done.returncode}"
+            raise CommandError(f"--against {revision}: {stack} cannot be planned there: {said}", exit_code=1)
+        return _saved(target)

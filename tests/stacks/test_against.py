@@ -1,0 +1,65 @@
+"""A plan set against another revision of the same repository, made by that revision's own code."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.main import run
+from review.markdown import render
+from review.reader import read_file
+from review.report import make_report
+from tests.checkouts import committed, git, make_checkout
+
+
+def plan(*arguments) -> int:
+    with pytest.raises(SystemExit) as end:
+        run(["plan", *map(str, arguments)])
+    return int(end.value.code or 0)
+
+
+@pytest.mark.full
+def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checkout_behind(tmp_path, monkeypatch):
+    folder = make_checkout(tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    # The head is in the working tree, the base under its branch.
+    git(folder, "reset", "--quiet", "--hard", committed(folder, (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}")))
+    assert plan("local", "--against", "HEAD~1", "--events", folder / "events.ndjson") == 0
+    preview = read_file(folder / "events.ndjson")
+    assert preview.counts["update"] > 0
+    assert "retires API keys" in render(make_report([preview]))
+    assert git(folder, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.full
+def test_a_stack_that_the_other_revision_does_not_have_is_all_new(tmp_path, monkeypatch):
+    folder = make_checkout(tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    git(folder, "mv", "stacks/Pulumi.local.yaml", "stacks/Pulumi.fresh.yaml")
+    assert plan("fresh", "--against", "HEAD", "--events", folder / "events.ndjson") == 0
+    assert set(read_file(folder / "events.ndjson").counts) == {"create"}
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [
+        ("no-such-branch", "'no-such-branch' is no revision of"),
+        ("--upload-pack=x", "is no revision of"),
+        ("nowhere.json", "--against nowhere.json cannot be read: No such file"),
+        (__file__, "this is no saved plan"),
+    ],
+)
+def test_what_is_neither_plan_nor_revision_is_told_apart(against, words, capsys):
+    assert plan("local", f"--against={against}") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_refused_plan_tells_the_report_why(tmp_path, capsys):
+    target = tmp_path / "refused.ndjson"
+    assert plan("locl", "--events", target) == 2
+    assert "'locl' is no stack; did you mean 'local'" in capsys.readouterr().err
+    report = make_report([read_file(target)])
+    assert report.verdict == "the preview failed"
+    assert report.stacks[0].title == "inferplan/locl"
+    assert "did you mean" in render(report)
