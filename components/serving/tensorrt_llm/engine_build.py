@@ -31,6 +31,8 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
     namespace = engines.site.namespace
     called = bounded(f"{engines.name}-engines", f"{engines.key}-r{engines.build.round}")
     metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, engines.name))
+    # It holds cards, so it waits in the model's queue as its servers do.
+    queued = meta.ObjectMetaArgs(name=called, namespace=namespace, labels={**labels(COMPONENT, engines.name), **engines.site.queue_labels})
     code = core.ConfigMap(
         f"{engines.name}-engines",
         metadata=metadata,
@@ -40,14 +42,14 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["data"])),
     )
     timeout = f"{engines.build.timeout_seconds + _PULL_SECONDS}s"
-    gates = [code] if engines.weights.gate is None else [code, engines.weights.gate]
+    gates = [gate for gate in (code, engines.weights.gate, engines.site.queue) if gate is not None]
     waiting = pulumi.ResourceOptions(depends_on=gates, custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout))
     template = core.PodTemplateSpecArgs(
         metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, engines.name)), spec=_pod(engines, code=called)
     )
     return batch.Job(
         f"{engines.name}-engines",
-        metadata=metadata,
+        metadata=queued,
         spec=_job_spec(template, engines.build.timeout_seconds),
         opts=pulumi.ResourceOptions.merge(opts, waiting),
     )

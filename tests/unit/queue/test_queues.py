@@ -11,8 +11,11 @@ from components.queue.quota import granted, quantity_of
 from components.queue.spec import PoolQuota, QueueSpec
 from components.serving.affinity import AffinitySpec
 from tests.recorder import declare
-from tests.unit.serving.models import GAUDI2, L40S, declared, deployment_of, vllm
+from tests.unit.serving.models import GAUDI2, L40S, declared, deployment_of, pool, vllm
+from tests.unit.serving.test_ray_serve import ray
+from tests.unit.serving.test_tensorrt_llm import engines
 
+H100 = pool("nvidia-h100")
 TARGETS = {"l40s": L40S, "gaudi2": GAUDI2}
 
 
@@ -100,6 +103,20 @@ def test_a_model_in_a_queue_carries_its_label_on_the_workload_and_in_its_pods_an
     assert QUEUE_LABEL not in workload["spec"]["selector"]["matchLabels"]
     assert QUEUE_LABEL not in recording.one("kubernetes:core/v1:Service").inputs["metadata"]["labels"]
     assert queue_labels("models", None, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        (vllm(tensorParallelSize=8, pipelineParallelSize=2, nnodes=2), "leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"),
+        (ray(), "ray.io/v1:RayService"),
+        (engines(), "batch/v1:Job"),
+    ],
+)
+def test_whatever_holds_cards_carries_the_queue_s_label(spec, kind):
+    labels = queue_labels("models", "serving", "online")
+    carried = declared(spec, target=H100, queue_labels=labels).one(f"kubernetes:{kind}").inputs["metadata"]["labels"]
+    assert labels.items() <= carried.items()
 
 
 TERMS = {
