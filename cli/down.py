@@ -16,34 +16,46 @@ def command(
 ) -> None:
     """Remove what `inferplan up STACK` made."""
     from cli.engines import chosen
-    from cli.project import project_root, stack_file
     from cli.screen import progress
+    from rehearsal.cluster import delete, status
 
-    console = progress()
-    name = stack_file(project_root(), stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = _known(stack)
+    absent = status(name).state == "absent"
     if chosen(engine) is Engine.PULUMI:
         from cli.pulumi_cli import destroy
 
         destroy(name)
-    else:
+    elif absent:
+        progress().print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False)
+    elif not cluster:
         _empty(name)
-    if cluster:
-        from rehearsal.cluster import delete
-
+    # Whatever is in the cluster goes with it: that needs no cluster that works, nor room on the disk.
+    if cluster and not absent:
         delete(name)
-        console.print(f"the simulated cluster {name} is gone", highlight=False)
+        progress().print(f"the simulated cluster {name} is gone, and everything in it", highlight=False)
+
+
+def _known(stack: str) -> str:
+    """The name of `stack`: one with a file, or one whose file is gone and whose cluster is not. Raises CommandError."""
+    from cli.errors import CommandError
+    from cli.project import project_root, stack_file, stack_name
+    from rehearsal.cluster import clusters
+
+    if stack in clusters():
+        return stack
+    path = stack_file(project_root(), stack)
+    if not path.is_file():
+        raise CommandError(f"there is no file {path}; give the name of a stack, or the path of its file")
+    return stack_name(path)
 
 
 def _empty(name: str) -> None:
     from cli.progress import ProgressView
     from cli.screen import progress
-    from rehearsal.cluster import start, status
+    from rehearsal.cluster import start
     from rehearsal.engine.apply import down
 
     console = progress()
-    if status(name).state == "absent":
-        console.print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False)
-        return
     with ProgressView(console) as view:
         outcome = down(start(name, view.step), listener=view.resource)
     console.print(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s", highlight=False)

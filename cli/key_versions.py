@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.errors import CommandError
+from cli.project import stack_name
 from infra.stack_file import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def retire_version(file: StackFile, settings: StackSettings, consumer: str, vers
     """
     spec = settings.consumers[consumer]
     listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
-    add = f"inferplan keys add {consumer} --stack {_stack(file)}"
+    add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
     if version not in spec.keys:
         raise CommandError(f"{consumer} has no valid key version {version}; valid are {listed}")
     if len(spec.keys) == 1:
@@ -95,16 +96,12 @@ def _consumers(file: StackFile) -> tuple[str, str]:
     return ("config", full if isinstance(config, MapNode) and full in config.items else "consumers")
 
 
-def _stack(file: StackFile) -> str:
-    return file.path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-
-
 def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
     """Puts the edited text in the file's place, whole or not at all, once it reads as `wanted` and as the old file in all else."""
     target = file.path.resolve()
     raw = target.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
-    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {_stack(file)}"
+    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
     try:
         changed = mark + edit(raw[len(mark) :].decode()).encode()
     except (KeyError, ValueError) as error:

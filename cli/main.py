@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 # In the order of a person's day; the help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -59,7 +61,7 @@ def _listed() -> None:
 
 
 def _app() -> typer.Typer:
-    app = typer.Typer(cls=_LazyGroup, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=_HELP)
+    app = typer.Typer(cls=_LazyGroup, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
     for name, (_, text) in COMMANDS.items():
         app.command(name, help=text)(_listed)
     return app
@@ -69,13 +71,22 @@ _HELP = "One declarative plan for AI inference platforms."
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line `arguments` (sys.argv by default) and exit: 0 done, 2 bad input, 1 anything else."""
+    """Run the command line `arguments` (sys.argv by default) and exit.
+
+    0 done, 1 it could not be done, 2 bad input, 3 something is not as wanted, 130 interrupted.
+    """
     # Loading a stack makes objects that live until the end; looking through them again and again took a twelfth of `plan` (2026-11).
     gc.set_threshold(100_000, 20, 100)
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        typer.main.get_command(_app())(args=None if arguments is None else list(arguments), prog_name="inferplan")
+        code = typer.main.get_command(_app())(args=given or ["--help"], prog_name="inferplan", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
         sys.exit(_explain(error))
+    if code == INTERRUPTED:
+        print(
+            f"inferplan: interrupted; what is done stays, and this goes on from there: {shlex.join(['inferplan', *given])}", file=sys.stderr
+        )
+    sys.exit(code if given else BAD_INPUT)
 
 
 def _explain(error: Exception) -> int:
@@ -85,6 +96,11 @@ def _explain(error: Exception) -> int:
     from rehearsal.errors import RehearsalError
 
     match error:
+        case typer.TyperException():
+            from cli.usage import told
+
+            print(f"inferplan: {told(error)}", file=sys.stderr)
+            return BAD_INPUT
         case CommandError():
             print(f"inferplan: {error.message}", file=sys.stderr)
             return error.exit_code

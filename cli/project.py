@@ -31,7 +31,7 @@ def stack_files(root: Path) -> dict[str, Path]:
     from infra.stack_file import stack_path
 
     directory = stack_path(root, "any").parent
-    return {path.name[len("Pulumi.") : -len(".yaml")]: path for path in sorted(directory.glob("Pulumi.?*.yaml"))}
+    return {stack_name(path): path for path in sorted(directory.glob("Pulumi.?*.yaml"))}
 
 
 def stack_file(root: Path, stack: str) -> Path:
@@ -42,6 +42,11 @@ def stack_file(root: Path, stack: str) -> Path:
     if stack.endswith(_SUFFIXES) or os.sep in stack:
         return Path(stack)
     raise CommandError(unknown_stack(stack, known))
+
+
+def stack_name(path: Path) -> str:
+    """The name of the stack that the file `path` holds."""
+    return path.name.removesuffix(path.suffix).removeprefix("Pulumi.")
 
 
 def unknown_stack(stack: str, known: Mapping[str, Path]) -> str:

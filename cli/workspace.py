@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.project import project_root, short_path, stack_file
+from cli.project import project_root, short_path, stack_file, stack_name
 from infra.brought_keys import with_secrets
 from infra.stack_file import PROJECT, StackFile, read_stack
 
@@ -84,4 +84,4 @@ def open_workspace(stack: str) -> Workspace:
     file = read_stack(path, shown_path=short_path(path))
     settings = validate(file)
     os.chdir(root)
-    return Workspace(root=root, stack=path.name.removeprefix("Pulumi.").removesuffix(".yaml"), file=file, settings=settings)
+    return Workspace(root=root, stack=stack_name(path), file=file, settings=settings)

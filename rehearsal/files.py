@@ -54,7 +54,9 @@ def disk_faults(where: Path) -> Generator[None]:
             raise DiskFullError(
                 f"no space left on the disk that holds {where}", "free some space there and run the same command again"
             ) from fault
-        if fault.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+        # A folder above it that cannot be made: below /proc, behind a link that leads nowhere, with a name that is too long.
+        above = isinstance(fault.filename, str) and where.is_relative_to(fault.filename)
+        if above or fault.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
             variable = "INFERPLAN_CACHE_DIR" if where.is_relative_to(cache_directory()) else "INFERPLAN_STATE_DIR"
             raise RehearsalError(
                 f"cannot write {fault.filename or where}: {fault.strerror}", f"make it writable, or set {variable} to a directory that is"

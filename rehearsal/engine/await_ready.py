@@ -90,7 +90,9 @@ class Waiter:
         return f"{why}: {said}" if said and said not in why else why
 
     def _sleep(self, wake: threading.Event, seconds: float) -> None:
-        wake.wait(seconds)
+        # Who begins to wait when all is over already is woken by nobody.
+        if not (self.watching.stopped or self.watching.lost):
+            wake.wait(seconds)
         if self.watching.stopped:
             raise Interrupted
         if self.watching.lost:

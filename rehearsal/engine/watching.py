@@ -126,6 +126,13 @@ class Watching:
                     wake.set()
 
     def _follow(self, collection: _Collection) -> None:
+        try:
+            self._keep_up(collection)
+        finally:
+            # Whoever waits for a copy that never got complete finds out by itself that all is over.
+            collection.synced.set()
+
+    def _keep_up(self, collection: _Collection) -> None:
         silent_since = time.monotonic()
         while not self.stopped:
             with contextlib.suppress(ApiError):

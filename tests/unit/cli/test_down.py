@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.main import run
+
 ROOT = Path(__file__).resolve().parents[3]
 INFERPLAN = str(Path(sys.executable).parent / "inferplan")
 
@@ -45,3 +47,38 @@ def test_a_destroy_that_fails_ends_with_a_code_of_its_own_and_no_word_of_what_wa
     assert done.returncode == 1
     assert "pulumi destroy ended with exit code 255" in done.stderr
     assert "protect: false" not in done.stdout + done.stderr
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def down_here(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        run(["down", *arguments, "--engine", "rehearsal"])
+    return int(caught.value.code or 0)
+
+
+def test_where_nothing_is_up_nothing_is_removed_and_nothing_is_claimed(state, capsys):
+    assert down_here("local", "--cluster") == 0
+    assert capsys.readouterr().err == "local has no simulated cluster, so there is nothing to remove\n"
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.parametrize("stack", ["local", "renamed"])
+def test_a_cluster_goes_without_being_started_whatever_became_of_it_or_of_its_stack_file(state, capsys, monkeypatch, stack):
+    monkeypatch.setattr("rehearsal.cluster.start", lambda *_: pytest.fail("a cluster was started to be deleted"))
+    (state / "clusters" / stack / "etcd").mkdir(parents=True)
+    assert down_here(stack, "--cluster") == 0
+    assert capsys.readouterr().err == f"the simulated cluster {stack} is gone, and everything in it\n"
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.parametrize("stack", ["lokal", "../local", "elsewhere/Pulumi.local.yaml"])
+def test_a_mistyped_stack_takes_down_nothing(state, capsys, stack):
+    (state / "clusters" / "local").mkdir(parents=True)
+    assert down_here(stack, "--cluster") == 2
+    assert (state / "clusters" / "local").is_dir()
+    assert "local" in capsys.readouterr().err

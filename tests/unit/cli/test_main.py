@@ -59,7 +59,36 @@ def test_checking_a_stack_needs_neither_pulumi_nor_a_cloud_sdk():
 
 def test_an_unknown_command_names_the_nearest_one_and_is_bad_input(capsys):
     assert exit_code("validat") == 2
-    assert "Did you mean 'validate'" in capsys.readouterr().err
+    assert "did you mean 'validate'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["plan"], "missing argument 'stack', one of dev, local, onprem, prod, staging; inferplan plan --help says what it takes"),
+        (["preheat", "m"], "missing option '--stack' / '-s', one of dev, local, onprem, prod, staging; inferplan preheat --help says what it takes"),
+        (["up", "local", "--engine", "foo"], "invalid value for '--engine': 'foo' is not one of 'auto', 'pulumi', 'rehearsal'; inferplan up --help says what it takes"),
+        (["plan", "local", "more"], "got unexpected extra argument(s) (more); inferplan plan --help says what it takes"),
+        (["--unheard"], "no such option: --unheard; inferplan --help says what it takes"),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_is_wrong_is_told_in_one_line_with_what_to_type(capsys, arguments, told):
+    assert exit_code(*arguments) == 2
+    assert capsys.readouterr().err == f"inferplan: {told}\n"
+
+
+def test_no_command_at_all_lists_them(capsys):
+    assert exit_code() == 2
+    assert "Bring a stack up" in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_in_a_line_that_says_how_to_go_on(add, capsys):
+    def command(_word: str) -> None:
+        raise KeyboardInterrupt
+
+    add(command)
+    assert exit_code("try", "two words") == 130
+    assert capsys.readouterr().err == "inferplan: interrupted; what is done stays, and this goes on from there: inferplan try 'two words'\n"
 
 
 def test_an_unforeseen_exception_becomes_one_line_and_a_trace_file(add, capsys, tmp_path, monkeypatch):

@@ -45,6 +45,13 @@ def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
     assert caught.value.remedy
 
 
+def test_a_place_below_which_no_folder_can_be_made_is_named_with_the_remedy():
+    place = Path("/proc/inferplan/clusters")
+    with pytest.raises(RehearsalError, match="cannot write /proc/inferplan") as caught, disk_faults(place):
+        place.mkdir(parents=True)
+    assert "INFERPLAN_STATE_DIR" in caught.value.remedy
+
+
 def test_other_faults_of_the_system_are_not_dressed_up(tmp_path):
     with pytest.raises(IsADirectoryError), disk_faults(tmp_path):
         raise IsADirectoryError(errno.EISDIR, "x")

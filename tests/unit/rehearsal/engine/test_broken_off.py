@@ -1,0 +1,61 @@
+"""A run that is broken off ends, whatever its threads were about to wait for."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from rehearsal.engine.api import ApiError
+from rehearsal.engine.await_ready import Interrupted, Waiter
+from rehearsal.engine.progress import Target, silent
+from rehearsal.engine.readiness import Readiness
+from rehearsal.engine.watching import Watching
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}
+
+
+class GoneApi:
+    """An API server that no longer answers."""
+
+    def resource(self, _api_version, _kind):
+        return SimpleNamespace(path=lambda: "/jobs")
+
+    def request(self, *_arguments):
+        raise ApiError(0, "Unreachable", "no answer", {})
+
+
+@pytest.fixture
+def waiter():
+    api = GoneApi()
+    return Waiter(api=api, watching=Watching(api), listener=silent, inspect="kubectl")
+
+
+def ends(function) -> None:
+    """Runs `function` in a thread of its own and fails when it does not come back."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "still waiting"
+
+
+def test_following_a_kind_for_the_first_time_after_the_end_returns(waiter):
+    waiter.watching.stop()
+    ends(lambda: waiter.watching.observe("batch/v1", "Job"))
+
+
+def test_a_wait_that_begins_after_the_end_is_over_at_once(waiter):
+    waiter.watching.stop()
+    raised = []
+
+    def wait() -> None:
+        try:
+            waiter.until(
+                Target(urn="urn", kind="Job", name="copy", namespace="inference"), JOB, lambda _live: Readiness(why="running"), 600
+            )
+        except Interrupted as interrupted:
+            raised.append(interrupted)
+
+    ends(wait)
+    assert raised
