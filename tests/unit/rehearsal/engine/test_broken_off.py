@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 
 import pytest
 
-from rehearsal.engine.api import ApiError
+from rehearsal.engine.api import Api, Resource
 from rehearsal.engine.await_ready import Interrupted, Waiter
 from rehearsal.engine.progress import Target, silent
 from rehearsal.engine.readiness import Readiness
@@ -16,19 +15,10 @@ from rehearsal.engine.watching import Watching
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}
 
 
-class GoneApi:
-    """An API server that no longer answers."""
-
-    def resource(self, _api_version, _kind):
-        return SimpleNamespace(path=lambda: "/jobs")
-
-    def request(self, *_arguments):
-        raise ApiError(0, "Unreachable", "no answer", {})
-
-
 @pytest.fixture
-def waiter():
-    api = GoneApi()
+def waiter(monkeypatch, tmp_path):
+    api = Api("https://127.0.0.1:1", ca=tmp_path, certificate=tmp_path, key=tmp_path)
+    monkeypatch.setattr(api, "resource", lambda *_: Resource(base="/apis/batch/v1", plural="jobs", kind="Job", namespaced=True))
     return Waiter(api=api, watching=Watching(api), listener=silent, inspect="kubectl")
 
 
