@@ -19,6 +19,7 @@ BUDGET_KEY = "inferplan:budget"
 _CENT = Decimal("0.01")
 _POOL = ":NodePool"
 _SERVICE = "kubernetes:core/v1:Service"
+_INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _VOLUME = "aws:ebs/volume:Volume"
 _NO_PRICE = "no list price for"
 
@@ -137,14 +138,21 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
 
 
 def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
-    balanced = each.type == _SERVICE and mapping(each.inputs, "spec").get("type") == "LoadBalancer"
-    key = f"{_SERVICE}/LoadBalancer" if balanced else each.type
+    key = _balancer(each) or each.type
     by_use = f"by use: {prices.by_use[key]}" if key in prices.by_use else ""
     if key in prices.per_hour:
         return _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"), by_use
     if key in prices.per_month:
         return _line(each, prices.per_month[key], "a month"), by_use
     return None, by_use
+
+
+def _balancer(each: Declared) -> str:
+    """The price of the load balancer that a controller makes for a Kubernetes object, "" where it makes none."""
+    spec = mapping(each.inputs, "spec")
+    if each.type == _SERVICE and spec.get("type") == "LoadBalancer":
+        return f"{_SERVICE}/LoadBalancer"
+    return f"{_INGRESS}/alb" if each.type == _INGRESS and spec.get("ingressClassName") == "alb" else ""
 
 
 def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
@@ -162,7 +170,7 @@ def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str
         unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
         return None, f"{_NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
     least, wanted, most = sizes_of(each.inputs)
-    disk = _disk(each.inputs, prices)
+    disk, no_disk = _disk(each.inputs, prices)
     cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))
     spot = capacity == "SPOT"
     # The disk is no part of what Spot makes cheaper.
@@ -172,12 +180,17 @@ def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str
     basis = f"{sizes} x {names[0]} at {hourly[0]} USD an hour{others}{'; Spot between a tenth and all of it' if spot else ''}"
     committable = Decimal(0) if spot else hourly[0] * prices.hours * wanted
     amounts = {"usual": usual * wanted, "least": lowest * least, "most": dearest * most, "committable": committable}
-    return CostLine(kind="NodeGroup", name=each.name, basis=basis, **amounts), ""
+    return CostLine(kind="NodeGroup", name=each.name, basis=basis, **amounts), no_disk
 
 
-def _disk(inputs: dict[str, Any], prices: PriceList) -> Decimal:
-    size = amount(inputs.get("diskSize"))
-    return Decimal(0) if size is None else size * prices.per_gib_month["gp3"]
+def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, str]:
+    """The root volume of one node a month, and why it has no price."""
+    size, kind = amount(inputs.get("diskSize")), inputs.get("diskType") or "gp3"
+    if size is None:
+        return Decimal(0), ""
+    if kind not in prices.per_gib_month:
+        return Decimal(0), f"root volumes of {size} GiB {kind}"
+    return size * prices.per_gib_month[kind], ""
 
 
 def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:

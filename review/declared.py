@@ -103,7 +103,7 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
         if not each.inputs.get("instanceTypes") and isinstance(template.get("instanceType"), str):
             added["instanceTypes"] = [template["instanceType"]]
         if each.inputs.get("diskSize") is None and (size := _disk_of(template)) is not None:
-            added["diskSize"] = size
+            added |= {"diskSize": size, "diskType": _disk_kind(template)}
         yield replace(each, inputs=each.inputs | added)
 
 
@@ -128,3 +128,9 @@ def _disk_of(template: dict[str, Any]) -> Decimal | None:
     sizes = [amount(mapping(each, "ebs").get("volumeSize")) for each in _listed(template, "blockDeviceMappings")]
     known = [size for size in sizes if size is not None]
     return sum(known, Decimal(0)) if known else None
+
+
+def _disk_kind(template: dict[str, Any]) -> str:
+    """The one kind of the template's volumes; several kinds are none that has a price."""
+    kinds = {mapping(each, "ebs").get("volumeType") or "gp2" for each in _listed(template, "blockDeviceMappings")}
+    return "/".join(sorted(map(str, kinds)))

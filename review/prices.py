@@ -34,8 +34,6 @@ class PriceList:
     per_hour: dict[str, Decimal]
     per_month: dict[str, Decimal]
     per_gib_month: dict[str, Decimal]
-    unchecked: tuple[str, ...]
-    """What nobody has held against AWS's own list since it was written down."""
     by_use: dict[str, str]
     machines: dict[str, Machine]
 
@@ -57,7 +55,6 @@ def price_list() -> PriceList:
         per_hour=_per(services, "hour"),
         per_month=_per(services, "month"),
         per_gib_month=_per(services, "GiB-month"),
-        unchecked=tuple(row["key"] for row in services if not row["asOf"]),
         by_use=document["by_use"],
         machines={row["type"]: _machine(row) for row in rows},
     )

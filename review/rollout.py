@@ -96,6 +96,8 @@ def _workload(step: Step, inputs: dict[str, Any] | None) -> _Workload | None:
 
 def _forecast(step: Step, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
     strategy = _strategy(step, old, new)
+    # What must stay is counted from the new number of replicas: one more of them makes up for one that is away.
+    stays = 0 if strategy.manner == RECREATE else max(new.replicas - strategy.missing, 0)
     waves = math.ceil(new.replicas / max(strategy.surge + strategy.missing, 1)) if strategy.manner != RECREATE else 1
     minutes = _start_minutes(new.sets)
     return Rollout(
@@ -104,7 +106,7 @@ def _forecast(step: Step, old: _Workload, new: _Workload, pool: PoolCapacity | N
         kind=step.kind,
         manner=strategy.manner,
         replicas=old.replicas,
-        unavailable=min(strategy.missing, old.replicas),
+        unavailable=max(old.replicas - stays, 0),
         minutes=None if minutes is None or strategy.manner == BY_HAND else minutes * waves,
         extra=strategy.surge * new.cards,
         resource=new.resource,

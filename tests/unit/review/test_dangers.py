@@ -111,6 +111,12 @@ def forecast(type_, old, new, cards=8):
     return rollouts(shown, pools(declared(shown, "after")))
 
 
+@pytest.mark.parametrize(("before", "after", "missing"), [(2, 2, 1), (2, 3, 0), (3, 2, 2), (1, 1, 1), (1, 2, 0)])
+def test_replicas_that_are_added_make_up_for_those_that_roll(before, after, missing):
+    (each,) = forecast(DEPLOYMENT, model("a", replicas=before), model("b", replicas=after))
+    assert (each.unavailable, each.replicas) == (missing, before)
+
+
 def test_daemons_have_no_forecast():
     assert forecast("kubernetes:apps/v1:DaemonSet", model("a"), model("b")) == ()
 

@@ -334,6 +334,21 @@ def test_what_only_the_launch_template_says_is_read_from_it():
     assert cost.usual == 2 * (Decimal("55.04") * HOURS + 40 * Decimal("0.08"))
 
 
+def test_a_root_volume_without_a_price_is_named_beside_its_machines():
+    block = [{"ebs": {"volumeSize": 40, "volumeType": "io2"}}]
+    tags = [{"resourceType": "instance", "tags": {"inferplan.dev/pool": "l40s"}}]
+    template = resource("aws:ec2/launchTemplate:LaunchTemplate", "t", blockDeviceMappings=block, tagSpecifications=tags)
+    cost = monthly_cost([template, resource(GROUP, **group(1, 1, 1))])
+    assert cost.usual == (Decimal("3.00424") * HOURS).quantize(Decimal("0.01"))
+    assert cost.unpriced == (("NodeGroup", "x", "root volumes of 40 GiB io2"),)
+
+
+def test_an_ingress_that_aws_makes_a_load_balancer_for_costs_one():
+    way = "kubernetes:networking.k8s.io/v1:Ingress"
+    cost = monthly_cost([resource(way, spec={"ingressClassName": "alb"}), resource(way, "inner", spec={"ingressClassName": "nginx"})])
+    assert cost.usual == (Decimal("0.0225") * HOURS).quantize(Decimal("0.01"))
+
+
 def test_several_instance_types_are_a_range():
     cost = monthly_cost([resource(GROUP, **(group(1, 1, 1) | {"instanceTypes": ["g6e.4xlarge", "g6e.8xlarge"]}))])
     assert (cost.usual, cost.most) == tuple((Decimal(price) * HOURS).quantize(Decimal("0.01")) for price in ("3.00424", "4.52856"))

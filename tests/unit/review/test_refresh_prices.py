@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import csv
 import json
+from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import boto3
 import pytest
@@ -10,6 +13,7 @@ from botocore.stub import Stubber
 from review.prices import price_list
 from review.refresh_prices import main, price_of, renewed_machines, renewed_services
 
+DATA = Path(__file__).resolve().parents[3] / "review" / "data"
 MACHINES = "type,resource,accelerators,memoryGiB,usdPerHour\ng6.xlarge,nvidia.com/gpu,1,16,0.8048\np5e.48xlarge,nvidia.com/gpu,8,2048,\n"
 HEAD = "key,per,usd,serviceCode,usageType,productFamily,asOf,source\n"
 NAT = "aws:ec2/natGateway:NatGateway,hour,0.045,AmazonEC2,NatGateway-Hours,,2026-09-20,somebody\n"
@@ -101,5 +105,9 @@ def test_the_script_renews_both_files_and_says_what_is_left_to_do(aws, tmp_path,
     ]
 
 
-def test_every_price_of_a_service_has_a_date_or_is_called_unchecked():
-    assert set(price_list().unchecked) == {"aws:kms/key:Key", "gp3", "gp2"}
+def test_every_price_of_a_service_has_a_source_and_a_day():
+    rows = list(csv.DictReader((DATA / "services.csv").read_text().splitlines()))
+    assert len(rows) > 6
+    assert all(date.fromisoformat(row["asOf"]) > date(2026, 1, 1) for row in rows)
+    assert all(row["source"] and "not checked" not in row["source"] for row in rows)
+    assert {*price_list().per_hour, *price_list().per_month, *price_list().per_gib_month} == {row["key"] for row in rows}
