@@ -7,7 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import ALLOWED
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.dataplane.gateway.variants import HEADER_TRICKS, variants
 
 COUNT = 10_000
@@ -51,22 +53,29 @@ class Line:
             self.socket = None
 
 
-@pytest.fixture
-def apart(tmp_path):
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
     """llama for `one` alone, mistral for `two` alone."""
-    from tests.dataplane.gateway.backend import Backend
-    from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
-
     llama, mistral = Backend().start(), Backend().start()
-    proxy = Proxy(tmp_path)
+    proxy = Proxy(tmp_path_factory.mktemp("paths"))
     consumers = {"one": consumer(keys=[1]), "two": consumer(keys=[1])}
     try:
-        proxy.run(spec(), [endpoint("llama", llama.port, ("one",)), endpoint("mistral", mistral.port, ("two",))], consumers)
-        yield proxy, llama, mistral
+        yield (
+            proxy.run(spec(), [endpoint("llama", llama.port, ("one",)), endpoint("mistral", mistral.port, ("two",))], consumers),
+            llama,
+            mistral,
+        )
     finally:
         proxy.stop()
         llama.stop()
         mistral.stop()
+
+
+@pytest.fixture
+def apart(served):
+    for backend in served[1:]:
+        backend.seen.clear()
+    return served
 
 
 def _request(method, target, key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent import futures
-from contextlib import closing
+from contextlib import closing, suppress
 
 import grpc
 import pytest
@@ -13,7 +13,7 @@ from components.gateway import keys
 from components.handles import Protocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
 
 SERVICE = "inference.GRPCInferenceService"
 
@@ -54,12 +54,16 @@ def triton(tmp_path):
     )
     proxy = Proxy(tmp_path)
     endpoints = [
-        endpoint("vision", http.port, ("chat",), *protocols, served=("resnet", "densenet_onnx")),
+        endpoint("vision", http.port, ("chat", "former"), *protocols, served=("resnet", "densenet_onnx")),
         endpoint("closed", http.port, ("other",), *protocols, served=("resnet",)),
         endpoint("app", http.port, ("chat",), Protocol(kind="ray-serve", port=http.port, path="/summarize")),
         endpoint("llm", http.port, ("chat",)),
     ]
-    consumers = {"chat": consumer(keys=[1]), "other": consumer(keys=[1])}
+    consumers = {
+        "chat": consumer(keys=[2, 1]),
+        "other": consumer(keys=[1]),
+        "former": consumer(keys=[1], expires={1: LONG_AGO.isoformat()}),
+    }
     try:
         yield proxy.run(spec(), endpoints, consumers), http, engine
     finally:
@@ -163,6 +167,54 @@ def test_a_grpc_call_without_right_is_refused_in_grpc_s_own_codes(triton, method
     # Without words of ours grpc would make up its own from the HTTP status.
     assert "http2 header" not in (refused.value.details() or "")
     assert not engine.seen
+
+
+_INFERENCE = ("ModelInfer", "ModelStreamInfer", "ModelMetadata")
+_NEVER = (
+    "ServerLive ServerReady ServerMetadata ModelReady ModelConfig ModelStatistics RepositoryIndex RepositoryModelLoad RepositoryModelUnload "
+    "SystemSharedMemoryStatus SystemSharedMemoryRegister SystemSharedMemoryUnregister CudaSharedMemoryStatus CudaSharedMemoryRegister "
+    "CudaSharedMemoryUnregister TraceSetting LogSettings modelinfer ModelInfer2"
+)
+_ELSEWHERE = ("grpc.health.v1.Health/Check", "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "inference.Other/ModelInfer")
+
+
+def _grpc_expected(kind, call):
+    service, _, method = call.partition("/")
+    if kind not in ("valid", "older but valid", "of another model"):
+        return grpc.StatusCode.UNAUTHENTICATED
+    if service != SERVICE or not method.isalpha():
+        return grpc.StatusCode.UNIMPLEMENTED
+    if kind == "of another model":
+        return grpc.StatusCode.PERMISSION_DENIED
+    return grpc.StatusCode.OK if method in _INFERENCE else grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization"])
+def test_each_grpc_method_and_kind_of_key_gets_exactly_its_code(triton, header):
+    proxy, _, engine = triton
+    kinds = {
+        "none": None,
+        "wrong": proxy.key("chat")[:-8] + "x" * 8,
+        "valid": proxy.key("chat", 2),
+        "older but valid": proxy.key("chat"),
+        "expired": proxy.key("former"),
+        "retired": proxy.key("chat", 3),
+        "of another model": proxy.key("other"),
+    }
+    calls = [*(f"{SERVICE}/{each}" for each in (*_INFERENCE, *_NEVER.split())), *_ELSEWHERE]
+    wrong, passed = [], 0
+    with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
+        for kind, key in kinds.items():
+            metadata = [("x-model", "vision")] + ([(header, f"Bearer {key}" if header == "authorization" else key)] if key else [])
+            for call in calls:
+                stream = channel.stream_stream(f"/{call}")(iter([b"abc"]), metadata=metadata, timeout=20)
+                with suppress(grpc.RpcError):
+                    assert list(stream) == [b"cba"]
+                if (code := stream.code()) != _grpc_expected(kind, call):
+                    wrong.append((kind, call, code))
+                passed += code == grpc.StatusCode.OK
+    assert not wrong
+    assert len(engine.seen) == passed == 2 * len(_INFERENCE)
 
 
 def test_a_grpc_stream_runs_both_ways_message_by_message(triton):
