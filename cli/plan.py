@@ -44,6 +44,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     from cli.entrance_notes import note_entrance
     from cli.files import write
     from cli.outline import show
+    from cli.program_notes import note_program
     from cli.screen import progress, results
     from cli.workspace import open_workspace
     from rehearsal.engine.plan import make_plan
@@ -57,6 +58,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
     note_entrance(workspace)
     recording = record(workspace.program, **workspace.engine_input(secrets))
+    note_program(recording)
     plan = make_plan(recording, before)
     if save is not None:
         write(save, saved(plan.states))

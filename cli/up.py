@@ -39,11 +39,14 @@ def _obey_policies(workspace: Workspace) -> None:
     """Refuses the stack before anything is started or applied, with every finding and what to do."""
     from cli.errors import CommandError
     from cli.findings import render
+    from cli.program_notes import note_program
     from cli.screen import progress
     from cli.verdicts import judge
     from rehearsal.engine.record import record
 
-    report = judge(record(workspace.program, **workspace.engine_input(workspace.open_secrets())), workspace.root)
+    recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
+    note_program(recording)
+    report = judge(recording, workspace.root)
     if report.refused:
         progress().file.write(render([report], "table"))
         refused = len(report.refusals) + len(report.expired)

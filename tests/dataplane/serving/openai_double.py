@@ -28,6 +28,9 @@ class OpenAiDouble:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 double.bodies.append(body)
+                if "messages" not in body:
+                    self.send_error(400)
+                    return
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Transfer-Encoding", "chunked")

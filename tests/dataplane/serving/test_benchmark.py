@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,15 @@ import pytest
 from components.benchmark.benchmark_job import plan_of
 from components.benchmark.payload import compare
 from components.benchmark.spec import BenchmarkSpec
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+from components.gateway import keys
+from components.handles import SecretRef
+from components.serving.triton.service import endpoint as triton_endpoint
+from components.serving.triton.service import key_args
+from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.environment import Unavailable, environment
 from tests.dataplane.serving.openai_double import OpenAiDouble
+from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.triton_stand import generated, running, spec_of
 
 pytestmark = pytest.mark.full
 
@@ -40,15 +47,27 @@ def aiperf():
         pytest.skip(f"the environment full/aiperf cannot be built: {reason}")
 
 
+@pytest.fixture
+def writer(tritonserver, tmp_path):
+    """A text model of a real tritonserver, which answers in pieces and asks for its own key."""
+    spec_ = spec_of(
+        {"pieces": {"kind": "textGeneration", "maxBatchSize": 8, "streaming": True, "generator": GENERATOR}}, consumers=["team"]
+    )
+    files = generated(spec_, tmp_path)
+    with running(tritonserver, spec_, files, tmp_path / "repository", *key_args(keys.server_key(SEED, "writer"))):
+        yield replace(triton_endpoint("writer", spec_, SecretRef(name="writer-server-key", key="api-key")), host="127.0.0.1")
+
+
 @pytest.mark.timeout(1200)
-def test_the_real_tool_measures_two_services_and_the_table_has_a_line_for_each(aiperf, tmp_path):
+def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line_for_each(aiperf, writer, tmp_path):
     tokenizer = tmp_path / "tokenizer"
     subprocess.run([str(aiperf.python), "-c", TOKENIZER, str(tokenizer)], check=True, capture_output=True, timeout=120)
     doubles = [OpenAiDouble(), OpenAiDouble()]
     endpoints = {name: endpoint(name, double.port, ("team",)) for name, double in zip(("one", "two"), doubles, strict=True)}
+    endpoints["writer"] = writer
     (tmp_path / "gateway").mkdir()
     proxy = Proxy(tmp_path / "gateway").run(spec(), list(endpoints.values()), {"team": consumer(keys=[1])})
-    written = {"models": ["one", "two"], "consumer": "team", "tokenizer": "one", "promptTokens": [20], "outputTokens": 4}
+    written = {"models": ["one", "two", "writer"], "consumer": "team", "tokenizer": "one", "promptTokens": [20], "outputTokens": 4}
     plan = plan_of(BenchmarkSpec.model_validate({**written, "concurrency": [2], "requests": 6, "waitSeconds": 0}), endpoints)
     here = json.dumps({**plan, "tokenizer": str(tokenizer)}).replace("http://gateway", f"http://127.0.0.1:{proxy.port}")
     path = os.pathsep.join([str(aiperf.root / "bin"), os.environ["PATH"]])
@@ -62,9 +81,10 @@ def test_the_real_tool_measures_two_services_and_the_table_has_a_line_for_each(a
         for double in doubles:
             double.stop()
     assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line.split() for line in done.stdout.splitlines()[2:4]]
-    assert [line[:5] for line in lines] == [[name, "20", "2", "6", "0"] for name in ("one", "two")]
-    assert all(float(line[5]) > 0 and float(line[6]) > 0 for line in lines)
+    lines = [line.split() for line in done.stdout.splitlines()[2:5]]
+    assert [line[:5] for line in lines] == [[name, "20", "2", "6", "0"] for name in ("one", "two", "writer")]
+    # Tokens a second, and the three percentiles of the first token's time: measured for every service.
+    assert all(float(figure) > 0 for line in lines for figure in line[5:9])
     # The same prompts went to both.
     prompts = [sorted(json.dumps(body["messages"]) for body in double.bodies if body.get("messages")) for double in doubles]
     assert prompts[0] == prompts[1]
