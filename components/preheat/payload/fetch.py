@@ -27,6 +27,7 @@ from .staging import Staging
 from .stream import Stream, into_file, into_hash
 
 SMALL = 8 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # Until where a file may be read by now, waiting until that is beyond the position asked for; None for a file that is all there.
 Reach = Callable[[int], int] | None
@@ -161,8 +162,10 @@ class Fetch:
             self._lease.check()
             if self._halted():
                 raise Stopped
-            if "no space left on device" in problem:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            for number in _FULL:
+                # rclone tells the share's errors and the source's in one way; Go spells these as the C library does, in lower case.
+                if os.strerror(number).lower() in problem.lower():
+                    raise OSError(number, os.strerror(number))
 
     def _arrived_small(self, file: SourceFile) -> bool:
         incoming = self._staging.incoming / file.path

@@ -197,6 +197,7 @@ class Preheat:
     def _collect(self) -> None:
         for name in self._shelf.collect():
             self._progress.say(f"removed round {name}")
+        self._staging.tidy()
 
 
 class _Waiting:

@@ -7,6 +7,7 @@ next run sees which one is next.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Callable
@@ -41,7 +42,6 @@ class Shelf:
         self._staging.files.rename(final)
         sync(final.parent)
         self._mark()
-        self._staging.discard(self._staging.root)
 
     def resume(self, accepts: Callable[[Manifest], bool]) -> bool:
         """Finish a publication that was cut off after its first rename: True when the directory is READY now."""
@@ -76,7 +76,7 @@ class Shelf:
         """READY directories of the same content, the newest round first."""
         final = self._request.final
         stem = final.name.rpartition("-r")[0]
-        found = final.parent.glob(f"{stem}-r*") if final.parent.is_dir() else []
+        found = final.parent.glob(f"{glob.escape(stem)}-r*") if final.parent.is_dir() else []
         ready = [path for path in found if re.fullmatch(r"-r\d+", path.name[len(stem) :]) and (path / READY).is_file()]
         return sorted(ready, key=round_of, reverse=True)
 

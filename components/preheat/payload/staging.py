@@ -5,6 +5,7 @@ It never touches a READY directory, except to link a file of an earlier round in
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -35,10 +36,14 @@ class Staging:
         self.files.mkdir(parents=True, exist_ok=True)
         for old in self.root.glob("incoming-*"):
             self.discard(old)
-        if self._trash.is_dir():
-            for old in self._trash.glob(f"{self._request.content}.*"):
-                shutil.rmtree(old, ignore_errors=True)
+        self._empty_trash()
         self.incoming.mkdir()
+
+    def tidy(self) -> None:
+        """Once a directory is READY, remove what is left beside it, also by a run that was killed; staged files of another round stay."""
+        if not self.files.exists():
+            self.discard(self.root)
+        self._empty_trash()
 
     def settle(self, files: Iterable[SourceFile]) -> None:
         """Drop everything staged that is not, or no longer, what the source has, and remember what it has now."""
@@ -109,6 +114,11 @@ class Staging:
         doomed = self._trash / f"{self._request.content}.{uuid.uuid4().hex[:8]}"
         path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
+
+    def _empty_trash(self) -> None:
+        if self._trash.is_dir():
+            for old in self._trash.glob(f"{glob.escape(self._request.content)}.*"):
+                shutil.rmtree(old, ignore_errors=True)
 
     def bytes(self) -> int:
         """How much is written of files that are not complete; room that they already take."""

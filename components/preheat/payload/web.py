@@ -16,7 +16,7 @@ from .rclone import Rclone
 from .source import SUMS, SourceFile, parse_sums, published
 
 REMOTE = "source:"
-_PROBE = 64
+_PROBE, _PROBES = 64, 3
 # Smaller files travel whole, so a server without ranges may serve them.
 _IN_SEGMENTS = 8 << 20
 
@@ -81,13 +81,19 @@ class WebSource:
         largest = max(files, key=lambda file: file.size, default=None)
         if self._ranges or largest is None or largest.size < _IN_SEGMENTS:
             return
-        where = self.location(largest.path)
-        whole, half = (self.rclone.read(where, offset=at, count=_PROBE - at) for at in (0, _PROBE // 2))
-        self._ranges = half == whole[_PROBE // 2 :]
-        if not self._ranges:
-            problem = "the server sends this file from its start, whatever part of it is asked for"
-            remedy = "let the server answer ranges (nginx does for static files; python -m http.server does not), or use an s3 store"
-            raise PreheatError(Exit.REFUSED, problem, remedy, file=largest.path)
+        where, half = self.location(largest.path), _PROBE // 2
+        for _ in range(_PROBES):
+            whole, part = (self.rclone.read(where, offset=at, count=_PROBE - at) for at in (0, half))
+            if part == whole[half:]:
+                self._ranges = True
+                return
+            if part == whole[:half]:
+                problem = "the server sends this file from its start, whatever part of it is asked for"
+                remedy = "let the server answer ranges (nginx does for static files; python -m http.server does not), or use an s3 store"
+                raise PreheatError(Exit.REFUSED, problem, remedy, file=largest.path)
+        # Neither with ranges nor without: bytes that change on their way are no reason to refuse the server for good.
+        remedy = "look at what lies between the server and this node; the next run goes on"
+        raise PreheatError(Exit.SOURCE, "the server sends other bytes each time it is asked", remedy, file=largest.path)
 
 
 def authorization() -> str | None:

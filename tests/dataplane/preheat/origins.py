@@ -1,4 +1,4 @@
-"""A web server and a hub as the same thing: somewhere that holds a model, gives it out, and fails as told."""
+"""A bucket, a web server and a hub as the same thing: somewhere that holds a model, gives it out, and fails as told."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from components.handles import HubStore, ModelSource, WebStore
+from components.handles import HubStore, ModelSource, ObjectStore, WebStore
 
+from .proxy import BUCKET, FaultyServer, Proxy
 from .rig import MODEL
 from .web import COMMIT, REPOSITORY, Commit, Hub, Web
 
@@ -21,7 +22,7 @@ class Origin:
 
     source: ModelSource
     weights: Mapping[str, Any]
-    servers: tuple[Web | Hub, ...]
+    servers: tuple[FaultyServer, ...]
     put: Callable[[Mapping[str, bytes]], None]
     address: Callable[[str], str]
     probes: int
@@ -33,9 +34,19 @@ class Origin:
             server.faults.plan = lambda asked, count: plan(asked, count) if not path or asked == self.address(path) else None
 
     @property
+    def requests(self) -> int:
+        """How many times a file was asked for so far."""
+        return sum(sum(server.faults.gets.values()) for server in self.servers)
+
+    @property
     def sent(self) -> int:
         """Bytes of files that went out so far, and of lists."""
         return sum(server.faults.body_bytes for server in self.servers)
+
+
+def bucket_origin(store: ObjectStore, proxy: Proxy, put: Callable[[Mapping[str, bytes]], None]) -> Origin:
+    """The bucket, whose objects are compared by what S3 makes their ETags of."""
+    return Origin(store, {}, (proxy,), put, lambda path: f"/{BUCKET}/llm/{MODEL}/{path}", 0)
 
 
 def web_origin(web: Web) -> Origin:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 BUCKET = "acme-weights"
+_UNAVAILABLE: tuple[Any, ...] = ("status", 503)
 
 
 @dataclass
@@ -24,6 +25,8 @@ class Faults:
     plan: Callable[[str, int], tuple[Any, ...] | None] = lambda _path, _count: None
     gets: dict[str, int] = field(default_factory=dict)
     body_bytes: int = 0
+    failing_lists: int = 0
+    """How many requests for something else than files, such as lists, are answered with 503."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -54,6 +57,10 @@ class Misbehaving(BaseHTTPRequestHandler):
             with faults.lock:
                 faults.gets[path] = count = faults.gets.get(path, 0) + 1
             action = faults.plan(path, count) or ()
+        elif faults.failing_lists > 0 and self.command == "GET":
+            with faults.lock:
+                faults.failing_lists -= 1
+            action = _UNAVAILABLE
         if action[:1] == ("call",):
             action[1]()
         if action[:1] == ("status",):

@@ -134,6 +134,22 @@ def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, s
 
 
 @pytest.mark.full
+def test_a_second_run_asks_the_source_for_no_file(origin, preheat):
+    verified(preheat().run(), preheat(), tiny_model())
+    before = origin.sent, origin.requests
+    assert ", 0 B moved" in preheat().run().output
+    assert (origin.sent, origin.requests) == before
+
+
+@pytest.mark.full
+def test_lists_that_fail_for_a_while_are_waited_out(origin, preheat):
+    origin.servers[0].faults.failing_lists = 3
+    made = preheat()
+    verified(made.run(), made, tiny_model())
+    assert origin.servers[0].faults.failing_lists == 0
+
+
+@pytest.mark.full
 def test_two_runs_at_once_make_one_copy(origin, preheat):
     origin.fail(lambda _path, _count: ("pace", 16 * MIB))
     first, second = preheat(), preheat(name="other")
