@@ -49,7 +49,10 @@ def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> s
 def _template(name: str) -> jinja2.Template:
     import jinja2
 
-    # Not HTML: what enters is quoted by the filters, each for the language of the template.
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - not HTML: what enters is quoted by the filters, each for the language of the template
+        keep_trailing_newline=True,
+    )
     environment.filters |= {"py": repr, "sh": shlex.quote, "json": json.dumps}
     return environment.from_string((_FOLDER / name).read_text(encoding="utf-8"))

@@ -167,6 +167,10 @@ def _template() -> jinja2.Template:
     def load(name: str) -> str:
         return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
 
-    # Not HTML: escaping would corrupt quotes; what enters is checked by `_fits` and by the specs.
-    environment = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    # What enters is checked by `_fits` and by the specs.
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(load),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - not HTML: escaping would corrupt quotes
+    )
     return environment.get_template("nginx.conf.j2")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,3 +76,15 @@ def test_no_committed_file_names_a_download_address_or_a_registry():
     assert "requirements.lock" in locks
     assert "uv.lock" not in tracked
     assert [name for name in locks if "https://" in (ROOT / name).read_text()] == []
+
+
+def test_every_exception_from_a_check_says_why_on_its_line():
+    mark = re.compile(r"# (noqa|type: ignore|pyrefly: ignore|nosec)")
+    reasoned = re.compile(r"# (noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z-]+\]  # |pyrefly: ignore  # )\S.{7,}")
+    silent = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in sorted(ROOT.glob("[!.]*/**/*.py"))
+        for line in path.read_text().splitlines()
+        if mark.search(line) and not reasoned.search(line) and "mark = " not in line
+    ]
+    assert silent == []
