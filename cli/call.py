@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     who = caller(workspace, aim.endpoint, consumer)
     asked = sys.stdin.read() if prompt == "-" else prompt
     ended = True
-    for piece in answer(aim, who, asked, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.stack):
+    for piece in answer(aim, who, asked, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
         print(piece, end="", flush=True)
         ended = piece.endswith("\n") if piece else ended
     if not ended:

@@ -26,7 +26,7 @@ def note_entrance(workspace: Workspace) -> None:
     console = progress()
     settings, gateway = workspace.settings, workspace.settings.gateway
     left = () if gateway is None or gateway.parent is None else notes(gateway, gateway.parent, grpc=_speaks_grpc(settings))
-    for note in (*expiring(settings.consumers, workspace.stack, today()), *left):
+    for note in (*expiring(settings.consumers, workspace.typed, today()), *left):
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -120,10 +120,10 @@ def _add(workspace: Workspace, consumer: str) -> None:
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
     print(f"the next up makes version {version} valid beside {_listed(valid)}: it {_change(workspace)}, puts")
     print(f"version {version} into the Secret consumer-{consumer}, and refuses no key that is valid now:")
-    print(f"  inferplan up {workspace.stack}")
+    print(f"  inferplan up {workspace.typed}")
     print("then hand the new key out, and retire the old one once nobody uses it:")
-    print(f"  inferplan keys show {consumer} --stack {workspace.stack}")
-    print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.stack}")
+    print(f"  inferplan keys show {consumer} --stack {workspace.typed}")
+    print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.typed}")
 
 
 def _retire(workspace: Workspace, consumer: str, version: int) -> None:
@@ -133,7 +133,7 @@ def _retire(workspace: Workspace, consumer: str, version: int) -> None:
     left = [each for each in workspace.settings.consumers[consumer].keys if each != version]
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
     print(f"until the next up version {version} still passes; it {_change(workspace)}, and {_end(workspace)}:")
-    print(f"  inferplan up {workspace.stack}")
+    print(f"  inferplan up {workspace.typed}")
 
 
 def _change(workspace: Workspace) -> str:

@@ -100,8 +100,8 @@ def _summary(outcome: Outcome) -> str:
 
 def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
     return [
-        (f"inferplan status {workspace.stack}", "these tables again"),
-        (f"inferplan plan {workspace.stack}", f"what {workspace.file.shown_path} declares"),
+        (f"inferplan status {workspace.typed}", "these tables again"),
+        (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
         (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
-        (f"inferplan down {workspace.stack} --cluster", "remove everything, cluster included"),
+        (f"inferplan down {workspace.typed} --cluster", "remove everything, cluster included"),
     ]

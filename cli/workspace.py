@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.project import project_root, short_path, stack_file, stack_name
+from cli.project import project_root, short_path, stack_file, stack_files, stack_name
 from infra.brought_keys import with_secrets
 from infra.stack_file import PROJECT, StackFile, read_stack
 
@@ -26,6 +26,11 @@ class Workspace:
     stack: str
     file: StackFile
     settings: StackSettings
+
+    @property
+    def typed(self) -> str:
+        """What a person types for this stack: its name, or the path of its file where that lies elsewhere."""
+        return self.stack if stack_files(self.root).get(self.stack) == self.file.path else self.file.shown_path
 
     @property
     def simulated(self) -> bool:

@@ -157,7 +157,7 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
     allowed = endpoint.consumers
     where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
-        raise CommandError(f"no consumer may call {endpoint.model}; add one to {where}, and run: inferplan up {workspace.stack}")
+        raise CommandError(f"no consumer may call {endpoint.model}; add one to {where}, and run: inferplan up {workspace.typed}")
     if consumer is None:
         return allowed[0]
     if consumer not in allowed:

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.workspace import open_workspace
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_a_person_types_the_name_of_a_stack_of_the_project_and_the_path_of_any_other_file(tmp_path):
+    assert open_workspace("local").typed == "local"
+    assert open_workspace("stacks/Pulumi.local.yaml").typed == "local"
+    assert open_workspace("docs/engines/Pulumi.vllm.yaml").typed == "docs/engines/Pulumi.vllm.yaml"
+    elsewhere = Path(shutil.copy("stacks/Pulumi.local.yaml", tmp_path))
+    assert open_workspace(str(elsewhere)).typed == str(elsewhere)
