@@ -1,4 +1,4 @@
-"""Looks up what a stack adopts at AWS, so that what is missing is told by the key that names it.
+"""Looks up what a stack adopts at AWS, so that what is missing is told by the key that names it; and who is asking.
 
 It reads and never changes; what a plan without credentials gets instead is the engine's business.
 """
@@ -29,3 +29,9 @@ async def look_up(
     if found is None:
         raise pulumi.RunError(f"{key}: {value!r} is known only after an update; name one that exists")
     return found
+
+
+async def caller(options: pulumi.InvokeOptions) -> str | None:
+    """The ARN of whoever's credentials the provider works with; None in a plan without any."""
+    found = await pulumi.runtime.invoke_async("aws:index/getCallerIdentity:getCallerIdentity", {}, opts=options)
+    return (found or {}).get("arn")

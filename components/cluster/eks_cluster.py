@@ -6,12 +6,12 @@ An adopted cluster is only looked up: no add-on, log or access entry of it is to
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pulumi
 from pulumi_aws import cloudwatch, eks, iam, kms
 
 from components.cluster.aws_api import aws_api
+from components.cluster.eks_access import administrators, warn_stranger
 from components.cluster.eks_network import EksNetwork
 from components.cluster.eks_spec import EksCluster, EksCreation
 from components.handles import EksHome
@@ -20,7 +20,6 @@ from components.lookups import look_up
 from components.naming import autonamed
 
 _POLICY = "arn:aws:iam::aws:policy"
-_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
 def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksHome:
@@ -89,7 +88,8 @@ class CreatedCluster(pulumi.ComponentResource):
             # Without its rights EKS cannot take its network interfaces back when it is deleted; a log group must be there first.
             opts=pulumi.ResourceOptions.merge(guarded, pulumi.ResourceOptions(depends_on=[rights, logs])),
         )
-        self.access: tuple[pulumi.Resource, ...] = tuple(_administrators(name, create, cluster, child))
+        self.access: tuple[pulumi.Resource, ...] = administrators(name, create.admins, cluster.name, opts=child)
+        pulumi.Output.from_input(warn_stranger(create.admins, pulumi.InvokeOptions(parent=self)))
         issuer = cluster.identities[0].oidcs[0].issuer
         oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known))
         if spec.identity == "irsa":
@@ -155,31 +155,11 @@ def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.
             endpoint_public_access=bool(public),
             public_access_cidrs=list(public) or None,
         ),
-        # Whoever creates the cluster can use it at once; without this a fresh cluster would refuse its own stack.
-        access_config=eks.ClusterAccessConfigArgs(authentication_mode="API", bootstrap_cluster_creator_admin_permissions=True),
+        access_config=eks.ClusterAccessConfigArgs(authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False),
         upgrade_policy=eks.ClusterUpgradePolicyArgs(support_type=create.support),
         # The add-ons are declared below, with settings of ours; EKS would install its defaults first.
         bootstrap_self_managed_addons=False,
     )
-
-
-def _administrators(
-    name: str, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
-) -> Iterator[eks.AccessPolicyAssociation]:
-    for arn in create.admins:
-        # Kind and path are part of who it is: role/a-b, role/a/b and user/a-b are three principals.
-        called = f"{name}-{arn.rpartition(':')[2]}"
-        before = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
-        opts = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(aliases=[before]))
-        entry = eks.AccessEntry(called, cluster_name=cluster.name, principal_arn=arn, opts=opts)
-        yield eks.AccessPolicyAssociation(
-            called,
-            cluster_name=cluster.name,
-            principal_arn=entry.principal_arn,
-            policy_arn=_ADMIN,
-            access_scope=eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
-            opts=opts,
-        )
 
 
 def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:

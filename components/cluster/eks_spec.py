@@ -80,8 +80,8 @@ class EksCreation(Spec):
     """NAT gateways: one in each zone, so that losing a zone cuts no other off, or a single cheaper one."""
     public_access_cidrs: list[Annotated[str, AfterValidator(_public_source)]] = []
     """Networks that may reach the API server from the internet; empty, its address is private and a VPN or runner inside is needed."""
-    admins: list[PrincipalArn] = []
-    """Roles and users with full access, beside whoever creates the cluster."""
+    admins: Annotated[list[PrincipalArn], Field(min_length=1)]
+    """Roles and users with full access, whoever runs this stack among them: creating the cluster gives no access by itself."""
     log_retention_days: Literal[30, 90, 180, 365, 731] = 90
     """How long the control plane's logs are kept; all five kinds are written."""
     support: Literal["STANDARD", "EXTENDED"] = "STANDARD"

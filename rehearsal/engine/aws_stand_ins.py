@@ -132,11 +132,8 @@ _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
     "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
     "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},
     "aws:eks/getCluster:getCluster": _found_cluster,
-    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {
-        "accountId": ACCOUNT,
-        "arn": f"arn:aws:iam::{ACCOUNT}:user/rehearsal",
-        "userId": "REHEARSAL",
-    },
+    # Whoever rehearses has shown no credentials, and so is nobody.
+    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {},
     "aws:index/getPartition:getPartition": lambda _: {"partition": "aws", "dnsSuffix": "amazonaws.com", "id": "aws"},
     "aws:index/getRegion:getRegion": lambda _: {"name": REGION, "region": REGION, "id": REGION},
 }

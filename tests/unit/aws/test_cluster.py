@@ -35,6 +35,10 @@ def cluster_fault(**fields: Any) -> str:
     return str(caught.value)
 
 
+def created_with(**fields: Any) -> dict[str, Any]:
+    return {"create": {**CREATED["create"], **fields}}
+
+
 def addons(recording: Recording) -> dict[str, Any]:
     return {each.inputs["addonName"]: each for each in recording.of_type("aws:eks/addon:Addon")}
 
@@ -86,6 +90,33 @@ def test_principals_whose_names_look_alike_get_an_entry_each():
     admins = [f"arn:aws:iam::111122223333:{each}" for each in ("role/a-b", "role/a/b", "user/a-b")]
     recording = declared(cluster={**CREATED, "create": {**CREATED["create"], "admins": admins}}, nodePools=POOLS)
     assert sorted(each.inputs["principalArn"] for each in recording.of_type("aws:eks/accessEntry:AccessEntry")) == sorted(admins)
+
+
+ADMIN = "arn:aws:iam::111122223333:role/team/people"
+
+
+@pytest.mark.parametrize(
+    ("asking", "told"),
+    [
+        ("arn:aws:sts::111122223333:assumed-role/people/session", None),
+        ("arn:aws:sts::111122223333:assumed-role/ci/run-17", "add arn:aws:iam::111122223333:role/ci"),
+        ("arn:aws:sts::999999999999:assumed-role/people/session", "add arn:aws:iam::999999999999:role/people"),
+        ("arn:aws:iam::111122223333:user/people", "add arn:aws:iam::111122223333:user/people"),
+        ("arn:aws:iam::111122223333:root", "arn:aws:iam::111122223333:root runs this and is none of them"),
+    ],
+)
+def test_whoever_runs_a_stack_that_will_refuse_them_is_told_before_the_cluster_is_made(asking, told, monkeypatch):
+    class Asked(_Known):
+        def invoke(self, token: str, arguments: Any) -> Any:
+            if token.endswith("getCallerIdentity"):
+                return {"arn": asking}
+            return super().invoke(token, arguments)
+
+    heard: list[str] = []
+    monkeypatch.setattr("pulumi.log.warn", heard.append)
+    made = declared(Asked(), cluster={**CREATED, "create": {**CREATED["create"], "admins": [ADMIN]}}, nodePools=POOLS)
+    assert made.one("aws:eks/cluster:Cluster").inputs["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] is False
+    assert [told in each for each in heard] == ([] if told is None else [True]), heard
 
 
 # The most characters that AWS takes, of the resources whose names Pulumi makes: the name here, a hyphen and seven digits.
@@ -219,7 +250,7 @@ def test_a_nat_gateway_in_each_zone_or_a_single_one():
 def test_given_subnets_take_the_place_of_a_network():
     cluster = {
         **CREATED,
-        "create": {"kubernetesVersion": "1.34"},
+        "create": {"kubernetesVersion": "1.34", "admins": CREATED["create"]["admins"]},
         "subnets": {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"},
     }
     recording = declared(cluster=cluster, nodePools=POOLS)
@@ -232,14 +263,16 @@ def test_given_subnets_take_the_place_of_a_network():
     [
         ({"region": "us-east-9"}, "did you mean 'us-east-2'"),
         ({"name": "a b"}, "name"),
-        ({"create": {"kubernetesVersion": "1.21", "zones": ["us-east-1a", "us-east-1b"]}}, "use 1.32 to 1.36"),
-        ({"create": {"kubernetesVersion": "1.34.2", "zones": ["us-east-1a", "us-east-1b"]}}, "without a patch; use 1.32 to 1.36"),
-        ({"create": {"kubernetesVersion": "1.34"}}, "needs either create.zones"),
-        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "us-east-1-bos-1a"]}}, "us-east-1-bos-1a is a local zone"),
+        (created_with(kubernetesVersion="1.21"), "use 1.32 to 1.36"),
+        (created_with(kubernetesVersion="1.34.2"), "without a patch; use 1.32 to 1.36"),
+        (created_with(zones=None), "needs either create.zones"),
+        (created_with(zones=["us-east-1a"]), "at least 2"),
+        (created_with(zones=["us-east-1a", "us-east-1a"]), "zones names us-east-1a more than once"),
+        (created_with(zones=["us-east-1a", "eu-west-1a"]), "zone eu-west-1a is not in region us-east-1"),
+        (created_with(zones=["us-east-1a", "us-east-1-bos-1a"]), "us-east-1-bos-1a is a local zone"),
+        (created_with(admins=[]), "admins"),
         ({"create": {**CREATED["create"], "admins": ["arn:aws:iam::111122223333:role/a"] * 2}}, "role/a more than once"),
         ({"create": {**CREATED["create"], "admins": ["arn:aws:sts::111122223333:assumed-role/a/b"]}}, "admins.0"),
-        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a"]}}, "at least 2"),
-        ({"create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "eu-west-1a"]}}, "zone eu-west-1a is not in region us-east-1"),
         ({"create": {**CREATED["create"], "cidr": "10.0.0.0/24"}}, "pods need /20 at least"),
         ({"create": {**CREATED["create"], "cidr": "8.8.0.0/16"}}, "is no private network"),
         ({"account": "999999999999"}, "which is not of account 999999999999"),
