@@ -205,7 +205,8 @@ def test_each_grpc_method_and_kind_of_key_gets_exactly_its_code(triton, header):
     wrong, passed = [], 0
     with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
         for kind, key in kinds.items():
-            metadata = [("x-model", "vision")] + ([(header, f"Bearer {key}" if header == "authorization" else key)] if key else [])
+            shown = "" if key is None else f"Bearer {key}" if header == "authorization" else key
+            metadata = (("x-model", "vision"), (header, shown))
             for call in calls:
                 stream = channel.stream_stream(f"/{call}")(iter([b"abc"]), metadata=metadata, timeout=20)
                 with suppress(grpc.RpcError):
