@@ -41,6 +41,12 @@ def main(arguments: list[str]) -> int:
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"set-up failed: {error.filename or ROOT}: {error.strerror}; mend that, then run it again", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("set-up interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 

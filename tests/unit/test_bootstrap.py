@@ -1,0 +1,52 @@
+"""What a newcomer reads when the set-up cannot go on."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "bootstrap.py"
+
+
+@pytest.fixture
+def bootstrap():
+    specification = importlib.util.spec_from_file_location("bootstrap", SCRIPT)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_it_runs_without_any_package_and_says_in_one_line_what_is_missing(tmp_path):
+    shutil.copy(SCRIPT, tmp_path)
+    done = subprocess.run([sys.executable, "-I", "-S", tmp_path / SCRIPT.name], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"set-up failed: {tmp_path}/requirements.lock: No such file or directory; mend that, then run it again\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "set-up interrupted; the same command goes on from here"),
+        (OSError(28, "No space left on device", "/venv"), 1, "set-up failed: /venv: No space left on device; mend that, then run it again"),
+    ],
+)
+def test_an_interrupt_and_a_full_disk_end_in_one_line(bootstrap, monkeypatch, capsys, fault, code, told):
+    def fail() -> None:
+        raise fault
+
+    monkeypatch.setattr(bootstrap, "_environment", fail)
+    assert bootstrap.main([]) == code
+    assert capsys.readouterr().err == f"{told}\n"
+
+
+def test_a_python_that_is_too_old_is_told_how_to_name_another(bootstrap, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "OLDEST", (99, 0))
+    assert bootstrap.main([]) == 1
+    assert "99.0 or newer is needed; run make PYTHON=/path/to/python3.12" in capsys.readouterr().err
