@@ -20,7 +20,8 @@ CLIENT = Place("client in another namespace", "web", {"app": "chat"})
 STRANGER = Place("unlabelled pod in the namespace", "inference")
 INTERNET = Place("internet", address="203.0.113.7")
 METADATA = Place("metadata", address="169.254.169.254")
-OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, METADATA)
+METADATA_6 = Place("metadata over IPv6", address="fd00:ec2::254")
+OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, METADATA, METADATA_6)
 
 
 @pytest.fixture(scope="module")
@@ -89,4 +90,4 @@ def test_no_policy_is_there_for_nothing(pods, policies):
 
 def test_nobody_inside_reaches_the_metadata_address(pods, policies):
     for source in (*pods.values(), STRANGER):
-        assert not any(reaches(source, METADATA, port, policies) for port in PORTS)
+        assert not any(reaches(source, address, port, policies) for address in (METADATA, METADATA_6) for port in PORTS)

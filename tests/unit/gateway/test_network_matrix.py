@@ -23,7 +23,8 @@ CLIENT = Place("client", "web", {"app": "chat"})
 STRANGER = Place("unlabelled pod in the namespace", "inference")
 INTERNET = Place("internet", address="203.0.113.7")
 METADATA = Place("metadata", address="169.254.169.254")
-OUTSIDE = (DNS, PROMETHEUS, IMPOSTOR, NEIGHBOUR, OPERATOR, CLIENT, INTERNET, METADATA)
+METADATA_6 = Place("metadata over IPv6", address="fd00:ec2::254")
+OUTSIDE = (DNS, PROMETHEUS, IMPOSTOR, NEIGHBOUR, OPERATOR, CLIENT, INTERNET, METADATA, METADATA_6)
 # Per model: the ports that the gateway may call, and the one that Prometheus may read.
 MODELS = {"llama-3-8b": ({8000}, 8000), "vision": ({8000, 8001}, 8002), "tuned": ({8000}, 8080)}
 
@@ -102,7 +103,8 @@ def test_no_policy_is_there_for_nothing(pods, policies):
 
 def test_nobody_inside_reaches_the_metadata_address(pods, policies):
     for source in (*pods.values(), STRANGER):
-        assert not any(reaches(source, METADATA, port, policies, protocol) for port in PORTS for protocol in ("TCP", "UDP"))
+        for address, port, protocol in itertools.product((METADATA, METADATA_6), PORTS, ("TCP", "UDP")):
+            assert not reaches(source, address, port, policies, protocol)
 
 
 def test_without_monitoring_prometheus_reaches_no_model(pods, recording):
