@@ -62,7 +62,11 @@ def model(**fields: Any) -> dict[str, Any]:
 
 def declared(realizer: Any = None, **parts: Any) -> Recording:
     """What the whole program declares for `settings(**parts)`, every output known."""
-    spec = settings(**parts)
+    return declared_by(settings(**parts), realizer)
+
+
+def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
+    """What the whole program declares for `spec`, every output known."""
 
     def program() -> None:
         from infra.compose import compose
