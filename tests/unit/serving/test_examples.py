@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +14,7 @@ import yaml
 from infra.settings import validate
 from infra.stack_file import read_stack
 from rehearsal.engine.record import record
+from rehearsal.engine.recording import Recording
 from rehearsal.secrets import open_secrets
 from tests.unit.serving.vllm_flags import FLAGS, complaints
 
@@ -63,6 +66,11 @@ def test_a_model_of_an_example_takes_twelve_lines_at_most(example):
 @pytest.fixture
 def recording(example):
     """What an example declares."""
+    return _recorded(example)
+
+
+@cache
+def _recorded(example: Path) -> Recording:
     file = read_stack(example)
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=PASSPHRASE)
     given = {**file.config, **secrets.values}
@@ -76,6 +84,41 @@ def test_an_example_plans_with_fourteen_resources_a_model_at_most(example, recor
         tops = [each.urn for each in recording if each.name == model and each.type.startswith("inferplan:")]
         mine = [each for each in recording if each.parent in tops or each.urn in tops or each.name == f"api-keys-server-{model}"]
         assert 6 <= len(mine) <= 14, [each.urn for each in mine]
+
+
+def servers_of(recording, model: str) -> Iterator[dict[str, Any]]:
+    """The containers that answer for `model`: of a Deployment, of a group's leader, or of Ray's workers."""
+    for each in recording:
+        spec = each.inputs.get("spec") or {}
+        if each.name != model or not each.type.endswith((":Deployment", ":LeaderWorkerSet", ":RayService")):
+            continue
+        cluster = spec.get("rayClusterConfig", {"workerGroupSpecs": []})
+        group = spec.get("leaderWorkerTemplate", {})
+        for template in filter(
+            None, [spec.get("template"), group.get("leaderTemplate"), *(x["template"] for x in cluster["workerGroupSpecs"])]
+        ):
+            yield from template["spec"]["containers"]
+
+
+def test_every_record_of_an_endpoint_is_true_of_the_objects_that_are_declared(example, recording):
+    settings = validate(read_stack(example))
+    services = {each.inputs["metadata"]["name"]: each.inputs["spec"] for each in recording if each.type == "kubernetes:core/v1:Service"}
+    secrets = {each.inputs["metadata"]["name"] for each in recording if each.type == "kubernetes:core/v1:Secret"}
+    assert set(recording.outputs["endpoints"]) == set(settings.models)
+    for name, record in recording.outputs["endpoints"].items():
+        model, [server] = settings.models[name], servers_of(recording, name)
+        ports = {each["containerPort"] for each in server["ports"]}
+        reached = {each["port"] for each in record["protocols"]}
+        assert {*reached, record["metrics_port"]} <= ports
+        if record["host"] in services:
+            assert reached <= {each["port"] for each in services[record["host"]]["ports"]}
+            assert server["readinessProbe"]["httpGet"]["path"] == record["health_path"]
+        else:
+            assert record["host"] in {f"{name}-{ending}" for ending in model.operator_services}
+        [edges] = [each.inputs["spec"] for each in recording if each.type.endswith(":NetworkPolicy") and each.name == name]
+        assert {each["port"] for each in edges["ingress"][0]["ports"]} == reached
+        assert record["server_key"] is None or record["server_key"]["name"] in secrets
+        assert (record["engine"], record["consumers"]) == (model.engine, model.consumers)
 
 
 def vllm_servers(recording) -> Iterator[list[str]]:
