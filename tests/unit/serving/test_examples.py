@@ -105,20 +105,20 @@ def test_every_record_of_an_endpoint_is_true_of_the_objects_that_are_declared(ex
     services = {each.inputs["metadata"]["name"]: each.inputs["spec"] for each in recording if each.type == "kubernetes:core/v1:Service"}
     secrets = {each.inputs["metadata"]["name"] for each in recording if each.type == "kubernetes:core/v1:Secret"}
     assert set(recording.outputs["endpoints"]) == set(settings.models)
-    for name, record in recording.outputs["endpoints"].items():
+    for name, told in recording.outputs["endpoints"].items():
         model, [server] = settings.models[name], servers_of(recording, name)
         ports = {each["containerPort"] for each in server["ports"]}
-        reached = {each["port"] for each in record["protocols"]}
-        assert {*reached, record["metrics_port"]} <= ports
-        if record["host"] in services:
-            assert reached <= {each["port"] for each in services[record["host"]]["ports"]}
-            assert server["readinessProbe"]["httpGet"]["path"] == record["health_path"]
+        reached = {each["port"] for each in told["protocols"]}
+        assert {*reached, told["metrics_port"]} <= ports
+        if told["host"] in services:
+            assert reached <= {each["port"] for each in services[told["host"]]["ports"]}
+            assert server["readinessProbe"]["httpGet"]["path"] == told["health_path"]
         else:
-            assert record["host"] in {f"{name}-{ending}" for ending in model.operator_services}
+            assert told["host"] in {f"{name}-{ending}" for ending in model.operator_services}
         [edges] = [each.inputs["spec"] for each in recording if each.type.endswith(":NetworkPolicy") and each.name == name]
         assert {each["port"] for each in edges["ingress"][0]["ports"]} == reached
-        assert record["server_key"] is None or record["server_key"]["name"] in secrets
-        assert (record["engine"], record["consumers"]) == (model.engine, model.consumers)
+        assert told["server_key"] is None or told["server_key"]["name"] in secrets
+        assert (told["engine"], told["consumers"]) == (model.engine, model.consumers)
 
 
 def vllm_servers(recording) -> Iterator[list[str]]:
