@@ -45,6 +45,9 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
 def _without_eks(settings: StackSettings) -> Iterator[Fault]:
     where = f"the cluster is of provider {settings.cluster.provider}"
     for name, pool in settings.node_pools.items():
+        if pool.provider == "simulated" and settings.cluster.provider == "existing":
+            # The scheduler would give pods to nodes that no machine stands behind.
+            yield Fault(("nodePools", name, "provider"), f"{where}, and pretend nodes have no place in a real one; use provider: existing")
         if isinstance(pool, EksPool):
             yield Fault(("nodePools", name, "provider"), f"{where}, and pools of eks need one of EKS; use cluster: {{provider: eks, ...}}")
     for name, store in settings.storage.items():

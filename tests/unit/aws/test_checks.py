@@ -51,6 +51,11 @@ def test_a_sound_stack_has_no_fault():
         ({"cluster": {"provider": "simulated"}, "storage": {"s": {"kind": "efs"}}}, "storage.s.kind", "use kind: nfs"),
         ({"cluster": {"provider": "simulated"}, "storage": {"s": {**BUCKET, "create": {}}}}, "storage.s.create", "no AWS region"),
         ({"nodePools": {"p": {"provider": "simulated", "nodes": 1}}}, "nodePools.p.provider", "pretend nodes have no place"),
+        (
+            {"cluster": {"provider": "existing", "context": "c"}, "nodePools": {"p": {"provider": "simulated", "nodes": 1}}},
+            "nodePools.p.provider",
+            "pretend nodes have no place in a real one; use provider: existing",
+        ),
         ({"nodePools": {"p": {**L40S, "zones": ["eu-west-1a"]}}}, "nodePools.p.zones[0]", "no zone of us-east-1"),
         ({"nodePools": {"p": {**L40S, "zones": ["us-east-1a"]}}}, "nodePools.p.zones[0]", "add cluster.subnets: {us-east-1a: subnet-...}"),
         ({"nodePools": {"p": H100}}, "nodePools.p.capacityReservation.zone", "add cluster.subnets"),
