@@ -6,9 +6,10 @@ or left out here; choosing among them is the caller's part.
 
 from __future__ import annotations
 
+import os
 import re
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -100,17 +101,28 @@ class LocalSource:
         self.name = self.root
 
     def files(self) -> list[SourceFile]:
-        """Every file; checksums from a SHA256SUMS or READY beside them, if there is one."""
+        """Every file; checksums from a SHA256SUMS or READY beside them, if there is one. Raises PreheatError for what cannot be read."""
         base = Path(self.root)
         if not base.is_dir():
             raise PreheatError(Exit.REFUSED, f"nothing is at {self.root}", "check the store's path, and weights.path")
-        found = []
-        for path in sorted(base.rglob("*")):
-            if path.is_file():
-                status = path.stat()
-                name = path.relative_to(base).as_posix()
-                found.append(SourceFile(path=name, size=status.st_size, origin=f"{status.st_size}:{status.st_mtime_ns}"))
-        return published(found, lambda path: (base / path).read_bytes())
+        try:
+            found = [self._file(path, path.relative_to(base).as_posix()) for path in sorted(_below(base))]
+            return published(found, lambda path: (base / path).read_bytes())
+        except OSError as error:
+            remedy = f"let user {os.getuid()} read it, with all that is below it"
+            raise PreheatError(
+                Exit.SOURCE, "the source cannot be read", remedy, file=str(error.filename), found=error.strerror or str(error)
+            ) from None
+
+    def _file(self, path: Path, name: str) -> SourceFile:
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            if not path.is_symlink():
+                raise
+            remedy = "restore what it leads to, or remove the link"
+            raise PreheatError(Exit.REFUSED, "this link leads to nothing", remedy, file=name, found=str(path.readlink())) from None
+        return SourceFile(path=name, size=status.st_size, origin=f"{status.st_size}:{status.st_mtime_ns}")
 
     def location(self, path: str) -> str:
         """Where rclone finds a file."""
@@ -119,6 +131,21 @@ class LocalSource:
     def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
         """A directory has no entity tags."""
         return None
+
+
+def _below(base: Path) -> Iterator[Path]:
+    """Every file below a directory, links followed as rclone does. Raises OSError: what cannot be listed must not be left out."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(base, onerror=refuse, followlinks=True):
+        here = Path(folder)
+        for name in folders:
+            if (here / name).is_symlink() and here.resolve().is_relative_to((here / name).resolve()):
+                problem = "this link leads back to a directory that it is in"
+                raise PreheatError(Exit.REFUSED, problem, "remove the link", file=(here / name).relative_to(base).as_posix())
+        yield from (here / name for name in names if (here / name).is_file() or (here / name).is_symlink())
 
 
 def published(files: list[SourceFile], read: Reader) -> list[SourceFile]:

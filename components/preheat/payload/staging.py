@@ -6,6 +6,7 @@ It never touches a READY directory, except to link a file of an earlier round in
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -18,6 +19,8 @@ from .manifest import PARTIAL, READY, Entry, read, walk
 from .outcome import PreheatError
 from .request import Request
 from .source import SourceFile
+
+_LONGEST_NAME = 200
 
 
 class Staging:
@@ -77,7 +80,9 @@ class Staging:
 
     def journal_path(self, path: str) -> Path:
         """Where the journal of a large file lies."""
-        return self.root / "journal" / path.replace("%", "%25").replace("/", "%2F")
+        name = path.replace("%", "%25").replace("/", "%2F")
+        # A file system's names are shorter than a store's paths.
+        return self.root / "journal" / (name if len(name.encode()) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest())
 
     def reuse(self, files: Iterable[SourceFile], rounds: Iterable[Path]) -> int:
         """Link what the READY directories `rounds` hold of the same versions into the staging directory; how many bytes that spares."""

@@ -36,3 +36,11 @@ def test_files_staged_for_another_round_stay(staging):
     (staging.files / "model.safetensors").write_bytes(b"?")
     staging.tidy()
     assert (staging.files / "model.safetensors").is_file()
+
+
+def test_a_journal_has_a_name_that_a_file_system_takes_however_long_the_path_is(staging):
+    long = "/".join(["directory"] * 30) + "/model.gguf"
+    names = {staging.journal_path(path).name for path in (long, long.replace("model", "other"), "a/b.gguf")}
+    assert len(names) == 3
+    assert "a%2Fb.gguf" in names
+    assert max(map(len, names)) <= 255
