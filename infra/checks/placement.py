@@ -79,7 +79,8 @@ def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iter
 
 def _cards(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[Fault]:
     held = target.capacity.accelerators
-    path = ("models", name, "tensorParallelSize" if model.accelerators is None else "accelerators")
+    derived = model.accelerators is None and "tensor_parallel_size" in type(model).model_fields
+    path = ("models", name, "tensorParallelSize" if derived else "accelerators")
     if target.accelerator is not None and target.accelerator.divided and model.cards > 1:
         yield Fault(
             path,

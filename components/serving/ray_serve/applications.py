@@ -18,7 +18,7 @@ DeploymentName = Annotated[
 ImportPath = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$", max_length=256),
-    Field(description="Where the application is in its code: module:attribute."),
+    Field(description="A module and the attribute of it that is the application (module:attribute)."),
 ]
 # Serve's own routes live under /-/; braces would be taken for parameters.
 RoutePrefix = Annotated[
