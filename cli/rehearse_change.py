@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Bring BASE up on a simulated cluster, apply HEAD, and tell what really happens; exit code 3 unless all gets ready."""
     from cli.files import write
-    from cli.project import project_root
+    from cli.project import project_root, stack_file
     from cli.revisions import check_out, commit_of
     from cli.screen import progress, results
     from review.findings import save as to_json
@@ -42,13 +42,11 @@ def command(
     root = project_root()
     commits = [commit_of(root, each) for each in (base, head)]
     target = None if save is None else save.absolute()
-    with _place(stack) as place:
+    with _place(root) as place:
         for name, commit in zip(("base", "head"), commits, strict=True):
             check_out(root, commit, place / name)
-        try:
-            findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False))
-        finally:
-            _clean_up(root, stack, place)
+            stack_file(place / name, stack)
+        findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False))
     if target is not None:
         write(target, to_json(findings))
     _show(findings, results())
@@ -110,24 +108,20 @@ def _records(diary: Path) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _place(stack: str) -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix=f"inferplan-{stack}-"))
+def _place(root: Path) -> Iterator[Path]:
+    """A folder for checkouts, diaries and a cluster, all of which end with the block."""
+    from cli.revisions import remove
+
+    place = Path(tempfile.mkdtemp(prefix="inferplan-"))
     try:
         yield place
     finally:
+        environment = {**os.environ, "INFERPLAN_STATE_DIR": str(place / "state")}
+        code = "from rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=120)
+        for each in ("base", "head"):
+            remove(root, place / each)
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _clean_up(root: Path, stack: str, place: Path) -> None:
-    from cli.project import stack_file
-    from cli.revisions import remove
-
-    name = stack_file(place / "base", stack).name.removeprefix("Pulumi.").removesuffix(".yaml") if (place / "base").exists() else stack
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(place / "state")}
-    code = "import sys; from rehearsal.cluster import delete; delete(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, name], env=environment, capture_output=True, check=False, timeout=120)
-    for each in ("base", "head"):
-        remove(root, place / each)
 
 
 def _show(findings: Findings, console: Any) -> None:

@@ -72,3 +72,12 @@ def test_a_revision_that_is_not_there_is_told(checkout, monkeypatch, capsys):
         run(["rehearse-change", "HEAD", "no-such-branch", "--stack", "local"])
     assert end.value.code == 2
     assert "'no-such-branch' is no revision" in capsys.readouterr().err
+
+
+def test_a_stack_that_is_not_there_is_told_before_anything_starts_and_no_checkout_stays(checkout, monkeypatch, capsys):
+    monkeypatch.chdir(checkout)
+    with pytest.raises(SystemExit) as end:
+        run(["rehearse-change", "HEAD", "HEAD", "--stack", "nosuch"])
+    assert end.value.code == 2
+    assert "'nosuch' is no stack" in capsys.readouterr().err
+    assert git(checkout, "worktree", "list").count("\n") == 0
