@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pulumi
-from pulumi_aws import cloudwatch, eks, iam, kms
+from pulumi_aws import cloudwatch, ec2, eks, iam, kms
 
 from components.cluster.aws_api import aws_api
 from components.cluster.eks_access import administrators, warn_stranger
@@ -27,13 +27,14 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
     remedy = (
         f"correct cluster.name or cluster.region ({spec.region}), check whose credentials these are, or add cluster.create to create it"
     )
+    options = pulumi.InvokeOptions(provider=provider)
     asked = look_up(
         "aws:eks/getCluster:getCluster",
         {"name": spec.name},
         eks.GetClusterResult,
         key="cluster.name",
         remedy=remedy,
-        options=pulumi.InvokeOptions(provider=provider),
+        options=options,
     )
     found = pulumi.Output.from_input(asked)
     network = found.apply(lambda known: known.vpc_config)
@@ -50,7 +51,7 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
         vpc=network.apply(lambda known: known.vpc_id),
         oidc_issuer=issuer.apply(_without_scheme),
         oidc_provider_arn=pulumi.Output.all(found.apply(lambda known: known.arn), issuer).apply(lambda known: _provider_arn(*known)),
-        subnets=spec.subnets or {},
+        subnets=_given_subnets(spec, options),
         own_subnets=network.apply(lambda known: sorted(known.subnet_ids)),
         tags=spec.tags,
     )
@@ -68,7 +69,8 @@ class CreatedCluster(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         guarded = pulumi.ResourceOptions(parent=self, protect=create.protect)
         network = None if spec.subnets else EksNetwork(f"{name}-network", create, zones=spec.zones, region=spec.region, opts=child)
-        subnets = network.private if network is not None else (spec.subnets or {})
+        asking = pulumi.InvokeOptions(parent=self)
+        subnets = network.private if network is not None else _given_subnets(spec, asking)
         key = kms.Key(
             name,
             description=f"Secrets of the EKS cluster {spec.name}",
@@ -89,7 +91,7 @@ class CreatedCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(guarded, pulumi.ResourceOptions(depends_on=[rights, logs])),
         )
         self.access: tuple[pulumi.Resource, ...] = administrators(name, create.admins, cluster.name, opts=child)
-        pulumi.Output.from_input(warn_stranger(create.admins, pulumi.InvokeOptions(parent=self)))
+        pulumi.Output.from_input(warn_stranger(create.admins, asking))
         issuer = cluster.identities[0].oidcs[0].issuer
         oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known))
         if spec.identity == "irsa":
@@ -137,6 +139,20 @@ class ClusterAddons(pulumi.ComponentResource):
             _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in wanted
         )
         self.register_outputs({})
+
+
+def _given_subnets(spec: EksCluster, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
+    return {zone: pulumi.Output.from_input(_given_subnet(zone, subnet, options)) for zone, subnet in (spec.subnets or {}).items()}
+
+
+async def _given_subnet(zone: str, subnet: str, options: pulumi.InvokeOptions) -> str:
+    """`subnet`, once it is known to be there and in `zone`: nodes of a capacity block would wait for ever in another one."""
+    key = f"cluster.subnets.{zone}"
+    remedy = "correct it, or look in the cluster's region and account"
+    found = await look_up("aws:ec2/getSubnet:getSubnet", {"id": subnet}, ec2.GetSubnetResult, key=key, remedy=remedy, options=options)
+    if found.availability_zone not in (None, zone):
+        raise pulumi.RunError(f"{key}: {subnet!r} is in {found.availability_zone}; name a subnet of {zone}")
+    return subnet
 
 
 def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.Key, subnets: list[pulumi.Input[str]]) -> eks.ClusterArgs:

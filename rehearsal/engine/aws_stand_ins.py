@@ -129,6 +129,7 @@ _TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     "aws:s3/bucket:Bucket": _bucket,
 }
 _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
+    "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},
     "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
     "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},
     "aws:eks/getCluster:getCluster": _found_cluster,

@@ -197,16 +197,29 @@ EXISTING = {"kind": "efs", "fileSystemId": "fs-01234567", "accessPointId": "fsap
     ("function", "said", "remedy"),
     [
         ("getCluster", "cluster.name: 'shared' was not found (", "cluster.create"),
+        ("getSubnet", "cluster.subnets.us-east-1a: 'subnet-0000000a' was not found (", "look in the cluster's region and account"),
         ("getFileSystem", "storage.shared.fileSystemId: 'fs-01234567' was not found (", "leave both ids out to create one"),
         ("getAccessPoint", "storage.shared.accessPointId: 'fsap-01234567' was not found (", "leave both ids out to create one"),
     ],
 )
 def test_an_adopted_thing_that_does_not_exist_is_reported_with_the_key_that_names_it(function, said, remedy):
     with pytest.raises(ProgramFailed) as caught:
-        declared(Missing(function), storage={"shared": EXISTING})
+        declared(Missing(function), cluster={**ADOPTED, "subnets": {"us-east-1a": "subnet-0000000a"}}, storage={"shared": EXISTING})
     assert said in str(caught.value)
     assert "couldn't find resource" in str(caught.value)
     assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize("cluster", [ADOPTED, {**CREATED, **created_with(zones=None)}])
+def test_a_subnet_of_another_zone_is_refused(cluster):
+    class Elsewhere(_Known):
+        def invoke(self, token: str, arguments: Any) -> Any:
+            return {**super().invoke(token, arguments), **({"availabilityZone": "us-east-1b"} if "getSubnet" in token else {})}
+
+    subnets = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
+    with pytest.raises(ProgramFailed) as caught:
+        declared(Elsewhere(), cluster={**cluster, "subnets": subnets}, nodePools=POOLS)
+    assert "cluster.subnets.us-east-1a: 'subnet-0000000a' is in us-east-1b; name a subnet of us-east-1a" in str(caught.value)
 
 
 def test_an_access_point_of_another_file_system_is_refused():
