@@ -5,10 +5,10 @@ gRPC does not pass it: its port keeps to the cluster.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from components.gateway.elb import TLS_POLICY, BalancerSpec, deregistration
 
-LEAVING_SECONDS = 40
-"""How long calls may still come to a pod after it began to leave: the controller and the service take their time to learn of it."""
 # Limit of the service: idle_timeout.timeout_seconds (AWS, 2026-11).
 LONGEST_IDLE_SECONDS = 4000
 """The longest that it keeps a silent connection, to clients and to the proxy alike."""
@@ -22,6 +22,9 @@ _PREFIX = "alb.ingress.kubernetes.io"
 class AlbSpec(BalancerSpec):
     """A load balancer that the AWS Load Balancer Controller makes for the ingress."""
 
+    # The controller and the service take their time to learn of it.
+    leaving_seconds: ClassVar[int] = 40
+
 
 def annotations(spec: AlbSpec, *, read_seconds: int, drain_seconds: int) -> dict[str, str]:
     """What tells the controller to make it; streams may be silent for `read_seconds`, and leaving pods finish within `drain_seconds`."""
@@ -33,7 +36,7 @@ def annotations(spec: AlbSpec, *, read_seconds: int, drain_seconds: int) -> dict
         "ssl-policy": TLS_POLICY,
         "listen-ports": '[{"HTTPS":443}]',
         "load-balancer-attributes": f"idle_timeout.timeout_seconds={min(LONGEST_IDLE_SECONDS, read_seconds + _IDLE_MARGIN_SECONDS)}",
-        "target-group-attributes": deregistration(LEAVING_SECONDS, drain_seconds),
+        "target-group-attributes": deregistration(spec, drain_seconds),
         # The proxy has no open route on this port; refusing a call without a key is how it shows that it lives.
         "healthcheck-path": "/",
         "success-codes": "401,404",

@@ -7,14 +7,14 @@ key can cross the network in clear.
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from components.spec import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 # Without a word of ours it would be ELBSecurityPolicy-2016-08, which still speaks TLS 1.0 (the controller's documentation, 2026-11).
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
@@ -50,18 +50,18 @@ class BalancerSpec(Spec):
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
     """The networks that may connect; with scheme internet-facing they must be named, 0.0.0.0/0 if all are meant."""
 
-    @model_validator(mode="after")
-    def _the_internet_is_meant(self) -> Self:
+    leaving_seconds: ClassVar[int]
+    """How long calls may still come to a pod after it began to leave."""
+
+    def faults(self, key: str, drain_seconds: int) -> Iterator[str]:
+        """What is wrong with the load balancer at `key` of the gateway, whose pods finish within `drain_seconds`."""
         if self.scheme == "internet-facing" and self.inbound_cidrs is None:
-            raise ValueError("scheme internet-facing needs inboundCidrs: the networks that may connect ([0.0.0.0/0] if all are meant)")
-        return self
+            yield f"scheme internet-facing needs {key}.inboundCidrs: the networks that may connect ([0.0.0.0/0] if all are meant)"
+        longest = _LONGEST_DEREGISTRATION_SECONDS - self.leaving_seconds
+        if drain_seconds > longest:
+            yield f"drainSeconds is {drain_seconds}, at most {longest} with {key}, which cuts what runs longer; lower it"
 
 
-def longest_drain(leaving_seconds: int) -> int:
-    """The longest drain in seconds that the service grants to pods that still get calls for `leaving_seconds` after they began to leave."""
-    return _LONGEST_DEREGISTRATION_SECONDS - leaving_seconds
-
-
-def deregistration(leaving_seconds: int, drain_seconds: int) -> str:
+def deregistration(spec: BalancerSpec, drain_seconds: int) -> str:
     """The attribute of target groups that keeps the connections of a leaving pod until its last answer may have ended."""
-    return f"deregistration_delay.timeout_seconds={min(_LONGEST_DEREGISTRATION_SECONDS, leaving_seconds + drain_seconds)}"
+    return f"deregistration_delay.timeout_seconds={spec.leaving_seconds + drain_seconds}"

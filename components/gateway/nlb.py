@@ -5,20 +5,23 @@ It ends TLS itself. gRPC does not pass it: its port keeps to the cluster.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from components.gateway.elb import TLS_POLICY, BalancerSpec, deregistration
 
 LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
 KEEPALIVE_SECONDS = 60
 """How often a silent connection is probed: a TLS listener forgets one after 350 s, whatever is set, unless probes pass."""
-LEAVING_SECONDS = 150
-"""How long new connections may still come to a pod after it began to leave: some two minutes were measured, whatever delay was set
-(kubernetes-sigs/aws-load-balancer-controller#2366, 2022; aws/containers-roadmap#470, 2023)."""
 # Annotation keys as the controller's documentation spells them (docs/guide/service/annotations.md).
 _PREFIX = "service.beta.kubernetes.io/aws-load-balancer"
 
 
 class NlbSpec(BalancerSpec):
     """A load balancer that the AWS Load Balancer Controller makes for a Service of type LoadBalancer."""
+
+    # New connections were seen for two minutes, whatever delay was set (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
+    # aws/containers-roadmap#470, 2023).
+    leaving_seconds: ClassVar[int] = 150
 
 
 def annotations(spec: NlbSpec, *, drain_seconds: int) -> dict[str, str]:
@@ -32,6 +35,6 @@ def annotations(spec: NlbSpec, *, drain_seconds: int) -> dict[str, str]:
         "ssl-negotiation-policy": TLS_POLICY,
         "backend-protocol": "tcp",
         "attributes": "load_balancing.cross_zone.enabled=true",
-        "target-group-attributes": deregistration(LEAVING_SECONDS, drain_seconds),
+        "target-group-attributes": deregistration(spec, drain_seconds),
     }
     return {f"{_PREFIX}-{key}": value for key, value in made.items()}

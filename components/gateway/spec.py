@@ -10,9 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveInt, StringConstraints, field_validator, model_validator
 
-from components.gateway import alb, nlb
-from components.gateway.alb import AlbSpec
-from components.gateway.elb import longest_drain
+from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
 from components.gateway.nlb import NlbSpec
 from components.spec import Bytes, DnsLabel, DnsName, PinnedImage, Spec
 
@@ -121,7 +119,8 @@ class GatewaySpec(Spec):
     @property
     def leaving_seconds(self) -> int:
         """How long calls may still come to a pod of the proxy after it began to leave, by what stands in front of it."""
-        return nlb.LEAVING_SECONDS if self.nlb else alb.LEAVING_SECONDS if self.alb else 10
+        balancer = self.alb or self.nlb
+        return 10 if balancer is None else balancer.leaving_seconds
 
     def _exposure_faults(self) -> list[str]:
         faults = []
@@ -137,9 +136,8 @@ class GatewaySpec(Spec):
             ours = {"tls": self.tls, "alb": self.alb, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
             faults += [f"{key} belongs to exposure ingress, not {self.exposure}; remove it" for key, value in ours.items() if value]
         faults += self._envoy_faults()
-        if (self.alb or self.nlb) and self.drain_seconds > longest_drain(self.leaving_seconds):
-            cut = f"at most {longest_drain(self.leaving_seconds)} with {'alb' if self.alb else 'nlb'}, which cuts what runs longer"
-            faults.append(f"drainSeconds is {self.drain_seconds}, {cut}; lower it")
+        for key, balancer in (("alb", self.alb), ("nlb", self.nlb)):
+            faults += [] if balancer is None else balancer.faults(key, self.drain_seconds)
         if (self.exposure == "loadBalancer") != (self.nlb is not None):
             faults.append("nlb (its certificateArn) and exposure: loadBalancer go together; write both or neither")
         if (self.exposure == "gatewayApi") != (self.parent is not None):
@@ -171,8 +169,8 @@ class GatewaySpec(Spec):
         ]
         if self.ingress_class_name is None:
             faults.append("alb needs ingressClassName: the class of the AWS Load Balancer Controller, often alb")
-        if self.read_timeout_seconds > alb.LONGEST_READ_SECONDS:
-            longest = f"at most {alb.LONGEST_READ_SECONDS} with alb, which cuts silent connections soon after"
+        if self.read_timeout_seconds > LONGEST_READ_SECONDS:
+            longest = f"at most {LONGEST_READ_SECONDS} with alb, which cuts silent connections soon after"
             faults.append(f"readTimeoutSeconds is {self.read_timeout_seconds}, {longest}; lower it")
         return faults
 
