@@ -30,6 +30,13 @@ from tests.engine.test_real_engine import REASON, ROOT, run
 pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
+# What the controller on the nodes reaches AWS by.
+ROUTES = (
+    "aws:ec2/internetGateway:InternetGateway",
+    "aws:ec2/natGateway:NatGateway",
+    "aws:ec2/routeTable:RouteTable",
+    "aws:ec2/routeTableAssociation:RouteTableAssociation",
+)
 CLEANUP = "ingress.k8s.aws/resources"
 INGRESSES = "/apis/networking.k8s.io/v1/ingresses"
 POOL = "inferplan.dev/pool"
@@ -184,6 +191,8 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     assert left_in(place) == set()
     assert platform.nodes() == []
     assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", GROUP)
+    assert last(aws.log, "delete", GROUP) < first(aws.log, "delete", *ROUTES)
+    assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
     assert last(aws.log, "delete", GROUP) < first(aws.log, "delete", "aws:eks/cluster:Cluster")
     assert last(aws.log, "delete", "aws:eks/cluster:Cluster") < first(aws.log, "delete", "aws:ec2/vpc:Vpc")
 
