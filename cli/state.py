@@ -16,6 +16,7 @@ from cli.pretend import nodes_wanted
 from cli.replicas import ready_replicas
 from components.nodes.spec import target_of
 from components.preheat.artifacts import artifact_job
+from components.queue.names import KUEUE_GATE, QUEUE_LABEL
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
@@ -24,6 +25,7 @@ from rehearsal.engine.reasons import last_words
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""
+_NOT_APPLIED = "not applied yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +160,8 @@ def _models(
         there = found is not None or mine
         own = {name, *(artifact_job(name, each) for each in spec.artifacts)}
         reason = "" if there and ready >= spec.replicas else _why(name, found, mine, [row for row in files if row.name in own])
+        if reason == _NOT_APPLIED and spec.queue is not None and spec.operator_services:
+            reason = f"{_NOT_APPLIED}, or held back by queue {spec.queue}"
         yield ModelRow(
             name=name,
             engine=spec.engine,
@@ -172,7 +176,7 @@ def _models(
 def _why(name: str, deployment: Any, mine: list[Any], files: Iterable[PreheatRow]) -> str:
     if deployment is None and not mine:
         missing = next((row for row in files if row.state in ("failed", "copying", "waiting")), None)
-        return "not applied yet" if missing is None else f"waits for its files: preheat {missing.name} {missing.state}"
+        return _NOT_APPLIED if missing is None else f"waits for its files: preheat {missing.name} {missing.state}"
     conditions = [] if deployment is None else deployment.get("status", {}).get("conditions", [])
     failure = next((each["message"] for each in conditions if each["type"] == "ReplicaFailure"), "")
     return failure or _pod_reason(name, mine) or "no pod yet"
@@ -182,6 +186,8 @@ def _pod_reason(name: str, pods: list[Any]) -> str:
     if said := last_words(pods):
         return said
     for pod in pods:
+        if any(gate["name"] == KUEUE_GATE for gate in pod["spec"].get("schedulingGates", [])):
+            return f"waits in queue {_label(pod, QUEUE_LABEL)} for its share of the quota"
         for condition in pod.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return condition.get("message") or f"{name} waits for a node"

@@ -7,6 +7,8 @@ from components.naming import bounded
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+KUEUE_GATE = "kueue.x-k8s.io/admission"
+"""The scheduling gate of a pod that Kueue has not admitted."""
 
 
 def scoped(namespace: str, name: str) -> str:

@@ -64,6 +64,14 @@ def test_a_pod_that_refuses_unverified_files_is_quoted(reason):
     assert reason(deployments=[{**SERVED, "status": {}}], pods=[pod]) == f"pod pod-1: container verified ended with exit code 1: {MISSING}"
 
 
+def test_a_pod_that_kueue_holds_back_says_in_which_queue_it_waits(reason):
+    pod = labelled("model", "pod-1")
+    pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "serving"
+    gated = {"type": "PodScheduled", "status": "False", "message": "Scheduling is blocked due to non-empty scheduling gates"}
+    held = {**pod, "spec": {"containers": [], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, "status": {"conditions": [gated]}}
+    assert reason(deployments=[{**SERVED, "status": {}}], pods=[held]) == "waits in queue serving for its share of the quota"
+
+
 @pytest.mark.parametrize(("state", "settled"), [("ready", True), ("collected", True), ("copying", False), ("failed", False)])
 def test_a_stack_is_as_wanted_only_once_all_files_are_there(state, settled):
     row = PreheatRow(name=MODEL, share="shared", round=1, state=state, detail="")
