@@ -73,7 +73,7 @@ _HELP = "One declarative plan for AI inference platforms."
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line `arguments` (sys.argv by default) and exit.
 
-    0 done, 1 it could not be done, 2 bad input, 3 something is not as wanted, 130 interrupted.
+    0 done, 1 refused or failed, 2 bad input, 3 something is not as wanted, 130 interrupted.
     """
     # Loading a stack makes objects that live until the end; looking through them again and again took a twelfth of `plan` (2026-11).
     gc.set_threshold(100_000, 20, 100)
