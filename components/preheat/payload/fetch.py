@@ -72,7 +72,13 @@ class Fetch:
     def second_sha256(self, file: SourceFile) -> str:
         """Read a file at its source once more and throw it away; its sha256. Raises PreheatError or Stopped."""
         sha256 = hashlib.sha256()
-        self._stream.read(file.path, 0, file.size, into_hash(sha256.update))
+
+        def update(block: memoryview) -> None:
+            sha256.update(block)
+            self._progress.verified(len(block), moved=True)
+
+        self._progress.expect(file.size)
+        self._stream.read(file.path, 0, file.size, into_hash(update))
         return sha256.hexdigest()
 
     def _join(self, pending: Sequence[Future[None]]) -> None:

@@ -45,6 +45,9 @@ class Progress:
         self.total = 0
         self.present = 0
         self.moved = 0
+        self._to_verify = 0
+        self._verified = 0
+        self._verifying = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -57,8 +60,8 @@ class Progress:
     def begin(self, phase: str, total: int, present: int = 0) -> None:
         """Start counting a phase of `total` bytes, `present` of which are done already."""
         with self._lock:
-            self.phase, self.total, self.present = phase, total, present
-            self._samples = [(time.monotonic(), present)]
+            self._start(phase, total, present)
+            self._to_verify, self._verified, self._verifying = 0, 0, False
 
     def add(self, count: int, *, moved: bool = False) -> None:
         """Count bytes as done; `moved` when they came over the network."""
@@ -67,16 +70,41 @@ class Progress:
             if moved:
                 self.moved += count
 
+    def expect(self, count: int) -> None:
+        """Know of `count` more bytes that have to be verified."""
+        with self._lock:
+            self._to_verify += count
+            self.total += count if self._verifying else 0
+
+    def verified(self, count: int, *, moved: bool = False) -> None:
+        """Count bytes as verified, behind those that are still copied; `moved` when they came over the network once more."""
+        with self._lock:
+            self._verified += count
+            self.present += count if self._verifying else 0
+            self.moved += count if moved else 0
+
+    def verify(self) -> None:
+        """Tell from now on how much is verified, since everything is copied."""
+        with self._lock:
+            self._start("verifying", self._to_verify, self._verified)
+            self._verifying = True
+
+    def _start(self, phase: str, total: int, present: int) -> None:
+        self.phase, self.total, self.present = phase, total, present
+        self._samples = [(time.monotonic(), present)]
+
     def say(self, message: str) -> None:
         """Print one line now."""
         sys.stdout.write(scrubbed(f"{self._job}: {message}\n"))
         sys.stdout.flush()
 
     def line(self) -> str:
-        """The line of the moment: bytes, rate and time left."""
+        """The line of the moment: bytes, rate and time left, where bytes are what the phase is about."""
         with self._lock:
+            if not self.total:
+                return self.phase
             rate = self._rate()
-            share = f" ({100 * self.present // self.total}%)" if self.total else ""
+            share = f" ({100 * self.present // self.total}%)"
             left = f", {duration((self.total - self.present) / rate)} left" if rate > 0 and self.total > self.present else ""
             return f"{self.phase}: {size(self.present)} of {size(self.total)}{share}, {size(rate)}/s{left}"
 

@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import count
+from typing import Any
 
 from .contents import check_file, check_index, refuse_names, wanted
-from .digest import digest
+from .digest import Digests, digest
 from .fetch import Fetch, Reach, free_bytes
 from .lease import Lease
 from .manifest import Entry, Manifest, check, read
@@ -58,6 +59,7 @@ class Preheat:
         if not lease.acquire(self._stop, _Waiting(self._progress)):
             raise Stopped
         try:
+            self._progress.begin("looking at what is there", 0)
             present = self._present()
             if present is not None:
                 self._collect()
@@ -95,6 +97,7 @@ class Preheat:
     def _make(self, lease: Lease) -> Manifest:
         self._staging.prepare()
         proven: dict[str, Entry] = {}
+        self._progress.begin("listing the source", 0)
         files = self._list()
         changed: list[str] = []
         for _ in range(_LISTINGS):
@@ -153,7 +156,8 @@ class Preheat:
         missing = [file for file in files if not self._staging.complete(file)]
         self._check_room(missing)
         total = sum(file.size for file in files)
-        self._progress.begin("copying" if missing else "verifying", total, sum(file.size for file in staged))
+        self._progress.begin("copying", total, sum(file.size for file in staged))
+        self._progress.expect(total)
         fetch = Fetch(self._request, self._source, self._staging, lease=lease, progress=self._progress, stop=self._stop)
         proofs: dict[str, Future[Entry]] = {}
         with ThreadPoolExecutor(max(os.cpu_count() or 1, self._request.streams), thread_name_prefix="proof") as pool:
@@ -165,6 +169,7 @@ class Preheat:
                 begun(file, None)
             try:
                 fetch.bring(missing, begun)
+                self._progress.verify()
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -172,7 +177,13 @@ class Preheat:
 
     def _prove(self, file: SourceFile, fetch: Fetch, reach: Reach) -> Entry:
         path = self._staging.files / file.path
-        read = partial(digest, path, counted=self._go_on, reach=reach)
+        readings = count()
+
+        def read(**asked: Any) -> Digests:
+            if next(readings):
+                self._progress.expect(file.size)
+            return digest(path, counted=self._go_on, reach=reach, **asked)
+
         sha256, evidence = prove(file, self._source, again=fetch.second_sha256, read=read)
         check_file(path, file.path)
         path.chmod(0o644)
@@ -183,9 +194,10 @@ class Preheat:
         entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
         return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
-    def _go_on(self, _count: int) -> None:
+    def _go_on(self, read: int) -> None:
         if self._stop.is_set():
             raise Stopped
+        self._progress.verified(read)
 
     def _check_room(self, missing: Iterable[SourceFile]) -> None:
         need = sum(file.size for file in missing)

@@ -59,6 +59,26 @@ def test_a_name_cannot_break_out_of_its_label():
     assert all(SAMPLE.match(line) for line in samples(text))
 
 
+def test_what_is_verified_while_other_bytes_are_copied_counts_once_everything_is_there(progress):
+    progress.begin("copying", 10 << 20)
+    progress.expect(10 << 20)
+    progress.verified(4 << 20)
+    progress.add(10 << 20, moved=True)
+    assert progress.line().startswith("copying: 10.0 MiB of 10.0 MiB (100%)")
+    progress.verify()
+    assert progress.line().startswith("verifying: 4.0 MiB of 10.0 MiB (40%)")
+    progress.expect(10 << 20)
+    progress.verified(6 << 20)
+    progress.verified(2 << 20, moved=True)
+    assert progress.line().startswith("verifying: 12.0 MiB of 20.0 MiB (60%)")
+    assert progress.moved == 12 << 20
+
+
+def test_a_phase_without_bytes_is_told_by_its_name(progress):
+    progress.begin("listing the source", 0)
+    assert progress.line() == "listing the source"
+
+
 def test_the_end_of_a_run_is_in_the_log_the_status_the_metrics_and_the_last_words(progress, tmp_path, capsys):
     progress.begin("copying", 10, 10)
     progress.end("failed", "not READY: x.bin: no", code=3)
