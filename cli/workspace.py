@@ -88,5 +88,15 @@ def open_workspace(stack: str) -> Workspace:
     path = stack_file(root, stack).absolute()
     file = read_stack(path, shown_path=short_path(path))
     settings = validate(file)
-    os.chdir(root)
+    _enter(root)
     return Workspace(root=root, stack=stack_name(path), file=file, settings=settings)
+
+
+# What a person may name relative to the folder they are in.
+_PATHS = ("INFERPLAN_CACHE_DIR", "INFERPLAN_KUBECONFIG", "INFERPLAN_STATE_DIR", "PULUMI_CONFIG_PASSPHRASE_FILE")
+
+
+def _enter(root: Path) -> None:
+    """Makes `root` the current folder, with every path in the environment still meaning what it meant."""
+    os.environ.update({name: str(Path(value).absolute()) for name in _PATHS if (value := os.environ.get(name))})
+    os.chdir(root)

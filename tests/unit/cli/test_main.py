@@ -12,6 +12,7 @@ import pytest
 
 from cli import main
 from cli.errors import CommandError
+from rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]
 
@@ -137,3 +138,14 @@ def test_a_fault_of_the_rehearsal_is_printed_with_its_remedy(add, capsys):
     add(command)
     assert exit_code("try") == 1
     assert capsys.readouterr().err == "inferplan: the port is taken; stop whatever holds it\n"
+
+
+def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsys, tmp_path, monkeypatch):
+    (tmp_path / "passphrase").write_text("inferplan-example\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "passphrase")
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", "state")
+    assert exit_code("keys", "show", "chat", "--stack", "local") == 0
+    assert capsys.readouterr().out.count("\tvalid\t") == 2
+    assert state_directory() == tmp_path / "state"
