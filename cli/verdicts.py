@@ -25,6 +25,7 @@ def stack_of(recording: Recording) -> Stack:
                 inputs=_plain(each.inputs),
                 parent=each.parent,
                 dependencies=each.dependencies,
+                property_dependencies=each.property_dependencies,
                 provider=each.provider,
                 protect=each.options.protect,
                 retain_on_delete=each.options.retain_on_delete,

@@ -169,6 +169,7 @@ def _resource(given: Any) -> Resource:
     options, provider = given.opts, given.provider
     urn = given.urn
     dependencies = tuple(each.urn for each in getattr(given, "dependencies", ()))
+    sources = getattr(given, "property_dependencies", {})
     return Resource(
         type=given.resource_type,
         urn=urn,
@@ -176,6 +177,7 @@ def _resource(given: Any) -> Resource:
         inputs=plain(given.props),
         parent=options.parent or "",
         dependencies=dependencies,
+        property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
         provider=provider.urn if provider is not None else "",
         protect=options.protect,
     )

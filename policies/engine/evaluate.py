@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from policies.engine.fields import MalformedFieldError, UnknownFieldError
+from policies.engine.fields import FieldError, MalformedFieldError
 from policies.engine.registry import resource_rules, stack_rules
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import AnyRule, Finding, Findings, Level, Parameters, Rule
+from policies.engine.rule import AnyRule, Finding, Findings, Level, Parameters, Rule, StackRule
 from policies.engine.settings import Settings
 
 
@@ -72,30 +72,48 @@ def evaluate_stack(stack: Stack, settings: Settings, levels: Iterable[Level]) ->
     outcomes: list[Outcome] = []
     for rule in stack_rules():
         if settings.level(rule) in wanted:
-            outcomes += _judge(rule, "", partial(rule.check, stack, settings.parameters_of(rule)))
+            outcomes += _judge(rule, "", partial(_of_stack, rule, stack, settings.parameters_of(rule)))
     return outcomes
 
 
-def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Findings:
-    for part in resource.parts(rule.subject):
-        yield from rule.check(part, parameters)
+def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator[Findings]:
+    return iter([rule.check(stack, parameters)])
 
 
-def _judge(rule: AnyRule, urn: str, check: Callable[[], Findings]) -> Iterator[Outcome]:
+def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Findings]:
+    return (rule.check(part, parameters) for part in resource.parts(rule.subject))
+
+
+def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:
+    """What comes of `checks`, one a part: a part that cannot be judged keeps none of the others from its verdict."""
     told: set[tuple[str, str, str]] = set()
-    try:
-        for finding in check():
-            key = (finding.urn or urn, finding.path, finding.problem)
+    each: Iterator[Findings] | None = None
+    while True:
+        try:
+            each = iter(checks()) if each is None else each
+            for finding in next(each):
+                key = (finding.urn or urn, finding.path, finding.problem)
+                if key not in told:
+                    told.add(key)
+                    yield _violation(rule, urn, finding)
+        except StopIteration:
+            return
+        except FieldError as unreadable:
+            key = (urn, unreadable.path, type(unreadable).__name__)
             if key not in told:
                 told.add(key)
-                yield _violation(rule, urn, finding)
-    except UnknownFieldError as unknown:
-        yield Outcome(rule, State.NOT_EVALUATED, urn, unknown.path, "is known only after an update, so the rule cannot be evaluated")
-    except MalformedFieldError as malformed:
-        yield Outcome(rule, State.VIOLATION, urn, malformed.path, f"is not {malformed.expected}, so the rule refuses it")
-    except Exception as error:  # noqa: BLE001 - a defect of one rule must name that rule and leave the others their say
-        # The error's text may hold a value of the resource, so only its type is told.
-        yield Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
+                yield _unread(rule, urn, unreadable)
+        except Exception as error:  # noqa: BLE001 - a defect of one rule must name that rule and leave the others their say
+            # The error's text may hold a value of the resource, so only its type is told.
+            yield Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
+        if each is None:
+            return
+
+
+def _unread(rule: AnyRule, urn: str, unreadable: FieldError) -> Outcome:
+    if isinstance(unreadable, MalformedFieldError):
+        return Outcome(rule, State.VIOLATION, urn, unreadable.path, f"is not {unreadable.expected}, so the rule refuses it")
+    return Outcome(rule, State.NOT_EVALUATED, urn, unreadable.path, "is known only after an update, so the rule cannot be evaluated")
 
 
 def _violation(rule: AnyRule, urn: str, finding: Finding) -> Outcome:

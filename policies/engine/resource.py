@@ -20,6 +20,7 @@ class Resource:
     inputs: Mapping[str, Any]
     parent: str = ""
     dependencies: tuple[str, ...] = ()
+    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     provider: str = ""
     protect: bool = False
     retain_on_delete: bool = False
@@ -91,6 +92,18 @@ class Stack:
         """Resources of any of `kinds`, written as `kubernetes:apps:Deployment`."""
         for kind in kinds:
             yield from self._by_kind.get(kind, ())
+
+    def behind(self, resource: Resource) -> set[str]:
+        """The URNs of all resources that `resource` waits for, by whatever number of steps."""
+        seen: set[str] = set()
+        waiting = list(resource.dependencies)
+        while waiting:
+            urn = waiting.pop()
+            if urn not in seen:
+                seen.add(urn)
+                further = self._by_urn.get(urn)
+                waiting += further.dependencies if further else ()
+        return seen
 
     def by_urn(self, urn: str) -> Resource | None:
         """The resource with that URN, None where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 NAMES = frozenset(
     ["HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "HL_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"]
@@ -11,11 +11,10 @@ NAMES = frozenset(
 HIDING = ("void", "none")
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        for name, entry in container.environment().items():
-            if name in NAMES and entry.at("value").text() not in HIDING:
-                yield found(entry, "overrides what the device plugin allocates")
+def _check(container: Container, _: Parameters) -> Findings:
+    for name, entry in container.environment().items():
+        if name in NAMES and entry.at("value").text() not in HIDING:
+            yield found(entry, "overrides what the device plugin allocates")
 
 
 RULE = Rule(
@@ -25,6 +24,6 @@ RULE = Rule(
     refs=("inference",),
     why="A literal overrides the allocation, and two pods compute on the same card",
     remedy="remove the variable; only NVIDIA_VISIBLE_DEVICES=void or none, which hides devices, may stay",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.quantities import quantity
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        for _vendor, side, field in container.accelerators():
-            name = str(field.keys[-1])
-            limit = container.at("resources", "limits", name)
-            if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
-                yield found(field, "is not what the limit says")
+def _check(container: Container, _: Parameters) -> Findings:
+    for _vendor, side, field in container.accelerators():
+        name = str(field.keys[-1])
+        limit = container.at("resources", "limits", name)
+        if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
+            yield found(field, "is not what the limit says")
 
 
 RULE = Rule(
@@ -26,6 +25,6 @@ RULE = Rule(
     ),
     why="Kubernetes refuses pods whose requests and limits of extended resources differ, only when they are created",
     remedy="give the accelerator under resources.limits, and the same number under requests or none",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

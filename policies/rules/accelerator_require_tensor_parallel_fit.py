@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-import math
-
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import PODS, RAY_CLUSTERS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import is_vllm
 from policies.subjects.workloads import LEADER_WORKER_SET
 
-OPTIONS = (
-    ("--tensor-parallel-size", "-tp"),
-    ("--pipeline-parallel-size", "-pp"),
-    ("--data-parallel-size-local", "--data-parallel-size", "-dp"),
+# The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
+SIZES = (
+    (("--tensor-parallel-size", "-tp"),),
+    (("--pipeline-parallel-size", "-pp"),),
+    (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
 )
+VENDORS = ("nvidia", "habana", "amd")
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    # One engine spans all pods of a group there.
-    pods = pod.resource.at("spec", "leaderWorkerTemplate", "size").number() or 1 if pod.resource.kind == LEADER_WORKER_SET else 1
     for container in pod.containers:
-        cards = sum(quantity(field) or 0 for _vendor, side, field in container.accelerators() if side == "limits")
-        if is_vllm(container) and cards:
-            sizes = [container.option(*names) for names in OPTIONS]
-            ranks = math.prod(int(size) for size in sizes if size and size.isdigit())
-            if ranks != cards * pods:
+        limits = [(vendor, quantity(field) or 0) for vendor, side, field in container.accelerators() if side == "limits"]
+        cards = sum(count for vendor, count in limits if vendor in VENDORS)
+        if not cards or not is_vllm(container) or _spans_cluster(pod, container):
+            continue
+        ranks = 1
+        for alternatives in SIZES:
+            size = next((told for names in alternatives if (told := container.option(*names)) is not None), "1")
+            if not size.isdigit():
+                yield found(container.at("args"), "takes a size of parallelism from somewhere else")
+                break
+            ranks *= int(size)
+        else:
+            if ranks != cards * _pods(pod, container):
                 yield found(container.at("args"), "splits the model over another number of accelerators than its pods hold")
+
+
+def _pods(pod: PodTemplate, container: Container) -> float:
+    """How many pods one engine spans: those of a group, or as many as it is told."""
+    nodes = container.option("--nnodes", "-n") or ""
+    if nodes.isdigit():
+        return int(nodes)
+    if pod.resource.kind != LEADER_WORKER_SET:
+        return 1
+    return pod.resource.at("spec", "leaderWorkerTemplate", "size").number() or 1
+
+
+def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
+    """Whether the engine takes its accelerators from a whole Ray cluster, so that those of its own pod say nothing."""
+    return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
 
 
 RULE = Rule(
@@ -35,7 +56,7 @@ RULE = Rule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="An engine split over more cards than the pod has never starts; over fewer, the rest is paid for and idle",
-    remedy="make tensor x pipeline x data parallel size equal to the accelerators of the container, times the pods of its group",
+    remedy="write tensor, pipeline and data parallel sizes as numbers whose product is the accelerators of the container, times its group's pods",
     subject=PODS,
     check=_check,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.pods import PODS, VENDOR_RESOURCES, PodTemplate
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
+def _check(pod: PodTemplate, given: Parameters) -> Findings:
     keys = {each.at("key").text() for each in pod.at("tolerations").each()}
     for vendor in pod.demand:
         wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
-        if not keys & {*wanted, ""}:
+        if not keys & {*wanted, *given["taints"], ""}:
             yield found(pod.at("tolerations"), "has no toleration for the accelerator's taint")
 
 
@@ -20,7 +20,14 @@ RULE = Rule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="Accelerator nodes are tainted so that nothing else lands there; without the toleration the pod waits for ever",
-    remedy="add a toleration for the taint of the pool, such as nvidia.com/gpu or habana.ai/gaudi",
+    remedy="add a toleration for the taint of the pool, such as nvidia.com/gpu or habana.ai/gaudi; a taint of another name goes in the parameter taints",
     subject=PODS,
     check=_check,
+    parameters={
+        "taints": Parameter(
+            default=[],
+            description="Keys of taints of pools that are not called like the accelerator's resource",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
 )

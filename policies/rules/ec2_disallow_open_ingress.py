@@ -10,13 +10,13 @@ EVERYBODY = ("0.0.0.0/0", "::/0")
 
 
 def _check(group: Resource, given: Parameters) -> Findings:
-    rules = group.at("ingress").each() if group.short_kind == "SecurityGroup" else iter([group.root])
+    rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
             continue
         for name in ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6"):
             opened = any(block in EVERYBODY for block in rule.at(name).texts())
-            if opened and rule.at("fromPort").text() not in given["ports"]:
+            if opened and not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
                 yield found(rule.at(name), "opens the group to everybody")
 
 
@@ -33,7 +33,9 @@ RULE = Rule(
     ),
     why="An engine's or a node's port on the internet is found within minutes",
     remedy="name the networks that may connect",
-    subject=objects("aws:ec2:SecurityGroup", "aws:ec2:SecurityGroupRule", "aws:vpc:SecurityGroupIngressRule"),
+    subject=objects(
+        "aws:ec2:SecurityGroup", "aws:ec2:DefaultSecurityGroup", "aws:ec2:SecurityGroupRule", "aws:vpc:SecurityGroupIngressRule"
+    ),
     check=_check,
     parameters={
         "ports": Parameter(

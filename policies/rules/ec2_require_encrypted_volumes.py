@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from policies.engine.fields import Field
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
 
-def _check(template: Resource, _: Parameters) -> Findings:
-    for mapping in template.at("blockDeviceMappings").each():
-        encrypted = mapping.at("ebs", "encrypted")
-        if not mapping.at("ebs").absent and encrypted.value not in (True, "true"):
+def _check(machine: Resource, _: Parameters) -> Findings:
+    for encrypted in _disks(machine):
+        if encrypted.value not in (True, "true"):
             yield found(encrypted, "is not true")
+
+
+def _disks(machine: Resource) -> Iterator[Field]:
+    """Where each disk says whether it is encrypted. Raises FieldError."""
+    if machine.short_kind == "Volume":
+        yield machine.at("encrypted")
+    for mapping in machine.at("blockDeviceMappings").each():
+        if not mapping.at("ebs").absent:
+            yield mapping.at("ebs", "encrypted")
+    if not machine.at("rootBlockDevice").absent:
+        yield machine.at("rootBlockDevice", "encrypted")
+    for disk in machine.at("ebsBlockDevices").each():
+        yield disk.at("encrypted")
 
 
 RULE = Rule(
@@ -24,7 +39,7 @@ RULE = Rule(
         "CKV_AWS_3",
     ),
     why="Caches of weights and kubelet's Secrets lie on them",
-    remedy="set ebs.encrypted: true in blockDeviceMappings",
-    subject=objects("aws:ec2:LaunchTemplate"),
+    remedy="set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the volume",
+    subject=objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ebs:Volume"),
     check=_check,
 )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.quantities import quantity
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
-            limit = container.at("resources", "limits", "hugepages-2Mi")
-            request = container.at("resources", "requests", "hugepages-2Mi")
-            if not quantity(limit):
-                yield found(limit, "is not set though the container asks for Gaudi")
-            elif not request.absent and quantity(request) != quantity(limit):
-                yield found(request, "is not what the limit says")
+def _check(container: Container, _: Parameters) -> Findings:
+    if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
+        limit = container.at("resources", "limits", "hugepages-2Mi")
+        request = container.at("resources", "requests", "hugepages-2Mi")
+        if not quantity(limit):
+            yield found(limit, "is not set though the container asks for Gaudi")
+        elif not request.absent and quantity(request) != quantity(limit):
+            yield found(request, "is not what the limit says")
 
 
 RULE = Rule(
@@ -25,6 +24,6 @@ RULE = Rule(
     refs=("inference",),
     why="The Gaudi driver maps its buffers in 2 MiB pages, and fails in the middle of loading where there are none",
     remedy="set resources.limits.hugepages-2Mi, and the same number under requests",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

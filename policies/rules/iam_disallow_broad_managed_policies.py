@@ -11,9 +11,10 @@ from policies.subjects.objects import objects
 BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
 
 
-def _check(attachment: Resource, _: Parameters) -> Findings:
-    if BROAD.search(attachment.at("policyArn").text()):
-        yield found(attachment.at("policyArn"), "gives full access to a service or more")
+def _check(holder: Resource, _: Parameters) -> Findings:
+    for place in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
+        if BROAD.search(place.text()):
+            yield found(place, "gives full access to a service or more")
 
 
 RULE = Rule(
@@ -27,7 +28,11 @@ RULE = Rule(
     why="AmazonS3FullAccess and its like give a pod every bucket of the account",
     remedy="attach a policy that names bucket and prefix",
     subject=objects(
-        "aws:iam:RolePolicyAttachment", "aws:iam:PolicyAttachment", "aws:iam:UserPolicyAttachment", "aws:iam:GroupPolicyAttachment"
+        "aws:iam:Role",
+        "aws:iam:RolePolicyAttachment",
+        "aws:iam:PolicyAttachment",
+        "aws:iam:UserPolicyAttachment",
+        "aws:iam:GroupPolicyAttachment",
     ),
     check=_check,
 )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Resource
+import re
+
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.documents import DOCUMENTS, listed, statements
+from policies.subjects.documents import DOCUMENTS, statements
+
+EVERY = re.compile(r"\*+|[^:]+:\*+")
 
 
-def _check(document: Resource, _: Parameters) -> Findings:
-    for place in listed(document):
-        for statement in statements(place):
-            if statement.effect == "Allow" and any(action == "*" or action.endswith(":*") for action in statement.actions):
-                yield found(statement.field, "allows every action of a service")
-            if statement.effect == "Allow" and "NotAction" in statement.raw:
-                yield found(statement.field, "allows every action but some")
+def _check(place: Field, _: Parameters) -> Findings:
+    for statement in statements(place):
+        if statement.effect == "Allow" and any(EVERY.fullmatch(action) for action in statement.actions):
+            yield found(statement.field, "allows every action of a service")
+        if statement.effect == "Allow" and "NotAction" in statement.raw:
+            yield found(statement.field, "allows every action but some")
 
 
 RULE = Rule(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.images import image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import IMAGES
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        image = image_of(container.at("image"))
-        if not image.digest and image.tag in ("", "latest"):
-            yield found(container.at("image"), "names no version")
+def _check(place: Field, _: Parameters) -> Findings:
+    image = image_of(place)
+    if not image.digest and image.tag in ("", "latest"):
+        yield found(place, "names no version")
 
 
 RULE = Rule(
@@ -25,6 +25,6 @@ RULE = Rule(
     ),
     why="The tag latest, or none, is another server tomorrow, and two replicas may run different ones",
     remedy="name a version's tag, better with its digest",
-    subject=PODS,
+    subject=IMAGES,
     check=_check,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Level, Parameters, Rule, Severity, found
 from policies.subjects.images import image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import IMAGES
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        if not image_of(container.at("image")).digest:
-            yield found(container.at("image"), "has no digest")
+def _check(place: Field, _: Parameters) -> Findings:
+    if not image_of(place).digest:
+        yield found(place, "has no digest")
 
 
 RULE = Rule(
@@ -23,7 +23,7 @@ RULE = Rule(
     ),
     why="A tag can be moved; a digest cannot",
     remedy="write the image as name:tag@sha256:<digest>",
-    subject=PODS,
+    subject=IMAGES,
     check=_check,
     level=Level.DISABLED,
 )

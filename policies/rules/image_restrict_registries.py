@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.images import image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import IMAGES
 
 
-def _check(pod: PodTemplate, given: Parameters) -> Findings:
-    for container in pod.containers:
-        name = image_of(container.at("image")).name
-        if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in given["registries"]):
-            yield found(container.at("image"), "is of a registry that is not on the list")
+def _check(place: Field, given: Parameters) -> Findings:
+    name = image_of(place).name
+    if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in given["registries"]):
+        yield found(place, "is of a registry that is not on the list")
 
 
 RULE = Rule(
@@ -25,7 +25,7 @@ RULE = Rule(
     ),
     why="An image from anywhere is code from anyone, beside the keys and the weights",
     remedy="mirror the image to a registry of the list, or add the registry to the parameter",
-    subject=PODS,
+    subject=IMAGES,
     check=_check,
     parameters={
         "registries": Parameter(

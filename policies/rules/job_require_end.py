@@ -8,8 +8,9 @@ from policies.subjects.objects import objects
 
 
 def _check(job: Resource, _: Parameters) -> Findings:
-    if not job.at("spec", "activeDeadlineSeconds").number():
-        yield found(job.at("spec", "activeDeadlineSeconds"), "is not set")
+    spec = job.at("spec") if job.short_kind == "Job" else job.at("spec", "jobTemplate", "spec")
+    if not spec.at("activeDeadlineSeconds").number():
+        yield found(spec.at("activeDeadlineSeconds"), "is not set")
 
 
 RULE = Rule(
@@ -19,6 +20,6 @@ RULE = Rule(
     refs=("inference",),
     why="A Job without a deadline waits for ever on a share that hangs, and so does the deployment behind it",
     remedy="set activeDeadlineSeconds",
-    subject=objects("kubernetes:batch:Job"),
+    subject=objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"),
     check=_check,
 )

@@ -9,16 +9,22 @@ from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.serving import engine_containers
 
 FORMATS = ("pt", "npcache", "pickle")
-FILES = re.compile(r"\.(pkl|pickle|pt|pth|ckpt)\Z", re.IGNORECASE)
+FILES = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
+# Variables that have torch or vLLM unpickle what they are given.
+SWITCHES = ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "VLLM_ALLOW_INSECURE_SERIALIZATION")
+OFF = ("0", "false", "no", "off")
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for container in engine_containers(pod):
         if container.option("--load-format") in FORMATS:
             yield found(container.at("args"), "loads weights as pickles")
-        for field in container.arguments:
-            if FILES.search(field.text()):
-                yield found(field, "names a pickle file")
+        for word in container.arguments:
+            if FILES.search(word.text):
+                yield found(word.field, "names a pickle file")
+        for name, entry in container.environment().items():
+            if name in SWITCHES and entry.at("value").text().lower() not in OFF:
+                yield found(entry, "has pickles loaded")
 
 
 RULE = Rule(

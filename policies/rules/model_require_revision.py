@@ -14,7 +14,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for container in engine_containers(pod):
         model = model_of(container)
-        if model and not model.startswith(("/", "./", "s3://", "gs://", "az://")):
+        if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
             if not COMMIT.match(container.option("--revision") or ""):
                 yield found(container.at("args"), "serves a hub's model without a commit in --revision")
             code = container.option("--code-revision")

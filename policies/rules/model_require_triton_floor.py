@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.images import at_least, image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import IMAGES
 
-RELEASE = re.compile(r"(\d\d\.\d\d)-")
+RELEASE = re.compile(r"(\d\d\.\d\d)(?:-|$)")
 
 
-def _check(pod: PodTemplate, given: Parameters) -> Findings:
-    for container in pod.containers:
-        image = image_of(container.at("image"))
-        if "tritonserver" in image.name:
-            match = RELEASE.match(image.tag)
-            if match is None or not at_least(match.group(1), given["release"]):
-                yield found(container.at("image"), f"is not of release {given['release']} or newer")
+def _check(place: Field, given: Parameters) -> Findings:
+    image = image_of(place)
+    if "tritonserver" in image.name:
+        match = RELEASE.match(image.tag)
+        if match is None or not at_least(match.group(1), given["release"]):
+            yield found(place, f"is not of release {given['release']} or newer")
 
 
 RULE = Rule(
@@ -30,7 +30,7 @@ RULE = Rule(
     ),
     why="Older servers let requests past their authentication (CVE-2026-24207, May 2026) or run a caller's code (CVE-2025-23319)",
     remedy="take nvcr.io/nvidia/tritonserver of release 26.06 or newer",
-    subject=PODS,
+    subject=IMAGES,
     check=_check,
     parameters={
         "release": Parameter(

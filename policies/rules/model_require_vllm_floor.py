@@ -6,21 +6,22 @@ import re
 
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.images import at_least, image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.serving import is_vllm
 
-VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?(\d+\.\d+(?:\.\d+)?)")
+NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?(\d+\.\d+(?:\.\d+)?)")
+# A tag that is the version alone; a calendar's, as 25.09, tells nothing of vLLM.
+BARE = re.compile(r"(\d\.\d+(?:\.\d+)?)(?![\d.])")
 
 
-def _check(pod: PodTemplate, given: Parameters) -> Findings:
-    for container in pod.containers:
-        image = image_of(container.at("image"))
-        if "vllm" in image.name or is_vllm(container):
-            match = VERSION.search(image.name.rpartition("/")[2]) or VERSION.search(f":{image.tag}")
-            if match is None:
-                yield found(container.at("image"), "does not tell the version of vLLM")
-            elif not at_least(match.group(1), given["version"]):
-                yield found(container.at("image"), f"is older than vLLM {given['version']}")
+def _check(container: Container, given: Parameters) -> Findings:
+    image = image_of(container.at("image"))
+    if "vllm" in image.base or is_vllm(container):
+        match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
+        if match is None:
+            yield found(container.at("image"), "does not tell the version of vLLM")
+        elif not at_least(match.group(1), given["version"]):
+            yield found(container.at("image"), f"is older than vLLM {given['version']}")
 
 
 RULE = Rule(
@@ -33,7 +34,7 @@ RULE = Rule(
     ),
     why="Before 0.22 a pinned revision did not hold for every file of the model",
     remedy="take an image of vLLM 0.22 or newer, whose tag names the version",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
     parameters={"version": Parameter(default="0.22", description="The oldest vLLM that may serve", schema={"type": "string"})},
 )

@@ -9,25 +9,42 @@ from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
-METADATA = ipaddress.IPv4Network("169.254.169.254/32")
+METADATA = (ipaddress.ip_network("169.254.169.254/32"), ipaddress.ip_network("fd00:ec2::254/128"))
+PORT = 80
 
 
 def _check(policy: Resource, _: Parameters) -> Findings:
     for rule in policy.at("spec", "egress").each():
-        for peer in rule.at("to").each():
+        peers = list(rule.at("to").each())
+        if not peers and _reaches_port(rule):
+            yield found(rule.at("to"), "is not set, so the metadata service is open as well")
+        for peer in peers:
             block = peer.at("ipBlock")
             if block.absent:
                 continue
-            if _holds(block.at("cidr")) and not any(_holds(each) for each in block.at("except").each()):
-                yield found(block.at("except"), "leaves the metadata service open")
+            for address in METADATA:
+                if _holds(block.at("cidr"), address) and not any(_holds(each, address) for each in block.at("except").each()):
+                    yield found(block.at("except"), "leaves the metadata service open")
 
 
-def _holds(block: Field) -> bool:
+def _reaches_port(rule: Field) -> bool:
+    """Whether the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
+    ports = list(rule.at("ports").each())
+    for each in ports:
+        low = each.at("port").value
+        if each.at("protocol").text() == "UDP" or isinstance(low, str):
+            continue
+        if low is None or low <= PORT <= (each.at("endPort").number() or low):
+            return True
+    return not ports
+
+
+def _holds(block: Field, address: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
     try:
         network = ipaddress.ip_network(block.text(), strict=False)
     except ValueError:
         raise MalformedFieldError(block.path, "a block of addresses") from None
-    return isinstance(network, ipaddress.IPv4Network) and METADATA.subnet_of(network)
+    return address.network_address in network
 
 
 RULE = Rule(
@@ -40,7 +57,7 @@ RULE = Rule(
         "inference",
     ),
     why="Whoever reads it from a pod has the node's role",
-    remedy="add 169.254.169.254/32 under ipBlock.except",
+    remedy="add 169.254.169.254/32 (fd00:ec2::254/128 of IPv6) under ipBlock.except, and name under to who may be reached",
     subject=objects("kubernetes:networking.k8s.io:NetworkPolicy"),
     check=_check,
 )

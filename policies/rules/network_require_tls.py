@@ -7,23 +7,53 @@ from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity
 from policies.subjects.objects import objects
 
 ALB = "alb.ingress.kubernetes.io"
+# What Ingresses said before ingressClassName.
+CLASS = "kubernetes.io/ingress.class"
+IN_CLEAR = "nginx.ingress.kubernetes.io/ssl-redirect"
 
 
-def _check(ingress: Resource, given: Parameters) -> Findings:
-    annotations = ingress.at("metadata", "annotations")
-    if ingress.at("spec", "ingressClassName").text() in given["loadBalancerClasses"] and annotations.at(f"{ALB}/certificate-arn").text():
+def _check(way: Resource, given: Parameters) -> Findings:
+    if way.short_kind == "Gateway":
+        yield from _listeners(way)
+        return
+    annotations = way.at("metadata", "annotations")
+    of_class = way.at("spec", "ingressClassName").text() or annotations.at(CLASS).text()
+    if of_class in given["loadBalancerClasses"] and annotations.at(f"{ALB}/certificate-arn").text():
         # The load balancer ends TLS with a certificate that it keeps itself, for every host of the Ingress.
         ports = annotations.at(f"{ALB}/listen-ports")
         if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
             yield found(ports, "takes requests in clear as well")
         return
-    covered = {host for entry in ingress.at("spec", "tls").each() for host in entry.at("hosts").texts()}
+    if annotations.at(IN_CLEAR).text() == "false":
+        yield found(annotations.at(IN_CLEAR), "takes requests in clear as well")
+    yield from _uncovered(way)
+
+
+def _uncovered(ingress: Resource) -> Findings:
+    entries = list(ingress.at("spec", "tls").each())
+    # An entry without hosts is for whatever comes.
+    covered = [host for entry in entries for host in entry.at("hosts").texts() or ["*"]]
     for rule in ingress.at("spec", "rules").each():
-        if rule.at("host").text() not in covered:
+        if not any(_covers(pattern, rule.at("host").text()) for pattern in covered):
             yield found(rule.at("host"), "has no certificate")
-    for entry in ingress.at("spec", "tls").each():
+    if not entries and not ingress.at("spec", "defaultBackend").absent:
+        yield found(ingress.at("spec", "tls"), "is not set")
+    for entry in entries:
         if not entry.at("secretName").text():
             yield found(entry.at("secretName"), "is not set")
+
+
+def _covers(pattern: str, host: str) -> bool:
+    return pattern in ("*", host) or (pattern.startswith("*.") and host.partition(".")[2] == pattern[2:])
+
+
+def _listeners(gateway: Resource) -> Findings:
+    for listener in gateway.at("spec", "listeners").each():
+        protocol = listener.at("protocol")
+        if protocol.text() not in ("HTTPS", "TLS"):
+            yield found(protocol, "takes requests in clear")
+        elif listener.at("tls", "mode").text() != "Passthrough" and not any(True for _ in listener.at("tls", "certificateRefs").each()):
+            yield found(listener.at("tls", "certificateRefs"), "is not set")
 
 
 RULE = Rule(
@@ -36,8 +66,8 @@ RULE = Rule(
         "inference",
     ),
     why="Keys in clear are anybody's who sees the traffic",
-    remedy="list each host under spec.tls with a certificate's secretName, or give the load balancer a certificate-arn",
-    subject=objects("kubernetes:networking.k8s.io:Ingress"),
+    remedy="list each host under spec.tls with a certificate's secretName, or give the load balancer a certificate-arn; listen with HTTPS on a Gateway",
+    subject=objects("kubernetes:networking.k8s.io:Ingress", "kubernetes:gateway.networking.k8s.io:Gateway"),
     check=_check,
     parameters={
         "loadBalancerClasses": Parameter(

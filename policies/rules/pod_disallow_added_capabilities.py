@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        for field in container.at("securityContext", "capabilities", "add").each():
-            if field.text() != "NET_BIND_SERVICE":
-                yield found(field, "adds a capability that restricted pods may not have")
+def _check(container: Container, _: Parameters) -> Findings:
+    for field in container.at("securityContext", "capabilities", "add").each():
+        if field.text() != "NET_BIND_SERVICE":
+            yield found(field, "adds a capability that restricted pods may not have")
 
 
 RULE = Rule(
@@ -23,6 +22,6 @@ RULE = Rule(
     ),
     why="SYS_NICE and its like are asked for by samples, and open the node to the pod",
     remedy="remove securityContext.capabilities.add; only NET_BIND_SERVICE may stay",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

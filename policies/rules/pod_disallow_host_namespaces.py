@@ -10,9 +10,10 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.at(name).flag():
             yield found(pod.at(name), "shares a namespace of the node")
-    options = pod.at("securityContext", "windowsOptions", "hostProcess")
-    if options.flag():
-        yield found(options, "runs as a process of the node")
+    for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
+        process = context.at("windowsOptions", "hostProcess")
+        if process.flag():
+            yield found(process, "runs as a process of the node")
 
 
 RULE = Rule(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        for port in container.at("ports").each():
-            if port.at("hostPort").number():
-                yield found(port.at("hostPort"), "opens a port of the node")
+def _check(container: Container, _: Parameters) -> Findings:
+    for port in container.at("ports").each():
+        if port.at("hostPort").number():
+            yield found(port.at("hostPort"), "opens a port of the node")
 
 
 RULE = Rule(
@@ -23,6 +22,6 @@ RULE = Rule(
     ),
     why="A host port goes around Services and network policies, and two replicas cannot share a node",
     remedy="remove hostPort and reach the pod through a Service",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

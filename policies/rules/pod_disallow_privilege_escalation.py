@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        field = container.at("securityContext", "allowPrivilegeEscalation")
-        if field.flag() is not False:
-            yield found(field, "is not false")
+def _check(container: Container, _: Parameters) -> Findings:
+    field = container.at("securityContext", "allowPrivilegeEscalation")
+    if field.flag() is not False:
+        yield found(field, "is not false")
 
 
 RULE = Rule(
@@ -23,6 +22,6 @@ RULE = Rule(
     ),
     why="A setuid program in a vendor's image would undo every other restriction",
     remedy="set securityContext.allowPrivilegeEscalation: false on every container",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        field = container.at("securityContext", "privileged")
-        if field.flag():
-            yield found(field, "gives the container every right on its node")
+def _check(container: Container, _: Parameters) -> Findings:
+    field = container.at("securityContext", "privileged")
+    if field.flag():
+        yield found(field, "gives the container every right on its node")
 
 
 RULE = Rule(
@@ -24,6 +23,6 @@ RULE = Rule(
     ),
     why="A privileged container owns its node, and with it every model and key on it",
     remedy="remove securityContext.privileged",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        field = container.at("securityContext", "procMount")
-        if field.text() not in ("", "Default"):
-            yield found(field, "is not Default")
+def _check(container: Container, _: Parameters) -> Findings:
+    field = container.at("securityContext", "procMount")
+    if field.text() not in ("", "Default"):
+        yield found(field, "is not Default")
 
 
 RULE = Rule(
@@ -20,6 +19,6 @@ RULE = Rule(
     refs=("PSS baseline: /proc Mount Type",),
     why="An unmasked /proc shows and changes settings of the node",
     remedy="remove securityContext.procMount",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

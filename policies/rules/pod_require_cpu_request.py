@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.quantities import quantity
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        if not quantity(container.at("resources", "requests", "cpu")):
-            yield found(container.at("resources", "requests", "cpu"), "is not set")
+def _check(container: Container, _: Parameters) -> Findings:
+    request, limit = (container.at("resources", side, "cpu") for side in ("requests", "limits"))
+    if container.ephemeral or quantity(container.pod.at("resources", "requests", "cpu")):
+        return
+    # Kubernetes takes the limit where no request is given.
+    if not quantity(limit if request.absent else request):
+        yield found(request, "is not set")
 
 
 RULE = Rule(
@@ -22,7 +25,7 @@ RULE = Rule(
         "inference",
     ),
     why="A server without a CPU request starves its accelerator as soon as the node is busy; a CPU limit is not asked for, it throttles",
-    remedy="set resources.requests.cpu on every container",
-    subject=PODS,
+    remedy="set resources.requests.cpu on every container, or on the pod",
+    subject=CONTAINERS,
     check=_check,
 )

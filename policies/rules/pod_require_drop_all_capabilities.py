@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        field = container.at("securityContext", "capabilities", "drop")
-        if "ALL" not in field.texts():
-            yield found(field, "does not hold ALL")
+def _check(container: Container, _: Parameters) -> Findings:
+    field = container.at("securityContext", "capabilities", "drop")
+    if "ALL" not in field.texts():
+        yield found(field, "does not hold ALL")
 
 
 RULE = Rule(
@@ -23,6 +22,6 @@ RULE = Rule(
     ),
     why="The runtime's default set has rights that no inference server uses, raw sockets among them",
     remedy="set securityContext.capabilities.drop: [ALL] on every container",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.quantities import quantity
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        for side in ("requests", "limits"):
-            field = container.at("resources", side, "memory")
-            if not quantity(field):
-                yield found(field, "is not set")
+def _check(container: Container, _: Parameters) -> Findings:
+    limit, request = (container.at("resources", side, "memory") for side in ("limits", "requests"))
+    if container.ephemeral or quantity(container.pod.at("resources", "limits", "memory")):
+        return
+    if not quantity(limit):
+        yield found(limit, "is not set")
+    elif not request.absent and not quantity(request):
+        yield found(request, "is nothing")
 
 
 RULE = Rule(
@@ -24,7 +26,7 @@ RULE = Rule(
         "inference",
     ),
     why="Without a limit a model that outgrows its memory takes the node's other models with it",
-    remedy="set resources.requests.memory and resources.limits.memory on every container",
-    subject=PODS,
+    remedy="set resources.limits.memory on every container, or on the pod; a request that is not given is the limit",
+    subject=CONTAINERS,
     check=_check,
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, Container
 
 
-def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.containers:
-        field = container.at("securityContext", "readOnlyRootFilesystem")
-        if field.flag() is not True:
-            yield found(field, "is not true")
+def _check(container: Container, _: Parameters) -> Findings:
+    field = container.at("securityContext", "readOnlyRootFilesystem")
+    if field.flag() is not True:
+        yield found(field, "is not true")
 
 
 RULE = Rule(
@@ -23,6 +22,6 @@ RULE = Rule(
     ),
     why="What cannot be written cannot be replaced by an attacker, nor fill the node's disk unseen",
     remedy="set securityContext.readOnlyRootFilesystem: true and mount an emptyDir with a sizeLimit where the program writes",
-    subject=PODS,
+    subject=CONTAINERS,
     check=_check,
 )

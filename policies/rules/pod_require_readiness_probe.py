@@ -7,7 +7,7 @@ from policies.subjects.pods import PODS, PodTemplate
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    for container in pod.servers:
+    for container in pod.probed:
         if not container.at("readinessProbe").value:
             yield found(container.at("readinessProbe"), "is not set")
 

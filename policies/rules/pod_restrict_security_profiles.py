@@ -8,6 +8,9 @@ from policies.subjects.pods import PODS, PodTemplate
 TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 
 
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+
+
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
         profile = context.at("appArmorProfile", "type")
@@ -19,6 +22,9 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
         for name in ("user", "role"):
             if selinux.at(name).text():
                 yield found(selinux.at(name), "sets an SELinux identity")
+    for key, profile in pod.metadata.at("annotations").entries():
+        if key.startswith(APPARMOR) and profile.text() not in ("", "runtime/default") and not profile.text().startswith("localhost/"):
+            yield found(profile, "switches AppArmor off")
 
 
 RULE = Rule(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 
+from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.images import at_least, image_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import IMAGES
 
 VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
 
 
-def _check(pod: PodTemplate, given: Parameters) -> Findings:
-    for container in pod.containers:
-        image = image_of(container.at("image"))
-        if "rayproject/" in image.name:
-            match = VERSION.match(image.tag)
-            if match is None or not at_least(match.group(1), given["version"]):
-                yield found(container.at("image"), f"is not Ray {given['version']} or newer")
+def _check(place: Field, given: Parameters) -> Findings:
+    image = image_of(place)
+    if "rayproject/" in image.name or image.base == "ray" or image.base.startswith("ray-"):
+        match = VERSION.match(image.tag)
+        if match is None or not at_least(match.group(1), given["version"]):
+            yield found(place, f"is not Ray {given['version']} or newer")
 
 
 RULE = Rule(
@@ -30,7 +30,7 @@ RULE = Rule(
     ),
     why="Before 2.52 whoever reaches Ray's ports runs code on the cluster",
     remedy="take an image of Ray 2.52 or newer",
-    subject=PODS,
+    subject=IMAGES,
     check=_check,
     parameters={"version": Parameter(default="2.52", description="The oldest Ray that may run", schema={"type": "string"})},
 )

@@ -9,7 +9,7 @@ from policies.subjects.objects import objects
 
 def _check(role: Resource, _: Parameters) -> Findings:
     for rule in role.at("rules").each():
-        for part in ("verbs", "resources", "apiGroups"):
+        for part in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
             for field in rule.at(part).each():
                 if "*" in field.text():
                     yield found(field, "is a wildcard")

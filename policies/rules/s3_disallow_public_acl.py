@@ -6,10 +6,16 @@ from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
+EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
+
 
 def _check(bucket: Resource, _: Parameters) -> Findings:
     if bucket.at("acl").text().startswith(("public", "authenticated")):
         yield found(bucket.at("acl"), "opens the bucket to others")
+    for grant in (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each()):
+        for uri in (grant.at("uri"), grant.at("grantee", "uri")):
+            if uri.text().endswith(EVERYBODY):
+                yield found(uri, "opens the bucket to others")
 
 
 RULE = Rule(
@@ -22,7 +28,7 @@ RULE = Rule(
         "CKV_AWS_57",
     ),
     why="An ACL of everybody opens the bucket past every policy",
-    remedy="remove the acl, or set it to private",
+    remedy="remove the acl and grants to everybody, or set acl to private",
     subject=objects("aws:s3:Bucket", "aws:s3:BucketV2", "aws:s3:BucketAcl", "aws:s3:BucketAclV2"),
     check=_check,
 )

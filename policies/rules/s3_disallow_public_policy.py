@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.buckets import BUCKETS
 from policies.subjects.documents import statements
 from policies.subjects.objects import objects
 
 
-def _check(policy: Resource, _: Parameters) -> Findings:
-    for statement in statements(policy.at("policy")):
-        if statement.effect == "Allow" and "*" in statement.principals and not statement.raw.get("Condition"):
+def _check(holder: Resource, _: Parameters) -> Findings:
+    for statement in statements(holder.at("policy")):
+        if statement.effect == "Allow" and "*" in statement.principals and not statement.is_narrow():
             yield found(statement.field, "allows everybody")
 
 
@@ -24,7 +25,7 @@ RULE = Rule(
         "CKV_AWS_375",
     ),
     why="A star as principal is the public",
-    remedy="name the roles that may read",
-    subject=objects("aws:s3:BucketPolicy"),
+    remedy="name the roles that may read, or hold the statement to an organisation, account or VPC by a condition",
+    subject=objects("aws:s3:BucketPolicy", *BUCKETS),
     check=_check,
 )

@@ -8,7 +8,7 @@ from policies.subjects.buckets import without_sibling
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block")
+    yield from without_sibling(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block", inline=lambda _: False)
 
 
 RULE = StackRule(

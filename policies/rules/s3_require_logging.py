@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Level, Parameters, Severity, StackRule
-from policies.subjects.buckets import without_sibling
+from policies.subjects.buckets import items, without_sibling
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, "aws:s3:BucketLogging", inline="logging", problem="logs no access")
+    yield from without_sibling(stack, "aws:s3:BucketLogging", inline=_logs, problem="logs no access")
+
+
+def _logs(bucket: Resource) -> bool:
+    return any(True for name in ("logging", "loggings") for _ in items(bucket.at(name)))
 
 
 RULE = StackRule(

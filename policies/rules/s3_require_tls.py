@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Resource, Stack
+from policies.engine.fields import Field
+from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.buckets import refers_to
+from policies.subjects.buckets import BUCKETS, policies_of
 from policies.subjects.documents import statements
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    policies = list(stack.of("aws:s3:BucketPolicy"))
-    for bucket in stack.of("aws:s3:Bucket", "aws:s3:BucketV2"):
-        mine = [policy for policy in policies if refers_to(policy, bucket)]
-        if not any(_denies_clear(policy) for policy in mine):
-            place = mine[0].at("policy") if mine else bucket.at("bucket")
-            yield found(place, "does not refuse requests in clear", urn=mine[0].urn if mine else bucket.urn)
+    for bucket in stack.of(*BUCKETS):
+        mine = list(policies_of(stack, bucket))
+        if not any(_denies_clear(place) for _owner, place in mine):
+            owner, place = mine[0] if mine else (bucket, bucket.at("bucket"))
+            yield found(place, "does not refuse requests in clear", urn=owner.urn)
 
 
-def _denies_clear(policy: Resource) -> bool:
-    for statement in statements(policy.at("policy")):
-        condition = statement.raw.get("Condition", {}).get("Bool", {})
-        if statement.effect == "Deny" and str(condition.get("aws:SecureTransport", "")).lower() == "false":
-            return True
-    return False
+def _denies_clear(place: Field) -> bool:
+    """Whether a statement refuses everybody every action in clear."""
+    return any(
+        statement.effect == "Deny"
+        and "*" in statement.principals
+        and any(action.lower() in ("*", "s3:*") for action in statement.actions)
+        and any(key == "aws:securetransport" and values == ["false"] for _operator, key, values in statement.conditions())
+        for statement in statements(place)
+    )
 
 
 RULE = StackRule(

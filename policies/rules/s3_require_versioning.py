@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.buckets import without_sibling
+from policies.subjects.buckets import both, items, without_sibling
+
+KIND = "aws:s3:BucketVersioning"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, "aws:s3:BucketVersioning", inline="versioning", problem="keeps no versions")
-    for each in stack.of("aws:s3:BucketVersioning"):
+    yield from without_sibling(stack, KIND, inline=_keeps, problem="keeps no versions")
+    for each in stack.of(*both(KIND)):
         status = each.at("versioningConfiguration", "status")
         if status.text() != "Enabled":
             yield found(status, "is not Enabled", urn=each.urn)
+
+
+def _keeps(bucket: Resource) -> bool:
+    return any(each.at("enabled").flag() for name in ("versioning", "versionings") for each in items(bucket.at(name)))
 
 
 RULE = StackRule(

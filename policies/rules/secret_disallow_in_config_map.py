@@ -6,11 +6,9 @@ import re
 
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.keys import SHAPES
 from policies.subjects.objects import objects
 
-SHAPES = re.compile(
-    r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
 NAMES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import least_replicas, selecting, workloads_of
-from policies.subjects.workloads import templates_of
+from policies.subjects.workloads import share, templates_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -14,7 +14,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         for pod in templates_of(workload):
             for budget in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector"):
                 least = budget.at("spec", "minAvailable")
-                if least.text().isdigit() and int(least.text()) >= max(replicas, 1):
+                if not least.absent and share(least, int(replicas) or 1, up=True) >= max(replicas, 1):
                     yield found(least, "leaves no replica to disrupt", urn=budget.urn)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Finding, Findings, Parameter, Parameters, Severity, StackRule
 
+# Components of the SDK that only group objects, which carry the provider themselves.
+GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
+
 
 def _check(stack: Stack, given: Parameters) -> Findings:
     used: dict[str, Resource] = {}
     for each in stack:
-        if each.type.startswith("kubernetes:") and not each.type.startswith("kubernetes:provider"):
+        if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
                 yield Finding("", "goes to the default provider", each.urn)

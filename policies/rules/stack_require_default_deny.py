@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Resource, Stack
+from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import workloads_of
+from policies.subjects.isolation import NETWORK_POLICY, isolates
 from policies.subjects.workloads import GROUPS
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    denied = {
-        policy.at("metadata", "namespace").text()
-        for policy in stack.of("kubernetes:networking.k8s.io:NetworkPolicy")
-        if _denies_all(policy)
-    }
-    told = set()
+    denied: dict[str, set[str]] = {"Ingress": set(), "Egress": set()}
+    for policy in stack.of(NETWORK_POLICY):
+        for side, namespaces in denied.items():
+            if isolates(policy, side):
+                namespaces.add(policy.at("metadata", "namespace").text())
+    told = denied["Ingress"] & denied["Egress"]
     for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
         namespace = workload.at("metadata", "namespace")
-        if namespace.text() not in denied | told:
+        if namespace.text() not in told:
             told.add(namespace.text())
             yield found(namespace, "is a namespace without a default deny", urn=workload.urn)
-
-
-def _denies_all(policy: Resource) -> bool:
-    selector = policy.at("spec", "podSelector")
-    everything = not selector.at("matchLabels").value and not selector.at("matchExpressions").value
-    types = set(policy.at("spec", "policyTypes").texts())
-    rules = [*policy.at("spec", "ingress").each(), *policy.at("spec", "egress").each()]
-    return everything and types >= {"Ingress", "Egress"} and not rules
 
 
 RULE = StackRule(
@@ -40,6 +33,6 @@ RULE = StackRule(
         "NSA-CISA: network policies",
     ),
     why="Without it every pod of the cluster reaches every engine, with or without a key",
-    remedy="add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress and no rules",
+    remedy="add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that lets everybody through",
     check=_check,
 )

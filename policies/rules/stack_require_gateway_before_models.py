@@ -9,6 +9,8 @@ from policies.subjects.placement import labels_at, same_namespace
 from policies.subjects.routes import asks_for_keys, backends_of, ways_in
 from policies.subjects.workloads import RAY_SERVICE, labels_of
 
+TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:InferencePool")
+
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     engines = [pod for _workload, pod in engines_of(stack)]
@@ -20,10 +22,11 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         for name in backends_of(way):
             if name.text() in rays:
                 yield found(name, "leads past the gateway to a model", urn=way.urn)
-            for service in stack.of("kubernetes:core:Service"):
-                if service.at("metadata", "name").text() != name.text() or not same_namespace(service, way):
+            for target in stack.of(*TARGETS):
+                if target.at("metadata", "name").text() != name.text() or not same_namespace(target, way):
                     continue
-                wanted = labels_at(service.at("spec", "selector"))
+                selector = target.at("spec", "selector")
+                wanted = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
                 if any(wanted and wanted.items() <= labels_of(pod).items() for pod in engines):
                     yield found(name, "leads past the gateway to a model", urn=way.urn)
 
@@ -34,6 +37,6 @@ RULE = StackRule(
     severity=Severity.CRITICAL,
     refs=("inference",),
     why="vLLM's own key guards four prefixes; every other route of it is open to whoever reaches the port",
-    remedy="let Ingresses and routes name the gateway's Service, or guard the route by a SecurityPolicy with apiKeyAuth",
+    remedy="let Ingresses and routes name the gateway's Service, or guard the route by a SecurityPolicy with apiKeyAuth, jwt, oidc or extAuth",
     check=_check,
 )

@@ -5,16 +5,18 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
-from policies.subjects.placement import fits_on, nodes_of
+from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
+    if grows_by_itself(stack):
+        return
     nodes = list(nodes_of(stack))
     for workload, pod in engines_of(stack):
         for vendor in pod.demand:
             declared = [node for node in nodes if node.accelerators.get(vendor)]
             # A stack that declares no node with that accelerator runs on nodes that exist already.
-            if nodes and not any(fits_on(pod, node) for node in declared):
+            if declared and not any(fits_on(pod, node) for node in declared):
                 yield found(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
 
 

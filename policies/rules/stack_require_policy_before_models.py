@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from policies.engine.fields import Field
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of, selecting
+from policies.subjects.isolation import NETWORK_POLICY, is_everybody, sides_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    kind = "kubernetes:networking.k8s.io:NetworkPolicy"
     for workload, pod in engines_of(stack):
         closed = False
-        for policy in selecting(stack, kind, workload, pod, "spec", "podSelector"):
-            closed = closed or "Ingress" in policy.at("spec", "policyTypes").texts()
+        for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
+            closed = closed or "Ingress" in sides_of(policy)
             for rule in policy.at("spec", "ingress").each():
                 peers = list(rule.at("from").each())
-                if not peers or any(_is_everybody(peer) for peer in peers):
+                if not peers or any(is_everybody(peer) for peer in peers):
                     yield found(rule.at("from"), "lets everybody reach a model", urn=policy.urn)
         if not closed:
             yield found(workload.at("metadata", "name"), "has no network policy for what comes in", urn=workload.urn)
-
-
-def _is_everybody(peer: Field) -> bool:
-    if peer.at("ipBlock", "cidr").text() in ("0.0.0.0/0", "::/0"):
-        return True
-    empty = [selector for name in ("podSelector", "namespaceSelector") if (selector := peer.at(name).value) is not None]
-    return bool(empty) and not any(empty)
 
 
 RULE = StackRule(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
-from policies.subjects.placement import fits_on, nodes_of
+from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
 from policies.subjects.workloads import copies_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
+    if grows_by_itself(stack):
+        return
     nodes = list(nodes_of(stack))
     asked: dict[tuple[str, tuple[int, ...]], float] = {}
     for workload, pod in engines_of(stack):

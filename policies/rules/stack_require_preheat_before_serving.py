@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import claims_of, engines_of
-from policies.subjects.pods import PODS
+from policies.subjects.pods import PODS, PodTemplate
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    writers: dict[str, set[str]] = {}
+    writers: dict[tuple[str, str], set[str]] = {}
     for job in stack.of("kubernetes:batch:Job"):
         for pod in job.parts(PODS):
-            for claim in claims_of(pod, writing=True):
+            for claim in _claims(job, pod, writing=True):
                 writers.setdefault(claim, set()).add(job.urn)
     for workload, pod in engines_of(stack):
-        for claim in sorted(claims_of(pod, writing=False) & writers.keys()):
-            if not writers[claim] & set(workload.dependencies):
+        for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
+            if not writers[claim] & stack.behind(workload):
                 yield found(
                     pod.at("volumes"), "holds weights that a Job writes, and nothing makes the server wait for it", urn=workload.urn
                 )
+
+
+def _claims(of: Resource, pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:
+    return {(of.at("metadata", "namespace").text(), name) for name in claims_of(pod, writing=writing)}
 
 
 RULE = StackRule(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
-from policies.subjects.placement import fits_on, nodes_of
+from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
 from policies.subjects.workloads import GROUPS, copies_of, rollout_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
+    if grows_by_itself(stack):
+        return
     nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
     for workload, pod in engines:
@@ -25,7 +27,8 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             spare -= sum(its.demand.get(vendor, 0) * copies_of(its) for its in rivals)
             if spare < cards * surge:
                 place = workload.at("spec", "strategy", "rollingUpdate", "maxSurge")
-                yield found(place, "needs accelerators that the stack's nodes do not have to spare", urn=workload.urn)
+                known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
+                yield found(place, f"needs accelerators that {known} to spare", urn=workload.urn)
 
 
 RULE = StackRule(

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.routes import claims_on, ways_in
+from policies.subjects.routes import Claim, claims_on, ways_in
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    owners: dict[tuple[str, str], str] = {}
+    owners: dict[tuple[str, str, str], list[tuple[str, Claim]]] = {}
     for way in ways_in(stack):
-        for host, path, field in claims_on(way):
-            if owners.setdefault((host, path.rstrip("/") or "/"), way.urn) != way.urn:
-                yield found(field, "is claimed by another way in as well", urn=way.urn)
+        for claim in claims_on(way):
+            rivals = owners.setdefault((claim.host, claim.path, claim.more), [])
+            if any(urn != way.urn and _meet(claim, other) for urn, other in rivals):
+                yield found(claim.field, "is claimed by another way in as well", urn=way.urn)
+            rivals.append((way.urn, claim))
+
+
+def _meet(one: Claim, other: Claim) -> bool:
+    """Whether two claims may be asked for the same request: not at two Gateways, nor at two classes of Ingress."""
+    same_kind = {each.startswith("class ") for each in (*one.entrances, *other.entrances)}
+    return len(same_kind) != 1 or not one.entrances or not other.entrances or bool(one.entrances & other.entrances)
 
 
 RULE = StackRule(

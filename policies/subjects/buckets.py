@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from policies.engine.fields import UnknownFieldError
+from collections.abc import Callable, Iterator
+
+from policies.engine.fields import Field, UnknownFieldError
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, found
 
-_BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
+BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
+
+
+def both(kind: str) -> tuple[str, str]:
+    """A kind of resource beside a bucket, and the same under its older name."""
+    return kind, f"{kind}V2"
 
 
 def refers_to(sibling: Resource, bucket: Resource) -> bool:
-    """Whether `sibling` is about `bucket`: by the bucket's name, or by depending on it where the name is unknown yet."""
+    """Whether `sibling` is about `bucket`: by the bucket's name, or by depending on it where a name is unknown yet."""
     try:
-        if sibling.at("bucket").text() and sibling.at("bucket").text() == bucket.at("bucket").text():
-            return True
+        named, own = sibling.at("bucket").text(), bucket.at("bucket").text()
+        if named and own:
+            return named == own
     except UnknownFieldError:
         pass
-    return bucket.urn in sibling.dependencies
+    # A resource that is about one bucket may name another, as logging does: then what `bucket` itself comes from decides.
+    sources = sibling.property_dependencies.get("bucket")
+    return bucket.urn in (sibling.dependencies if sources is None else sources)
 
 
-def without_sibling(stack: Stack, kind: str, *, problem: str, inline: str = "") -> Findings:
-    """A finding for each bucket that no resource of `kind` is about, and that does not have the setting `inline` itself."""
-    siblings = list(stack.of(kind)) + list(stack.of(f"{kind}V2"))
-    for bucket in stack.of(*_BUCKETS):
-        if inline and bucket.at(inline).value:
-            continue
-        if not any(refers_to(sibling, bucket) for sibling in siblings):
+def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[Resource], bool]) -> Findings:
+    """A finding for each bucket that no resource of `kind` is about, and that does not say it itself, as `inline` tells."""
+    siblings = list(stack.of(*both(kind)))
+    for bucket in stack.of(*BUCKETS):
+        if not inline(bucket) and not any(refers_to(sibling, bucket) for sibling in siblings):
             yield found(bucket.at("bucket"), problem, urn=bucket.urn)
+
+
+def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Field]]:
+    """Where a bucket's policy stands: in a resource of its own, or in the bucket. Raises FieldError."""
+    for each in stack.of("aws:s3:BucketPolicy"):
+        if refers_to(each, bucket):
+            yield each, each.at("policy")
+    if not bucket.at("policy").absent:
+        yield bucket, bucket.at("policy")
+
+
+def items(field: Field) -> Iterator[Field]:
+    """The items of a list, or the one map that stands in its place, as older and newer releases of the provider have it. Raises FieldError."""
+    if isinstance(field.value, dict):
+        yield field
+    else:
+        yield from field.each()

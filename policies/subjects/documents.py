@@ -10,13 +10,26 @@ from typing import Any
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from policies.engine.resource import Resource, Subject
 
-_KINDS = {
-    "aws:iam:Policy": ("policy",),
-    "aws:iam:RolePolicy": ("policy",),
-    "aws:iam:UserPolicy": ("policy",),
-    "aws:iam:GroupPolicy": ("policy",),
-}
-DOCUMENTS = Subject("document", frozenset(_KINDS), lambda resource: (resource,))
+_KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy", "aws:iam:GroupPolicy", "aws:iam:Role"])
+# Condition keys that hold a request to somebody or somewhere, whatever the principal says.
+_NARROWING = frozenset(
+    [
+        "aws:principalarn",
+        "aws:principalaccount",
+        "aws:principalorgid",
+        "aws:principalorgpaths",
+        "aws:sourcearn",
+        "aws:sourceaccount",
+        "aws:sourceorgid",
+        "aws:sourcevpc",
+        "aws:sourcevpce",
+        "aws:sourceip",
+        "aws:userid",
+        "s3:dataaccesspointarn",
+        "s3:dataaccesspointaccount",
+    ]
+)
+_POSITIVE = ("stringequals", "stringlike", "arnequals", "arnlike", "ipaddress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +56,43 @@ class Statement:
 
     @property
     def principals(self) -> list[str]:
-        """Who is meant, whatever kind of principal it is."""
+        """Who is meant, whatever kind of principal it is; everybody where the statement only says who is not."""
+        if "NotPrincipal" in self.raw:
+            return ["*"]
         principal = self.raw.get("Principal")
         if isinstance(principal, dict):
             return [word for value in principal.values() for word in _words(value)]
         return _words(principal)
 
+    def conditions(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Operator without `ForAnyValue:` and `IfExists`, key and values of each condition, the first two in small letters."""
+        listed = self.raw.get("Condition") or {}
+        for operator, tests in listed.items() if isinstance(listed, dict) else ():
+            for key, value in tests.items() if isinstance(tests, dict) else ():
+                yield operator.lower().rpartition(":")[2].removesuffix("ifexists"), key.lower(), _words(value)
+
+    def is_narrow(self) -> bool:
+        """Whether a condition holds the statement to some account, organisation, network or resource."""
+        return any(
+            operator.startswith(_POSITIVE) and key in _NARROWING and values and not any(_is_all(value) for value in values)
+            for operator, key, values in self.conditions()
+        )
+
+
+def _is_all(value: str) -> bool:
+    return not value.strip("*:?") or value in ("0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1")
+
 
 def listed(document: Resource) -> Iterator[Field]:
-    """The fields of a resource that hold documents."""
-    return (document.at(*keys.split(".")) for keys in _KINDS[document.kind])
+    """The fields of a resource that hold documents. Raises FieldError."""
+    if document.kind == "aws:iam:Role":
+        yield from (each.at("policy") for each in document.at("inlinePolicies").each())
+    else:
+        yield document.at("policy")
+
+
+DOCUMENTS = Subject("document", _KINDS, listed)
+"""The places of documents that give rights to whoever holds them; a role's inline ones among them."""
 
 
 def statements(field: Field) -> Iterator[Statement]:
@@ -76,7 +116,10 @@ def statements(field: Field) -> Iterator[Statement]:
 def _words(value: Any) -> list[str]:
     if value is None:
         return []
-    return [value] if isinstance(value, str) else [str(each) for each in value]
+    if isinstance(value, list):
+        return [word for each in value for word in _words(each)]
+    # JSON says true where IAM compares text.
+    return [value] if isinstance(value, str) else [json.dumps(value)]
 
 
 def _has_unknown(value: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from policies.engine.resource import Resource, Stack
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PodTemplate
+from policies.subjects.serving import engine_containers
 from policies.subjects.workloads import GROUPS, WORKLOADS, labels_of, replicas_of, templates_of
 
 SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
@@ -36,10 +37,10 @@ def least_replicas(stack: Stack, workload: Resource) -> float:
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
-    """The workloads, those of serving operators too, whose pods ask for accelerators, with those pods. Raises FieldError."""
+    """The workloads, those of serving operators too, whose pods ask for accelerators or run vLLM, with those pods. Raises FieldError."""
     for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
         for pod in templates_of(workload):
-            if pod.demand:
+            if pod.demand or engine_containers(pod):
                 yield workload, pod
 
 

@@ -15,6 +15,11 @@ class Image:
     tag: str
     digest: str
 
+    @property
+    def base(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition("/")[2]
+
 
 def image_of(field: Field) -> Image:
     """The image that a field names. Raises FieldError."""

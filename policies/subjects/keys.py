@@ -17,9 +17,18 @@ KEYS = Subject("object", frozenset(["kubernetes:core:Secret"]), lambda resource:
 # Entries of these names are API keys that callers send; files of a proxy hold many; the rest may be certificates.
 _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
 _FILES = (".conf", ".map", ".keys")
+SHAPES = re.compile(
+    r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{40,}|A(KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{35}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,})(?![\w-])"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
+)
+"""What keys of well known givers look like: of hubs, clouds, forges and chats; private keys; passwords in addresses."""
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
 # A line of a proxy's map: a key is found by its holder and version, or by a part of its own that another map gives to a holder.
 _VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+# How many bits a digit of a random text of 32 hexadecimal digits has at the least, as measured by its own digits.
+_EVEN = 3.0
 _BROUGHT = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
 
 
@@ -27,7 +36,8 @@ def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
     """Each API key with its place: what stands in an entry, and the bearer tokens in a proxy's file. Raises FieldError."""
     for name, field, text in _entries(secret):
         if name in _NAMES:
-            yield field, text
+            if not _is_pem(text):
+                yield field, text
         else:
             yield from ((field, token) for token in _BEARER.findall(text))
 
@@ -39,7 +49,7 @@ def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
     """
     for name, field, text in _entries(secret):
         if name in _NAMES:
-            yield field, len(text.split())
+            yield field, 0 if _is_pem(text) else len(text.split())
         else:
             listed = {*_VERSION.findall(text), *_BROUGHT.findall(text)}
             holders = Counter(holder for _key, holder in listed)
@@ -53,6 +63,11 @@ def _entries(secret: Resource) -> Iterator[tuple[str, Field, str]]:
     for name, field in secret.at("data").entries():
         if _holds_keys(name):
             yield name, field, decoded(field)
+
+
+def _is_pem(text: str) -> bool:
+    """Whether an entry holds a certificate's private key, which is no key that a caller sends."""
+    return "-----BEGIN " in text
 
 
 def _holds_keys(name: str) -> bool:
@@ -75,6 +90,9 @@ def entropy_bits(text: str) -> float:
 def _bits(word: str) -> float:
     counts = Counter(word)
     shannon = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
+    if _HEX.fullmatch(word) and shannon >= _EVEN:
+        # Of few digits the spread is told too low: sixteen random bytes would seem to have less than 128 bits.
+        return 4.0 * len(word)
     return shannon * len(word)
 
 

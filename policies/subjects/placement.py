@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ from policies.subjects.pods import PodTemplate, vendor_of
 from policies.subjects.quantities import quantity
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+
+# Labels that the kubelet, the cloud and discovery put on a node when it is there.
+_GIVEN = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
+_SCALERS_OF_NODES = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
             return key in labels
         case _:
             return key not in labels
+
+
+def grows_by_itself(stack: Stack) -> bool:
+    """Whether something in the stack adds nodes as pods ask for them, so that no list of nodes is whole."""
+    return any(True for _ in stack.of(*_SCALERS_OF_NODES))
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
@@ -92,10 +102,10 @@ def _cards(instance_type: str) -> float:
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
-    """Whether a pod's nodeSelector and tolerations let it onto `node`. Raises FieldError."""
-    selector = labels_at(pod.at("nodeSelector"))
-    if any(node.labels.get(key) != value for key, value in selector.items()):
-        return False
+    """Whether a pod's nodeSelector and tolerations let it onto `node`, as far as can be told before the node runs. Raises FieldError."""
+    for key, value in labels_at(pod.at("nodeSelector")).items():
+        if node.labels.get(key) != value and (key in node.labels or not _GIVEN.match(key)):
+            return False
     return all(tolerates(pod, taint) for taint in node.taints)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
 from policies.subjects.quantities import quantity
+from policies.subjects.words import Word, words_of
 
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "kubernetes:core:Pod": ((),),
+    "kubernetes:core:PodTemplate": (("template",),),
     "kubernetes:core:ReplicationController": (("spec", "template"),),
     "kubernetes:apps:Deployment": (("spec", "template"),),
     "kubernetes:apps:StatefulSet": (("spec", "template"),),
@@ -19,6 +21,9 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "kubernetes:apps:ReplicaSet": (("spec", "template"),),
     "kubernetes:batch:Job": (("spec", "template"),),
     "kubernetes:batch:CronJob": (("spec", "jobTemplate", "spec", "template"),),
+    "kubernetes:argoproj.io:Rollout": (("spec", "template"),),
+    "kubernetes:serving.knative.dev:Service": (("spec", "template"),),
+    "kubernetes:keda.sh:ScaledJob": (("spec", "jobTargetRef", "template"),),
     "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet": (
         ("spec", "leaderWorkerTemplate", "leaderTemplate"),
         ("spec", "leaderWorkerTemplate", "workerTemplate"),
@@ -29,8 +34,25 @@ RAY_CLUSTERS = {
     "kubernetes:ray.io:RayService": ("spec", "rayClusterConfig"),
     "kubernetes:ray.io:RayJob": ("spec", "rayClusterSpec"),
 }
-_RUN_TO_END = {"kubernetes:batch:Job", "kubernetes:batch:CronJob", "kubernetes:ray.io:RayJob"}
-VENDOR_RESOURCES = {"nvidia.com/gpu": "nvidia", "habana.ai/gaudi": "habana", "amd.com/gpu": "amd"}
+JOB_SET = "kubernetes:jobset.x-k8s.io:JobSet"
+_RUN_TO_END = {"kubernetes:batch:Job", "kubernetes:batch:CronJob", "kubernetes:ray.io:RayJob", "kubernetes:keda.sh:ScaledJob", JOB_SET}
+# Kinds whose every pod is there to answer requests.
+_REPLICATED = {
+    "kubernetes:apps:Deployment",
+    "kubernetes:apps:StatefulSet",
+    "kubernetes:apps:ReplicaSet",
+    "kubernetes:argoproj.io:Rollout",
+    "kubernetes:core:ReplicationController",
+}
+VENDOR_RESOURCES = {
+    "nvidia.com/gpu": "nvidia",
+    "nvidia.com/gpu.shared": "nvidia",
+    "habana.ai/gaudi": "habana",
+    "amd.com/gpu": "amd",
+    "aws.amazon.com/neuron": "aws",
+    "aws.amazon.com/neuroncore": "aws",
+    "google.com/tpu": "google",
+}
 
 
 def vendor_of(resource_name: str) -> str:
@@ -40,31 +62,39 @@ def vendor_of(resource_name: str) -> str:
 
 @dataclass(frozen=True)
 class Container:
-    """One container of a pod template; `init` is true for init containers, `sidecar` for those that keep running."""
+    """One container of a pod template. `init` containers end before the others start: one that restarts always is a sidecar, and none.
+
+    `ephemeral` ones are put into a running pod by hand: the API gives them no resources, ports or probes. `pod` is where they all stand.
+    """
 
     field: Field
-    init: bool
+    pod: PodTemplate
+    init: bool = False
+    ephemeral: bool = False
 
     def at(self, *keys: str) -> Field:
         """The field below the container."""
         return self.field.at(*keys)
 
     @cached_property
-    def arguments(self) -> tuple[Field, ...]:
-        """Command and arguments, word by word. Raises UnknownFieldError."""
-        return (*self.at("command").each(), *self.at("args").each())
+    def arguments(self) -> tuple[Word, ...]:
+        """Command and arguments, word by word; a shell's script as the words in it. Raises FieldError."""
+        return words_of((*self.at("command").each(), *self.at("args").each()), self.environment())
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Command and arguments as text. Raises UnknownFieldError."""
-        return tuple(each.text() for each in self.arguments)
+        """The texts of `arguments`. Raises FieldError."""
+        return tuple(each.text for each in self.arguments)
 
     def option(self, *names: str) -> str | None:
-        """The value of a command-line option, "" for one without a value, None where it is absent. The last one counts."""
+        """The value of a command-line option, "" for one without a value, None where it is absent. The last one counts.
+
+        Underscores in a long option are read as hyphens, as the servers do.
+        """
         told: str | None = None
         for position, word in enumerate(self.words):
             name, equals, value = word.partition("=")
-            if name in names:
+            if (name.replace("_", "-") if name.startswith("--") else name) in names:
                 following = self.words[position + 1] if position + 1 < len(self.words) else ""
                 told = value if equals else "" if following.startswith("-") else following
         return told
@@ -95,17 +125,40 @@ class PodTemplate:
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """Every container, init and ephemeral ones too. Raises UnknownFieldError."""
-        main = tuple(Container(each, init=False) for each in self.at("containers").each())
-        first = tuple(Container(each, init=True) for each in self.at("initContainers").each())
-        return (*main, *first, *(Container(each, init=True) for each in self.at("ephemeralContainers").each()))
+        """Every container: the main ones first, then init containers and sidecars, then ephemeral ones. Raises UnknownFieldError."""
+        main = tuple(Container(each, self) for each in self.at("containers").each())
+        first = tuple(Container(each, self, init=each.at("restartPolicy").text() != "Always") for each in self.at("initContainers").each())
+        return (*main, *first, *(Container(each, self, ephemeral=True) for each in self.at("ephemeralContainers").each()))
+
+    @property
+    def running(self) -> tuple[Container, ...]:
+        """The containers that run as long as the pod does: main ones and sidecars."""
+        return tuple(each for each in self.containers if not (each.init or each.ephemeral))
 
     @property
     def servers(self) -> tuple[Container, ...]:
-        """Containers that listen in a pod that is meant to run for ever."""
+        """Containers that answer in a pod that is meant to run for ever: those with ports, and whatever holds accelerators in a replica."""
         if self.runs_to_end:
             return ()
-        return tuple(each for each in self.containers if not each.init and any(True for _ in each.at("ports").each()))
+        replicated = self.resource.kind in _REPLICATED
+        return tuple(
+            each
+            for each in self.running
+            if any(True for _ in each.at("ports").each()) or (replicated and any(True for _ in each.accelerators()))
+        )
+
+    @property
+    def probed(self) -> tuple[Container, ...]:
+        """The servers that nobody probes unless they say how; KubeRay gives the pods of Ray their probes itself."""
+        return () if self.resource.kind in RAY_CLUSTERS else self.servers
+
+    def images(self) -> Iterator[Field]:
+        """Every image that a node pulls for the pod: those of containers, and those mounted as volumes. Raises FieldError."""
+        for container in self.containers:
+            yield container.at("image")
+        for volume in self.at("volumes").each():
+            if not volume.at("image").absent:
+                yield volume.at("image", "reference")
 
     @property
     def runs_to_end(self) -> bool:
@@ -115,13 +168,22 @@ class PodTemplate:
     @cached_property
     def demand(self) -> dict[str, float]:
         """How many of each vendor's accelerators the containers ask for together. Raises UnknownFieldError, MalformedFieldError."""
-        total: dict[str, float] = {}
+        total = _asked(self.running)
         for container in self.containers:
-            if not container.init:
-                for vendor, side, field in container.accelerators():
-                    if side == "limits":
-                        total[vendor] = total.get(vendor, 0) + (quantity(field) or 0)
+            if container.init:
+                # An init container runs before the rest, so its devices are theirs afterwards.
+                for vendor, count in _asked([container]).items():
+                    total[vendor] = max(total.get(vendor, 0), count)
         return {vendor: count for vendor, count in total.items() if count}
+
+
+def _asked(containers: Iterable[Container]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for container in containers:
+        for vendor, side, field in container.accelerators():
+            if side == "limits":
+                total[vendor] = total.get(vendor, 0) + (quantity(field) or 0)
+    return total
 
 
 def _templates(resource: Resource) -> Iterator[PodTemplate]:
@@ -129,6 +191,8 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
         template = resource.at(*keys)
         if not template.absent:
             yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
+    if resource.kind == JOB_SET:
+        yield from _job_set(resource)
     if resource.kind in RAY_CLUSTERS:
         cluster = resource.at(*RAY_CLUSTERS[resource.kind])
         for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()):
@@ -137,4 +201,15 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
                 yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS]), _templates)
+def _job_set(resource: Resource) -> Iterator[PodTemplate]:
+    for job in resource.at("spec", "replicatedJobs").each():
+        template = job.at("template", "spec", "template")
+        if not template.absent:
+            yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
+
+
+PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET]), _templates)
+CONTAINERS = Subject("containers", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers))
+"""Every container of every template, each judged alone: what is unknown of one hides nothing of another."""
+IMAGES = Subject("images", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()))
+"""The places of all images."""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 
 _INGRESS = "kubernetes:networking.k8s.io:Ingress"
-_ROUTE = "kubernetes:gateway.networking.k8s.io:HTTPRoute"
+_API = "kubernetes:gateway.networking.k8s.io"
+_HTTP = f"{_API}:HTTPRoute"
+_ROUTES = (_HTTP, f"{_API}:GRPCRoute", f"{_API}:TCPRoute", f"{_API}:TLSRoute")
 SECURITY_POLICY = "kubernetes:gateway.envoyproxy.io:SecurityPolicy"
+_PROOFS = (("apiKeyAuth", "credentialRefs"), ("jwt", "providers"), ("basicAuth", "users"), ("oidc", "provider"), ("extAuth",))
 
 
 def ways_in(stack: Stack) -> Iterator[Resource]:
-    """Every Ingress and every HTTPRoute."""
-    yield from stack.of(_INGRESS, _ROUTE)
+    """Every Ingress and every route of the Gateway API."""
+    yield from stack.of(_INGRESS, *_ROUTES)
 
 
 def backends_of(way: Resource) -> Iterator[Field]:
-    """The names of the Services that a way leads to. Raises FieldError."""
+    """The names of the Services, or of the InferencePools, that a way leads to. Raises FieldError."""
+    if way.kind == _INGRESS and not way.at("spec", "defaultBackend", "service").absent:
+        yield way.at("spec", "defaultBackend", "service", "name")
     for rule in way.at("spec", "rules").each():
         if way.kind == _INGRESS:
             for path in rule.at("http", "paths").each():
@@ -28,28 +35,61 @@ def backends_of(way: Resource) -> Iterator[Field]:
                 yield backend.at("name")
 
 
-def claims_on(way: Resource) -> Iterator[tuple[str, str, Field]]:
-    """Host, path and the place of each, that a way takes for itself. Raises FieldError."""
-    for rule in way.at("spec", "rules").each():
-        if way.kind == _INGRESS:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A host and a path that a way takes for itself, at which entrances: Gateways, or the class of an Ingress.
+
+    `more` is what a match asks for beside its path: a header, a method.
+    """
+
+    entrances: frozenset[str]
+    host: str
+    path: str
+    more: str
+    field: Field
+
+
+def claims_on(way: Resource) -> Iterator[Claim]:
+    """What an Ingress or an HTTPRoute takes for itself; other routes match by more than a path. Raises FieldError."""
+    if way.kind == _INGRESS:
+        entrances = frozenset([f"class {way.at('spec', 'ingressClassName').text()}"])
+        for rule in way.at("spec", "rules").each():
             for path in rule.at("http", "paths").each():
-                yield rule.at("host").text(), path.at("path").text() or "/", path.at("path")
-        else:
-            for host in way.at("spec", "hostnames").each():
-                matches = [match.at("path", "value") for match in rule.at("matches").each()]
-                for match in matches or [rule.at("matches")]:
-                    yield host.text(), (match.text() if matches else "") or "/", match if matches else host
+                yield Claim(entrances, rule.at("host").text(), _trimmed(path.at("path")), "", path.at("path"))
+    elif way.kind == _HTTP:
+        parents = way.at("spec", "parentRefs").each()
+        entrances = frozenset(f"{each.at('namespace').text()}/{each.at('name').text()}/{each.at('sectionName').text()}" for each in parents)
+        # Without a host a route is for every host of its Gateway.
+        hosts = [(each.text(), each) for each in way.at("spec", "hostnames").each()] or [("", way.at("spec", "hostnames"))]
+        for rule in way.at("spec", "rules").each():
+            for host, place in hosts:
+                for path, more in _matches_of(rule):
+                    yield Claim(entrances, host, _trimmed(path), more, place if path.absent else path)
+
+
+def _matches_of(rule: Field) -> Iterator[tuple[Field, str]]:
+    """The path of each match, and what else it asks for, as text; one for every path where there is no match. Raises FieldError."""
+    matches = list(rule.at("matches").each())
+    for match in matches:
+        more = {key: field.value for key, field in match.entries() if key != "path"}
+        yield match.at("path", "value"), json.dumps(more, sort_keys=True, default=str) if more else ""
+    if not matches:
+        yield Field(None), ""
+
+
+def _trimmed(path: Field) -> str:
+    return ("" if path.absent else path.text()).rstrip("/") or "/"
 
 
 def asks_for_keys(stack: Stack, way: Resource) -> bool:
-    """Whether a SecurityPolicy of Envoy Gateway asks for keys on a route itself, or on every Gateway that it hangs on. Raises FieldError."""
-    if way.kind != _ROUTE:
+    """Whether a SecurityPolicy of Envoy Gateway wants proof of who asks, on a route itself or on every Gateway that it hangs on. Raises FieldError."""
+    if way.kind == _INGRESS:
         return False
     guarded = {
         (target.at("kind").text(), target.at("name").text())
         for policy in stack.of(SECURITY_POLICY)
-        if any(True for _ in policy.at("spec", "apiKeyAuth", "credentialRefs").each())
-        for target in policy.at("spec", "targetRefs").each()
+        if any(policy.at("spec", *keys).value for keys in _PROOFS)
+        for target in (*policy.at("spec", "targetRefs").each(), policy.at("spec", "targetRef"))
     }
     gateways = {("Gateway", parent.at("name").text()) for parent in way.at("spec", "parentRefs").each()}
-    return ("HTTPRoute", way.at("metadata", "name").text()) in guarded or (bool(gateways) and gateways <= guarded)
+    return (way.short_kind, way.at("metadata", "name").text()) in guarded or (bool(gateways) and gateways <= guarded)

@@ -1,19 +1,22 @@
-"""Engines as their command lines tell them. It knows vLLM's and Triton's words, and no class of ours."""
+"""Engines as their command lines tell them. It knows the words of vLLM, SGLang, TGI and TensorRT-LLM, and no class of ours."""
 
 from __future__ import annotations
+
+import re
 
 from policies.subjects.images import image_of
 from policies.subjects.pods import Container, PodTemplate
 
-_LAUNCHERS = frozenset(["vllm", "serve", "python3", "python", "-m", "vllm.entrypoints.openai.api_server"])
+_SERVERS = re.compile(r"vllm|sglang|text-generation-(inference|launcher)|trtllm-serve")
+# Options of vLLM that take no value, by how they begin: the word behind one may be the model.
+_SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calculate|headless|async|language-model-only)(-|$)")
 
 
 def is_vllm(container: Container) -> bool:
     """Whether a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
-    words = container.words
-    if "vllm" in words or any(word.startswith("vllm.") for word in words):
+    if any(word.rpartition("/")[2] == "vllm" or word.startswith("vllm.") for word in container.words):
         return True
-    return "vllm" in image_of(container.at("image")).name and not _only_pulls(container)
+    return "vllm" in image_of(container.at("image")).base and not _only_pulls(container)
 
 
 def _only_pulls(container: Container) -> bool:
@@ -24,16 +27,39 @@ def _only_pulls(container: Container) -> bool:
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
     """The containers that serve models: those with accelerators, and those that run vLLM."""
-    return tuple(each for each in pod.containers if not each.init and (is_vllm(each) or any(True for _ in each.accelerators())))
+    return tuple(each for each in pod.running if is_vllm(each) or any(True for _ in each.accelerators()))
 
 
 def model_of(container: Container) -> str:
-    """The model that vLLM is told to serve, "" where the command line does not say."""
-    if not is_vllm(container):
+    """The model that a server is told to serve, "" where the command line does not say."""
+    if not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
         return ""
-    named = container.option("--model")
+    named = container.option("--model", "--model-path", "--model-id")
     if named is not None:
         return named
-    # vLLM takes the model as its first word that is neither an option nor the way it is launched.
-    rest = [word for word in container.words if word.rpartition("/")[2] not in _LAUNCHERS]
-    return rest[0] if rest and not rest[0].startswith("-") else ""
+    tgi = container.environment().get("MODEL_ID")
+    if tgi is not None and "text-generation" in image_of(container.at("image")).base:
+        return tgi.at("value").text()
+    return _positional(container) if is_vllm(container) else ""
+
+
+def _positional(container: Container) -> str:
+    """The first word of `vllm serve` that is neither an option nor an option's value."""
+    words = list(container.arguments)
+    texts = [each.text.rpartition("/")[2] for each in words]
+    if "vllm" in texts:
+        words = words[texts.index("vllm") + 1 :]
+    elif not container.at("command").absent:
+        # Another program starts the server, and knows the model itself.
+        return ""
+    if words and words[0].text == "serve":
+        words = words[1:]
+    value_follows = False
+    for word in words:
+        if word.ends_command:
+            return ""
+        option = word.text.startswith("-")
+        if not option and not value_follows:
+            return word.text
+        value_follows = option and "=" not in word.text and not _SWITCHES.match(word.text.replace("_", "-"))
+    return ""

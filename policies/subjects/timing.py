@@ -7,7 +7,8 @@ import re
 from policies.engine.fields import Field
 from policies.subjects.pods import Container, PodTemplate
 
-_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)")
+_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 # What Kubernetes takes where nothing is said.
 _GRACE = 30
 _PERIOD = 10
@@ -34,6 +35,6 @@ def drain_of(container: Container) -> float:
     hook = container.at("lifecycle", "preStop")
     sleep = hook.at("sleep", "seconds").number() or 0
     command = " ".join(each.text() for each in hook.at("exec", "command").each())
-    sleep += sum(float(number) for number in _SLEEP.findall(command))
+    sleep += sum(float(number) * _SECONDS[unit] for number, unit in _SLEEP.findall(command))
     drain = next((value for value in map(container.option, _DRAIN_OPTIONS) if value and value.isdigit()), "0")
     return sleep + float(drain)

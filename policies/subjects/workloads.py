@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from policies.engine.fields import Field
+from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource, Subject
 from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.quantities import parse
 
 _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
 LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
@@ -70,19 +71,25 @@ def _ray_group(pod: PodTemplate) -> Field | None:
 
 
 def rollout_of(workload: Resource) -> tuple[int, int]:
-    """How many pods a Deployment adds (maxSurge) and leaves out (maxUnavailable) while it rolls."""
+    """How many pods a workload adds (maxSurge) and leaves out (maxUnavailable) while it rolls; a StatefulSet adds none. Raises FieldError."""
+    if workload.short_kind == "StatefulSet":
+        return 0, 1
     strategy = workload.at("spec", "strategy")
     replicas = int(replicas_of(workload) or 1)
     if strategy.at("type").text() == "Recreate":
         return 0, replicas
-    surge = _share(strategy.at("rollingUpdate", "maxSurge"), replicas, up=True)
-    unavailable = _share(strategy.at("rollingUpdate", "maxUnavailable"), replicas, up=False)
+    surge = share(strategy.at("rollingUpdate", "maxSurge"), replicas, up=True)
+    unavailable = share(strategy.at("rollingUpdate", "maxUnavailable"), replicas, up=False)
     return surge, unavailable
 
 
-def _share(field: Field, replicas: int, *, up: bool) -> int:
+def share(field: Field, replicas: int, *, up: bool) -> int:
+    """A number of pods, or a percentage of `replicas`, as a number; a quarter where nothing is said. Raises FieldError."""
     text = field.text() or "25%"
+    number = parse(text.removesuffix("%"))
+    if number is None:
+        raise MalformedFieldError(field.path, "a number or a percentage")
     if not text.endswith("%"):
-        return int(text)
-    exact = replicas * float(text[:-1]) / 100
+        return int(number)
+    exact = replicas * number / 100
     return math.ceil(exact) if up else math.floor(exact)

@@ -73,6 +73,9 @@ def analyze_stack(stub: Any, recording: Recording) -> list[Any]:
             provider=_provider(each),
             parent=each.parent,
             dependencies=each.dependencies,
+            propertyDependencies={
+                name: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns) for name, urns in each.property_dependencies.items()
+            },
         )
         for each in recording
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.policies.edits import (
+    Inputs,
     Mutation,
     accelerated,
     accelerates,
@@ -18,6 +19,13 @@ from tests.policies.edits import (
     tag,
 )
 
+
+def _without_cpu(container: Inputs) -> bool:
+    """Kubernetes would take the limit for the request, so both go."""
+    drop("resources", "limits", "cpu")(container)
+    return drop("resources", "requests", "cpu")(container)
+
+
 CONTAINERS = (
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
@@ -32,8 +40,7 @@ CONTAINERS = (
     Mutation("writable root", ("pod-require-read-only-root",), drop("securityContext", "readOnlyRootFilesystem")),
     Mutation("no security context", ("pod-disallow-privilege-escalation",), drop("securityContext")),
     Mutation("no memory limit", ("pod-require-memory-limit",), drop("resources", "limits", "memory")),
-    Mutation("no memory request", ("pod-require-memory-limit",), drop("resources", "requests", "memory")),
-    Mutation("no CPU request", ("pod-require-cpu-request",), drop("resources", "requests", "cpu")),
+    Mutation("no CPU request", ("pod-require-cpu-request",), _without_cpu),
     Mutation("no resources", ("pod-require-memory-limit",), drop("resources")),
     Mutation("literal key", ("pod-disallow-literal-secrets",), add({"name": "OPENAI_API_KEY", "value": "0123456789"}, "env")),
     Mutation("literal token", ("pod-disallow-literal-secrets",), add({"name": "HF_TOKEN", "value": "0123456789"}, "env")),
@@ -44,6 +51,7 @@ CONTAINERS = (
     Mutation("host port", ("pod-disallow-host-ports",), server(lambda container: container["ports"][0].update(hostPort=8000))),
     Mutation("no readiness", ("pod-require-readiness-probe",), server(drop("readinessProbe"))),
     Mutation("no liveness", ("pod-require-liveness-probe",), server(drop("livenessProbe"))),
+    Mutation("probe of another host", ("pod-disallow-probe-hosts",), server(put("203.0.113.7", "livenessProbe", "httpGet", "host"))),
     Mutation("no startup", ("pod-require-startup-probe",), server(drop("startupProbe"))),
     Mutation(
         "hasty startup",

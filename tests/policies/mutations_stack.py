@@ -73,6 +73,12 @@ def _strangers(recording: Recording) -> Iterator[Changed]:
     """Objects that somebody adds beside ours."""
     wild = _object(recording, _ROLE, "helper", rules=[{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}])
     yield "a role for everything", wild.urn, _added(recording, wild), ("rbac-disallow-wildcards",)
+    subjects = [{"kind": "Group", "name": "developers"}]
+    admin = _object(recording, f"{_ROLE}Binding", "helper", roleRef={"kind": "ClusterRole", "name": "cluster-admin"}, subjects=subjects)
+    yield "an administrator", admin.urn, _added(recording, admin), ("rbac-disallow-admin-bindings",)
+    for name, type_ in (("release", "kubernetes:helm.sh/v3:Release"), ("patch", "kubernetes:apps/v1:DeploymentPatch")):
+        unseen = _object(recording, type_, name, spec={})
+        yield f"a {name}", unseen.urn, _added(recording, unseen), ("stack-disallow-unseen-objects",)
     bare = _object(recording, "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy", "edge", spec={"targetRefs": [], "cors": {}})
     yield "a policy without keys", bare.urn, _added(recording, bare), ("network-require-key-policy",)
     rays = [each for each in recording if each.type.endswith(":RayService")]

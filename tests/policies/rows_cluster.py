@@ -92,7 +92,12 @@ ROWS = (
         OPEN,
         {"cidr": "10.0.0.0/8"},
         PASS,
-        more=(({"cidr": "169.254.0.0/16"}, REFUSED), ({"cidr": "::/0"}, PASS), ({"cidr": "everywhere"}, REFUSED)),
+        more=(
+            ({"cidr": "169.254.0.0/16"}, REFUSED),
+            ({"cidr": "::/0"}, REFUSED),
+            ({"cidr": "2001:db8::/32"}, PASS),
+            ({"cidr": "everywhere"}, REFUSED),
+        ),
     ),
     row(
         "namespace-require-pod-security",
@@ -103,6 +108,15 @@ ROWS = (
         REFUSED,
     ),
     row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
+    row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
+    row(
+        "rbac-disallow-admin-bindings",
+        "RoleBinding/pod-reader",
+        "subjects[0]",
+        {"kind": "Group", "name": "system:unauthenticated"},
+        {"kind": "ServiceAccount", "name": "system:unauthenticated"},
+        PASS,
+    ),
     row("rollout-disallow-blocking-budget", "PodDisruptionBudget/chat", "spec.maxUnavailable", 0, "1%", PASS),
     row(
         "key-require-entropy",

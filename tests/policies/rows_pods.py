@@ -61,6 +61,8 @@ ROWS = (
     row("pod-require-readiness-probe", f"{ONE}.readinessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
     row("pod-require-liveness-probe", f"{ONE}.livenessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
     row("pod-require-startup-probe", f"{ONE}.startupProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
+    row("pod-disallow-probe-hosts", f"{ONE}.readinessProbe.httpGet.host", "203.0.113.7", "", PASS),
+    row("pod-disallow-probe-hosts", f"{ONE}.lifecycle.postStart.tcpSocket.host", "203.0.113.7", "", PASS),
     row("pod-require-startup-budget", f"{ONE}.startupProbe.failureThreshold", 59, 60, REFUSED),
     row("pod-require-drain-time", f"{POD}.terminationGracePeriodSeconds", 79, 80, REFUSED),
     row("pod-disallow-service-links", f"{POD}.enableServiceLinks", True, False, REFUSED),

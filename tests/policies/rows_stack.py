@@ -143,6 +143,15 @@ ROWS = (
         REFUSED,
     ),
     row("s3-require-logging", "BucketLogging/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    row(
+        "stack-disallow-unseen-objects",
+        "ClusterQueue/main",
+        "spec.template.containers",
+        [{"name": "x", "image": "docker.io/x:1"}],
+        ["x", {"name": "schema"}],
+        PASS,
+        unknown=REFUSED,
+    ),
     row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
     row(
         "stack-limit-spend",

@@ -1,0 +1,33 @@
+"""Nobody is made administrator, and nobody unknown is given a role."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+
+ADMINISTRATORS = ("cluster-admin",)
+EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
+
+
+def _check(binding: Resource, _: Parameters) -> Findings:
+    if binding.at("roleRef", "name").text() in ADMINISTRATORS:
+        yield found(binding.at("roleRef", "name"), "makes its subjects administrators")
+    for subject in binding.at("subjects").each():
+        if subject.at("kind").text() != "ServiceAccount" and subject.at("name").text() in EVERYBODY:
+            yield found(subject.at("name"), "gives the role to everybody")
+
+
+RULE = Rule(
+    id="rbac-disallow-admin-bindings",
+    title="Nobody is made administrator, and nobody unknown is given a role",
+    severity=Severity.CRITICAL,
+    refs=(
+        "CIS EKS 4.1.1",
+        "NSA-CISA: RBAC",
+    ),
+    why="Whoever takes over one pod of an administrator has the cluster, every key and every model in it",
+    remedy="bind a Role with the verbs and resources that are needed to the one ServiceAccount that needs them",
+    subject=objects("kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding"),
+    check=_check,
+)

@@ -1,0 +1,69 @@
+"""Command lines of containers, word by word, through shells and references to the environment. It runs nothing, and guesses no value."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from policies.engine.fields import Field
+
+_SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
+_TAKES_SCRIPT = re.compile(r"-[A-Za-z]*c")
+_REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
+_SHELL_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_ENDS = ";&|\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word, and the field that it stands in: the words of a shell's script share one."""
+
+    field: Field
+    text: str
+
+    @property
+    def ends_command(self) -> bool:
+        """Whether this is no word but the end of a command in a script."""
+        return bool(self.text) and not self.text.strip(_ENDS)
+
+
+def words_of(parts: Iterable[Field], environment: Mapping[str, Field]) -> tuple[Word, ...]:
+    """The words of `command` and `args`, with what `environment` (whole entries, by name) says for its references. Raises FieldError."""
+    words = [Word(each, _expanded(each.text(), _REFERENCE, environment)) for each in parts]
+    script = _script_at(words)
+    if script is None:
+        return tuple(words)
+    return (*words[:script], *_split(words[script], environment), *words[script + 1 :])
+
+
+def _expanded(text: str, pattern: re.Pattern[str], environment: Mapping[str, Field]) -> str:
+    """`text` with each reference to a literal variable in place; others stay as they are written."""
+
+    def value(match: re.Match[str]) -> str:
+        entry = environment.get(next(group for group in match.groups() if group))
+        return match.group() if entry is None or entry.at("value").absent else entry.at("value").text()
+
+    return pattern.sub(value, text)
+
+
+def _script_at(words: list[Word]) -> int | None:
+    for position, word in enumerate(words):
+        if word.text.rpartition("/")[2] in _SHELLS:
+            options = range(position + 1, len(words) - 1)
+            return next((at + 1 for at in options if _TAKES_SCRIPT.fullmatch(words[at].text)), None)
+    return None
+
+
+def _split(script: Word, environment: Mapping[str, Field]) -> Iterator[Word]:
+    text = _COMMENT.sub("", script.text.replace("\\\n", " "))
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_ENDS)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        # An open quote: the shell would refuse the script, or a here-document holds it.
+        words = text.split()
+    return (Word(script.field, _expanded(each, _SHELL_REFERENCE, environment)) for each in words)

@@ -1,0 +1,56 @@
+"""Manifests that no component of ours wrote: what each rule says of them, and that no other rule says anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policies.engine.evaluate import State
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Level
+from policies.engine.settings import Settings
+
+FOLDER = Path(__file__).parent / "wild"
+CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())]
+# What every stranger breaks: our label, and a provider, which a resource alone does not have.
+STRANGE = ("object-require-managed-by", "stack-disallow-several-providers")
+# A workload alone has no network policy beside it.
+OF_NO_STACK = {"stack-require-default-deny", "stack-require-policy-before-models"}
+SETTINGS = Settings(today="2026-11-21", levels=dict.fromkeys(STRANGE, Level.DISABLED))
+
+
+def stack_of(case: dict[str, Any]) -> Stack:
+    listed: list[dict[str, Any]] = [
+        {**case, "name": "subject"},
+        *({"name": f"beside-{place}", **each} for place, each in enumerate(case.get("beside", ()))),
+    ]
+    urns = {each["name"]: f"urn:pulumi:wild::p::{each['type']}::{each['name']}" for each in listed}
+    return Stack(
+        "wild",
+        [
+            Resource(
+                type=each["type"],
+                urn=urns[each["name"]],
+                name=each["name"],
+                inputs=each["inputs"],
+                protect=each.get("protect", False),
+                dependencies=tuple(urns[name] for name in each.get("dependencies", ())),
+            )
+            for each in listed
+        ],
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_manifest_from_elsewhere_is_judged_by_the_rules_that_it_breaks_and_no_other(case):
+    report = check_stack(stack_of(case), SETTINGS)
+    outcomes = (*report.refusals, *report.advice)
+    assert [each.message for each in outcomes if each.state is not State.VIOLATION] == []
+    expected = set(case["told"])
+    assert expected <= set(all_rules())
+    assert {each.rule.id for each in outcomes} - (OF_NO_STACK - expected) - set(case.get("beside_told", ())) == expected
