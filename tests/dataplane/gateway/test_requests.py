@@ -12,8 +12,11 @@ CHAT = "/llama/v1/chat/completions"
 
 
 def error(answer):
+    """The error of an answer in the exact shape of the OpenAI API."""
     assert answer.headers["content-type"] == "application/json"
-    return json.loads(answer.body)["error"]
+    [(kind, told)] = json.loads(answer.body).items()
+    assert (kind, set(told), told["param"]) == ("error", {"message", "type", "param", "code"}, None)
+    return told
 
 
 def test_a_valid_key_reaches_the_engine_on_its_own_path(clean):
@@ -96,8 +99,12 @@ def test_a_key_without_right_to_the_model_is_refused(clean):
     assert not clean.seen
 
 
-def test_an_unknown_model_is_not_found(clean):
-    assert clean.proxy.call("POST", "/nothing/v1/chat/completions", clean.proxy.key("chat", 3), b"{}").status == 404
+@pytest.mark.parametrize("path", ["/nothing/v1/chat/completions", "/llama/metrics", "/", "/llama"])
+def test_an_unknown_model_or_route_is_not_found(clean, path):
+    answer = clean.proxy.call("POST", path, clean.proxy.key("chat", 3), b"{}")
+    assert answer.status == 404
+    assert error(answer)["code"] == "not_found"
+    assert not clean.seen
 
 
 def test_without_a_key_known_and_unknown_paths_look_alike(clean):
