@@ -91,6 +91,10 @@ SECTIONS = {
 }  # fmt: skip
 
 
+SECTIONS["models"]["bound"] = {**SECTIONS["models"]["bound"], "affinity": {**SHARED["affinity"], "apartFrom": ["plain"]}}
+SECTIONS["models"]["writer"] = {**SECTIONS["models"]["writer"], "affinity": {**SHARED["affinity"], "beside": ["plain"]}}
+
+
 @pytest.fixture(scope="module")
 def get(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
     """A way to ask the cluster that the stack is up on."""
@@ -163,6 +167,12 @@ def test_every_engine_has_the_placement_resources_variables_and_labels_that_were
         requests = server["resources"]["requests"]
         assert (requests["cpu"], requests["memory"]) == (wanted["cpu"], wanted["memory"])
         assert requests.get("hugepages-2Mi") == wanted.get("hugepages2Mi")
+
+
+def test_models_stand_beside_and_apart_as_was_written(pods):
+    nodes = {name: {pod["spec"]["nodeName"] for pod in pods[name]} for name in ("plain", "bound", "writer")}
+    assert nodes["writer"] == nodes["plain"]
+    assert nodes["bound"].isdisjoint(nodes["plain"])
 
 
 @pytest.mark.parametrize("name", ENGINES)
