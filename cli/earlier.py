@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 _SECONDS = 300
 
 
-def earlier(against: str, stack: str) -> States | None:
-    """The states that `against` stands for, a file or else a revision; None where that revision has no such stack.
+def earlier(against: str, stack: str) -> tuple[States | None, str]:
+    """The states that `against` stands for, a file or else a revision, and the file's name or the commit.
 
-    Raises CommandError for a file that is no saved plan, an unknown revision, and a revision that cannot be planned.
+    The states are None where that revision has no such stack. Raises CommandError for a file that is no saved plan, an
+    unknown revision, and a revision that cannot be planned.
     """
+    from cli.project import project_root
+    from cli.revisions import commit_of
+
     path = Path(against)
-    return _saved(path) if path.exists() or path.suffix == ".json" else _planned(against, stack)
+    if path.exists() or path.suffix == ".json":
+        return _saved(path), path.name
+    root = project_root()
+    commit = commit_of(root, against)
+    return _planned(root, commit, stack), commit
 
 
 def _saved(path: Path) -> States:
@@ -36,12 +44,11 @@ def _saved(path: Path) -> States:
         raise CommandError(f"--against {path}: {error}") from error
 
 
-def _planned(revision: str, stack: str) -> States | None:
-    from cli.project import project_root, stack_files
-    from cli.revisions import checked_out, commit_of
+def _planned(root: Path, commit: str, stack: str) -> States | None:
+    from cli.project import stack_files
+    from cli.revisions import checked_out
 
-    root = project_root()
-    with checked_out(root, commit_of(root, revision)) as place:
+    with checked_out(root, commit) as place:
         if stack not in stack_files(place):
             return None
         target = place / "earlier.json"
@@ -53,5 +60,5 @@ def _planned(revision: str, stack: str) -> States | None:
         # A plan that is over its budget is a plan all the same.
         if not target.exists():
             said = " / ".join(done.stderr.strip().splitlines()[-6:]) or f"it ended with code {done.returncode}"
-            raise CommandError(f"--against {revision}: {stack} cannot be planned there: {said}", exit_code=1)
+            raise CommandError(f"--against {commit[:12]}: {stack} cannot be planned there: {said}", exit_code=1)
         return _saved(target)

@@ -51,7 +51,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     from rehearsal.engine.record import record
     from rehearsal.engine.states import save as saved
 
-    before = None if against is None else earlier(against, stack)
+    before, base = (None, "") if against is None else earlier(against, stack)
     workspace = open_workspace(stack)
     secrets = workspace.open_secrets()
     if secrets.stand_in:
@@ -63,17 +63,18 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     if save is not None:
         write(save, saved(plan.states))
     if events is not None:
-        write(events, _events(plan, recording, workspace))
+        write(events, _events(plan, recording, workspace, base))
     show(plan, results(), everything=everything)
     return _over_budget(plan.states)
 
 
-def _events(plan: Plan, recording: Recording, workspace: Workspace) -> bytes:
+def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -> bytes:
     from cli.policy_events import packs, policy_events
     from cli.verdicts import judge
     from rehearsal.engine.events import events_of, to_ndjson
 
-    return to_ndjson(events_of(plan, judged=policy_events(judge(recording, workspace.root)), packs=packs()))
+    judged = policy_events(judge(recording, workspace.root))
+    return to_ndjson(events_of(plan, against=base, judged=judged, packs=packs()))
 
 
 def _write_refusal(path: Path, stack: str, message: str) -> None:

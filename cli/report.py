@@ -73,6 +73,7 @@ def _read(path: Path) -> Preview | Findings:
 
 def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: str) -> Report:
     from importlib.metadata import version
+    from shlex import quote
 
     from cli.policy_events import read_rule
     from cli.pools import read_offer
@@ -82,11 +83,11 @@ def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: 
     previews = [each for each in read if not isinstance(each, Findings)]
     rehearsals = [each for each in read if isinstance(each, Findings)]
     reproduce = [_how_to_repeat(each) for each in previews if each.stack]
-    files = " ".join(dict.fromkeys(f"{each.stack}.ndjson" for each in previews if each.stack))
+    files = " ".join(dict.fromkeys(quote(f"{each.stack}.ndjson") for each in previews if each.stack))
     reproduce += [f"inferplan report {files}"] if files else []
     provenance = Provenance(
         commit=commit,
-        base=base,
+        base=base or next((each.against for each in previews if each.against), ""),
         run_url=run_url,
         versions=(f"inferplan {version('inferplan')}",),
         reproduce=tuple(dict.fromkeys(reproduce)),
@@ -95,6 +96,11 @@ def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: 
 
 
 def _how_to_repeat(preview: Preview) -> str:
+    # Names come from the stream, which a stranger may have written, and are meant to be typed.
+    from shlex import quote
+
+    stack, target = quote(preview.stack), quote(f"{preview.stack}.ndjson")
     if preview.planner == "inferplan":
-        return f"inferplan plan {preview.stack} --against base.json --events {preview.stack}.ndjson"
-    return f"PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json --stack {preview.stack} > {preview.stack}.ndjson"
+        against = f" --against {quote(preview.against)}" if preview.against else ""
+        return f"inferplan plan {stack}{against} --events {target}"
+    return f"PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json --stack {stack} > {target}"

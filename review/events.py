@@ -71,10 +71,14 @@ class ResourceEvent(_Record):
 
 
 class PreludeEvent(_Record):
-    """The configuration of the run. `planner` is `inferplan` in the events of `inferplan plan`; an engine writes no such key."""
+    """The configuration of the run. In the events of `inferplan plan`, `planner` is `inferplan` and `against` what it is compared with.
+
+    An engine writes neither.
+    """
 
     config: dict[str, str] | None = None
     planner: str = ""
+    against: str = ""
 
 
 class DiagnosticEvent(_Record):

@@ -52,6 +52,7 @@ class Preview:
     steps: tuple[Step, ...]
     counts: dict[str, int]
     planner: str = "pulumi"
+    against: str = ""
     form: str = "events"
     is_preview: bool = True
     result: str = ""

@@ -159,6 +159,7 @@ class _Collector:
             steps=steps,
             counts=_positive(summary.resource_changes if summary and summary.resource_changes is not None else self.steps.counts()),
             planner=self.prelude.planner or "pulumi",
+            against=self.prelude.against,
             is_preview=summary.is_preview if summary else True,
             result=summary.result if summary else "",
             incomplete=self._incomplete(),

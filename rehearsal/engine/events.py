@@ -29,19 +29,19 @@ def to_ndjson(events: Iterator[Event]) -> bytes:
     return b"".join(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for event in events)
 
 
-def events_of(plan: Plan, *, judged: Iterable[Event] = (), packs: Mapping[str, str] | None = None) -> Iterator[Event]:
+def events_of(plan: Plan, *, against: str = "", judged: Iterable[Event] = (), packs: Mapping[str, str] | None = None) -> Iterator[Event]:
     """The events of `plan`, ready for JSON; `judged` are policy events, `packs` the versions of the packs they come from.
 
-    Timestamps are 0: a plan knows no time.
+    `against` is the commit or file that the plan is compared with. Timestamps are 0: a plan knows no time.
     """
-    return _numbered(_bodies(plan, judged, packs or {}))
+    return _numbered(_bodies(plan, against, judged, packs or {}))
 
 
 def refusal_events(project: str, stack: str, message: str) -> Iterator[Event]:
     """The events of a run that was refused before it planned anything, as an engine tells of a program that fails."""
     yield from _numbered(
         (
-            _prelude({}),
+            _prelude({}, ""),
             _diagnostic(stack_urn(stack, project), message, "error"),
             _summary({}, packs={}, result="failed"),
             {"cancelEvent": {}},
@@ -54,9 +54,9 @@ def _numbered(bodies: Iterable[Event]) -> Iterator[Event]:
         yield {"sequence": sequence, "timestamp": 0, **body}
 
 
-def _prelude(config: Mapping[str, str]) -> Event:
-    # An engine has no such key: readers can tell what was planned from declarations from what was previewed.
-    return {"preludeEvent": {"config": dict(config), "planner": "inferplan"}}
+def _prelude(config: Mapping[str, str], against: str) -> Event:
+    # An engine has no such keys: readers can tell what was planned from declarations from what was previewed.
+    return {"preludeEvent": {"config": dict(config), "planner": "inferplan", **({"against": against} if against else {})}}
 
 
 def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str) -> Event:
@@ -64,8 +64,8 @@ def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str
     return {"summaryEvent": {**told, "PolicyPacks": dict(packs), "isPreview": True, "result": result}}
 
 
-def _bodies(plan: Plan, judged: Iterable[Event], packs: Mapping[str, str]) -> Iterator[Event]:
-    yield _prelude(plan.states.config)
+def _bodies(plan: Plan, against: str, judged: Iterable[Event], packs: Mapping[str, str]) -> Iterator[Event]:
+    yield _prelude(plan.states.config, against)
     stack_op = "same" if plan.before else "create"
     yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
     for said in plan.states.diagnostics:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -84,3 +85,13 @@ def test_findings_of_a_rehearsal_are_taken_along(tmp_path):
     found.write_bytes(save(findings_of([], stack="dev", base="a", head="b", outcome="stuck")))
     assert report(KUBERNETES / "no-change.ndjson", found, "--markdown", tmp_path / "o.md") == 0
     assert "the rehearsed upgrade failed" in (tmp_path / "o.md").read_text()
+
+
+def test_commands_to_repeat_are_safe_to_type_whatever_the_stream_calls_its_stack(tmp_path, capsys):
+    path = tmp_path / "e.ndjson"
+    prelude = '{"preludeEvent": {"planner": "inferplan", "against": "a; touch x"}}'
+    urn = "urn:pulumi:$(touch y)::p::pulumi:pulumi:Stack::s"
+    path.write_text(f'{prelude}\n{{"diagnosticEvent": {{"urn": "{urn}", "message": "m", "severity": "info"}}}}\n{{"summaryEvent": {{}}}}\n')
+    report(path)
+    told = html.unescape(capsys.readouterr().out)
+    assert "inferplan plan '$(touch y)' --against 'a; touch x' --events '$(touch y).ndjson'" in told
