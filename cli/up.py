@@ -70,7 +70,10 @@ def _rehearse(workspace: Workspace) -> None:
     if secrets.stand_in:
         console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False)
     if not workspace.simulated:
-        console.print(f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine", highlight=False)
+        aws = ", and AWS is asked for nothing" if workspace.settings.cluster.provider == "eks" else ""
+        console.print(
+            f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine{aws}", highlight=False
+        )
     if workspace.settings.queues:
         console.print("note: Kueue does not run on the simulated cluster: queues are made, and no workload waits in them", highlight=False)
     with ProgressView(console) as view:
