@@ -184,9 +184,11 @@ class RayServeSpec(ServedModel):
         """What the head asks for of a node whose accelerators workers hold all."""
         demand, capacity = demand_of(self, self.cards, target), target.capacity
         workers = capacity.accelerators // self.cards
+        # KubeRay's container for the autoscaler stands beside the head (common/pod.go, v1.7.0).
+        cpu, memory = (500, 512 * 2**20) if self.worker_autoscaling is not None else (0, 0)
         left = (
-            ("cpu", millicores_of(self.head.cpu), capacity.cpu_millicores - workers * millicores_of(demand["cpu"]), 1, "m"),
-            ("memory", bytes_of(self.head.memory), capacity.memory_bytes - workers * bytes_of(demand["memory"]), 2**20, "Mi"),
+            ("cpu", cpu + millicores_of(self.head.cpu), capacity.cpu_millicores - workers * millicores_of(demand["cpu"]), 1, "m"),
+            ("memory", memory + bytes_of(self.head.memory), capacity.memory_bytes - workers * bytes_of(demand["memory"]), 2**20, "Mi"),
         )
         for resource, asked, free, unit, shown in left:
             if asked > free:

@@ -92,6 +92,11 @@ def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
     assert list(ray(replicas=1).faults_beside(small, 0)) == []
     assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).faults_beside(small, 0)) == []
     assert len(list(ray(replicas=1).faults_beside(small, 1))) == 2
+    # The autoscaler's container stands beside the head.
+    tight = {"replicas": 1, "resources": {"cpu": "1900m", "memory": "10Gi"}, "head": {"cpu": "1900m"}}
+    one = pool("nvidia-l40s", machine="g6e.xlarge", nodes=1)
+    assert list(ray(**tight).faults_beside(one, 0)) == []
+    assert "the head asks for 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).faults_beside(one, 0)).message
 
 
 def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
