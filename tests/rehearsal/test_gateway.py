@@ -14,8 +14,12 @@ from components.gateway import keys
 from infra.stack_file import read_stack
 from rehearsal.cluster import start
 from rehearsal.engine.api import Api
+from rehearsal.engine.definitions import installer
+from rehearsal.engine.values import reveal
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from tests.canaries import hits
+from tests.unit.gateway.test_ways_in import WAYS
+from tests.unit.gateway.whole_stack import recorded
 
 pytestmark = pytest.mark.cluster
 
@@ -162,3 +166,30 @@ def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(state, api, t
     clients = api.request("GET", "/api/v1/namespaces/inference/secrets/gateway-clients")
     assert sorted(clients["data"]) == ["batch_1", "chat_1", "chat_2"]
     assert json.dumps(clients["metadata"]).count("ipk_") == 0
+
+
+@pytest.mark.full
+def test_every_way_in_is_made_of_objects_that_a_real_api_server_takes(api, monkeypatch):
+    """Each is sent as a trial, beside one model that speaks gRPC; the server holds it to its schema and its admission, and keeps nothing."""
+    monkeypatch.chdir(ROOT)
+    install = installer(start("local"), lambda _: None)
+    assert install("gateway.networking.k8s.io")
+    models = json.loads(read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"])
+    triton = json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"])
+    spoken = {"llama-3-8b": models["llama-3-8b"], "vision": {**next(iter(triton.values())), "consumers": ["chat"]}}
+    taken = set()
+    for way in WAYS.values():
+        scaled = {**way, "autoscaling": {"maxReplicas": 6}, "cors": {"origins": ["https://chat.acme.example"]}}
+        for each in recorded(gateway=scaled, models=spoken):
+            if not each.type.startswith("kubernetes:") or not each.name.startswith("gateway"):
+                continue
+            body = reveal(each.inputs)
+            # The namespace of this stack has no room for a load balancer; that of a stack that asks for one has.
+            home = body["metadata"]["namespace"] = "default" if each.name == "gateway-nlb" else "inference"
+            path = api.resource(body["apiVersion"], body["kind"]).path(home, body["metadata"]["name"])
+            api.apply(path, body, manager="trial", force=True, dry_run=True)
+            taken.add(body["kind"])
+    assert taken == {
+        *("ConfigMap", "Deployment", "GRPCRoute", "HTTPRoute", "HorizontalPodAutoscaler", "Ingress"),
+        *("NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"),
+    }
