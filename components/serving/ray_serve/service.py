@@ -12,6 +12,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.policy import v1 as policy
 
 from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
 from components.naming import DOMAIN, labels, selector
@@ -34,7 +35,7 @@ _OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
 
 
 class RayServeService(pulumi.ComponentResource):
-    """The RayService of one service, its account and its network edge; lends `endpoint`."""
+    """The RayService of one service, its account, its network edge and its disruption budget; lends `endpoint`."""
 
     endpoint: Endpoint
 
@@ -56,6 +57,8 @@ class RayServeService(pulumi.ComponentResource):
             opts=gated(self, site, workload.budget(spec, spec.cards, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
+        if spec.replicas > 1:
+            policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name, spec), opts=child)
         self.endpoint = endpoint(name, spec)
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
@@ -141,6 +144,12 @@ def _cluster(
             gcs["redisPassword"] = {"valueFrom": {"secretKeyRef": reference}}
         cluster["gcsFaultToleranceOptions"] = gcs
     return cluster
+
+
+def _budget(name: str, spec: RayServeSpec) -> policy.PodDisruptionBudgetSpecArgs:
+    """One worker at a time may be evicted. A RayCluster has no scale subresource to count from, so Kubernetes wants the number that stays."""
+    workers = {**selector(workload.COMPONENT, name), "ray.io/node-type": "worker"}
+    return policy.PodDisruptionBudgetSpecArgs(min_available=spec.replicas - 1, selector=meta.LabelSelectorArgs(match_labels=workers))
 
 
 def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgs:

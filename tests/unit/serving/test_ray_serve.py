@@ -149,6 +149,13 @@ def test_state_is_kept_in_redis_with_its_password_by_reference():
     assert gcs["gcsFaultToleranceOptions"] == {"redisAddress": "redis:6379", "redisPassword": {"valueFrom": reference}}
 
 
+def test_one_worker_at_a_time_may_be_evicted():
+    budget = declared(ray(replicas=3)).one("kubernetes:policy/v1:PodDisruptionBudget").inputs["spec"]
+    assert budget["minAvailable"] == 2
+    assert budget["selector"]["matchLabels"]["ray.io/node-type"] == "worker"
+    assert declared(ray(replicas=1)).of_type("kubernetes:policy/v1:PodDisruptionBudget") == []
+
+
 def test_only_gateway_operator_and_the_clusters_own_pods_reach_it():
     spec = declared(ray()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
     gateway, operator, own = spec["ingress"]
