@@ -15,7 +15,7 @@ from rehearsal.engine.api import Api, ApiError
 from rehearsal.engine.durations import spelled
 from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.progress import Listener, Target, Waiting
-from rehearsal.engine.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, annotation, rule_for
+from rehearsal.engine.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, annotation, condition, rule_for
 from rehearsal.engine.watching import Key, Watching, key_of
 
 if TYPE_CHECKING:
@@ -87,6 +87,9 @@ class Waiter:
         except ApiError:
             return why
         said = reasons.last_words(pods)
+        if said and condition(live, "Failed").get("reason") == "PodFailurePolicy":
+            # Its message names the same pod and exit code once more.
+            return f"the Job failed: {said}"
         return f"{why}: {said}" if said and said not in why else why
 
     def _sleep(self, wake: threading.Event, seconds: float) -> None:

@@ -118,7 +118,7 @@ def test_a_server_exists_only_once_its_files_are_verified_and_a_preheat_that_fai
     lines = str(failed.value).splitlines()
     assert lines[0] == "1 resource failed, 1 that depend on them were not applied:"
     assert lines[1].startswith("  Job gated/qwen-preheat-")
-    assert "the Job failed: PodFailurePolicy: Container preheat for pod gated/qwen-preheat-" in lines[1]
+    assert "the Job failed: pod qwen-preheat-" in lines[1]
     assert lines[1].endswith(f": container preheat ended with exit code 3: {WORDS}")
     assert "look at it with `kubectl --kubeconfig " in lines[2]
     assert "  Deployment gated/qwen: not applied" in lines
