@@ -40,6 +40,11 @@ class Danger:
     cause: str
     consequence: str = ""
 
+    @property
+    def refused(self) -> bool:
+        """Whether an engine refuses the whole update because of it."""
+        return self.consequence.startswith(PROTECTED)
+
 
 # (type, consequence of deleting, consequence of replacing, weight)
 _KINDS: tuple[tuple[re.Pattern[str], str, str, int], ...] = tuple(

@@ -13,7 +13,7 @@ from review.graph import mermaid, tree
 from review.policies import PolicyResult
 from review.report import VERBS, WEIGHTS, Report, ResourceChange, StackReport
 from review.text import attribute, code, one_line, prose, shortened, told_apart
-from review.verdict import FAILED, ICONS
+from review.verdict import FAILED, ICONS, plural
 
 DEFAULT_BUDGET = 60_000
 SMALLEST_BUDGET = 4_000
@@ -104,7 +104,12 @@ def _dangers(stack: StackReport) -> Iterator[Section]:
         yield Section(head="### Danger\n\n", items=serious, tail="\n", noun="danger", rank=1)
     routine = [_danger(each) for each in stack.dangers if each.weight >= ROUTINE]
     if routine:
-        yield _folded(f"{len(routine)} routine deletions and replacements: no data, access or answers are lost", routine, "line", 3)
+        yield _folded(
+            f"{plural(len(routine), 'routine step')}, deletions and replacements by which no data, access or answers are lost",
+            routine,
+            "line",
+            3,
+        )
 
 
 def _policies(stack: StackReport) -> Iterator[Section]:

@@ -164,7 +164,7 @@ def stack_report(
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, each.what, each.urn, each.cause))),
+        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, not each.refused, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=output_changes(preview),

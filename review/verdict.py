@@ -40,7 +40,8 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
 
 def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
     grave = sum(each.weight == 0 for each in dangers)
-    words = ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
+    words = ["the update will be refused"] if any(each.refused for each in dangers) else []
+    words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     serious = sum(each.weight < ROUTINE for each in dangers)
     words += [plural(serious, "danger")] if serious else []

@@ -65,6 +65,7 @@ def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost()
     found = dangers(*events)
     assert ("replaced", "weights", f"{PROTECTED}; then the new bucket is empty: copy the objects first") in found
     assert ("replaced", "weights and 2 more", PROTECTED) in found
+    assert report_on(*events).verdict == "the update will be refused, 2 dangers, 2 grave"
     assert len(found) == 2
 
 

@@ -54,7 +54,7 @@ def test_what_ends_without_loss_is_told_folded_and_is_no_danger():
     old, new = {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}
     report = report_on(step("replace", CONFIG_MAP, "a", old, new, keys=["metadata.name"]))
     assert report.verdict == "changes, none of them dangerous"
-    assert "1 routine deletions and replacements" in comment.render(report)
+    assert "1 routine step, deletions and replacements by which" in comment.render(report)
     assert "metadata.name: a-1 → a-2" in comment.render(report)
 
 
