@@ -42,7 +42,7 @@ class ProgressView:
         """One event of building or starting."""
         with self._lock:
             if isinstance(event, steps.StepWaiting):
-                self._wait(event.step, f"{event.step}: {event.reason} ({event.seconds:.0f} s)", event.reason)
+                self._wait(event.step, f"{event.step}: waiting for {event.reason} ({event.seconds:.0f} s)", event.reason)
                 return
             if isinstance(event, steps.StepFinished):
                 self._forget(event.step)
@@ -57,7 +57,7 @@ class ProgressView:
                     if change != "unchanged":
                         self._print(f"{_SIGNS[change]} {target}{_aside(note)}")
                 case engine.Waiting(target=target, reason=reason, seconds=seconds, limit=limit):
-                    self._wait(key, f"{target}: {reason} ({seconds:.0f} s of {limit:.0f} s)", reason)
+                    self._wait(key, f"waiting for {target}: {reason} ({seconds:.0f} s of {limit:.0f} s)", reason)
                 case engine.Ready(target=target, seconds=seconds, note=note):
                     waited = self._forget(key)
                     if waited or note:
@@ -80,7 +80,7 @@ class ProgressView:
             self._status.update(escape(line) + others)
         elif not quiet and self._said.get(key) != reason:
             self._said[key] = reason
-            self._print(f"  waiting for {escape(line)}")
+            self._print(f"  {escape(line)}")
 
     def _forget(self, key: str) -> bool:
         waited = self._waits.pop(key, None) is not None
