@@ -10,8 +10,9 @@ from components.cluster.eks_spec import EksCluster
 from components.nodes.eks_spec import EksPool
 from components.nodes.spec import target_of
 from components.serving.timing import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
-from components.spec import Fault
+from components.spec import Fault, bytes_of, millicores_of
 from components.storage.aws_spec import EfsStoreSpec
+from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _SPOT_NOTICE_SECONDS = 110
 # How long EKS lets one node drain before it calls the update failed (EKS user guide, managed node update behaviour, read 2026-11).
 _DRAIN_LIMIT_SECONDS = 900
+_MI = 2**20
 
 
 def faults(settings: StackSettings) -> Iterator[Fault]:
@@ -40,6 +42,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     yield from _foreign_arns(settings, cluster)
     if cluster.create is not None:
         yield from _plain_nodes(pools)
+        yield from _preheats_without_room(settings)
 
 
 def _without_eks(settings: StackSettings) -> Iterator[Fault]:
@@ -187,3 +190,25 @@ def _plain_nodes(pools: dict[str, EksPool]) -> Iterator[Fault]:
             f"a created cluster needs nodes for its own services (DNS, the gateway, preheating), and {found}; "
             "add a pool without accelerator, such as system: {provider: eks, size: {min: 2, max: 4}}",
         )
+
+
+def _preheats_without_room(settings: StackSettings) -> Iterator[Fault]:
+    """A Job that no node of a created cluster can hold would wait for its whole time limit; an adopted cluster may have larger ones."""
+    targets = [target_of(name, pool) for name, pool in settings.node_pools.items()]
+    open_to_all = [each.capacity for each in targets if all(taint.effect == "PreferNoSchedule" for taint in each.taints)]
+    if not open_to_all:
+        return
+    most_cpu = max(each.cpu_millicores for each in open_to_all)
+    most_memory = max(each.memory_bytes for each in open_to_all) // _MI
+    for name, model in settings.models.items():
+        preheat = model.preheat
+        if preheat is None or isinstance(settings.storage.get(preheat.into), NodeDiskStoreSpec):
+            continue
+        cpu, memory = millicores_of(preheat.cpu), bytes_of(preheat.memory) // _MI
+        for key, asked, most, unit in (("cpu", cpu, most_cpu, "m"), ("memory", memory, most_memory, "Mi")):
+            if asked > most:
+                yield Fault(
+                    ("models", name, "preheat", key),
+                    f"its Job asks for {asked}{unit} of {key}, and nodes without taints offer {most}{unit} at most; "
+                    "ask for less, or give a pool without taints larger machines",
+                )

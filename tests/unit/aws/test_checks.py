@@ -113,6 +113,22 @@ def test_said_scarcity_is_accepted():
     assert found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"p": pool}) == {}
 
 
+ROOMLESS = {"cluster": CREATED, "nodePools": {"l40s": L40S, "system": SYSTEM}, "storage": {"weights": BUCKET, "s": {"kind": "efs"}}}
+
+
+@pytest.mark.parametrize(("asked", "key"), [({"cpu": "8"}, "cpu"), ({"memory": "32Gi"}, "memory")])
+def test_a_preheat_that_no_plain_node_can_hold_is_refused_where_all_nodes_are_known(asked, key):
+    models = {"llama": model(preheat={"into": "s", **asked})}
+    assert "nodes without taints offer" in found(**ROOMLESS, models=models)[f"models.llama.preheat.{key}"]
+    larger = {"l40s": L40S, "system": {**SYSTEM, "instanceTypes": ["m7i.4xlarge"]}}
+    assert found(**{**ROOMLESS, "nodePools": larger}, models=models) == {}
+    untainted = {**ROOMLESS["nodePools"], "l40s": {**L40S, "taints": []}}
+    assert found(**{**ROOMLESS, "nodePools": untainted}, models=models) == {}
+    # Who adopts a cluster may have larger nodes in it.
+    adopted = {"cluster": {**ADOPTED, "subnets": SUBNETS}, "storage": {**ROOMLESS["storage"], "s": {"kind": "efs", "openTo": "cluster"}}}
+    assert found(**{**ROOMLESS, **adopted}, models=models) == {}
+
+
 def test_a_share_that_is_open_to_the_cluster_may_be_filled_from_any_of_its_nodes():
     storage = {"weights": BUCKET, "s": {"kind": "efs", "openTo": "cluster"}}
     assert found(cluster={**ADOPTED, "subnets": SUBNETS}, storage=storage, models={"llama": model(preheat={"into": "s"})}) == {}
