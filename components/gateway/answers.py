@@ -117,6 +117,20 @@ STRIPPED_HEADERS = (
 )
 """Metadata of gRPC calls that stays at the gateway: credentials and claims of identity."""
 
+CORS_REQUEST_HEADERS = (
+    "authorization",
+    "content-type",
+    "x-api-key",
+    "anthropic-version",
+    "anthropic-beta",
+    "traceparent",
+    "tracestate",
+    "user-agent",
+)
+"""Headers that pages of a listed origin may send."""
+CORS_SECONDS = 600
+"""How long a browser may keep the permission of an origin."""
+
 CORS_HEADERS = (
     "Access-Control-Allow-Credentials",
     "Access-Control-Allow-Headers",

@@ -14,7 +14,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.gateway.answers import STRIPPED_HEADERS
+from components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
 from components.gateway.exposure import attached, url_of
 from components.gateway.names import client_id, server_key_secret
 from components.gateway.routes import calls
@@ -77,7 +77,7 @@ class EnvoyEntrance(pulumi.ComponentResource):
         # A route whose policy is not there yet asks nobody for a key, so it comes last, and goes first when it is taken away.
         guards = [
             made("-filter", _VERSION, "HTTPRouteFilter", route_filter(endpoint)),
-            made("-keys", _VERSION, "SecurityPolicy", key_policy(called, spec, endpoint, keys)),
+            made("-keys", _VERSION, "SecurityPolicy", key_policy(called, endpoint, keys)),
             made("-times", _VERSION, "BackendTrafficPolicy", time_limits(called, spec)),
         ]
         made("", f"{_ROUTES}/v1", "HTTPRoute", route(called, spec, endpoint), guards)
@@ -90,16 +90,29 @@ def route(called: str, spec: GatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
         {"path": {"type": "Exact", "value": f"/{endpoint.model}{path}"}, "method": method} for method, path in sorted(calls(protocol.kind))
     ]
     stripped = [header for header in STRIPPED_HEADERS if header not in (_CLIENT_ID, "X-Forwarded-For")]
+    filters: list[dict[str, Any]] = [
+        {"type": "ExtensionRef", "extensionRef": {"group": _POLICIES, "kind": "HTTPRouteFilter", "name": called}},
+        {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": stripped}},
+    ]
+    if spec.cors is not None:
+        # Here and not in the SecurityPolicy: only for this filter does Envoy Gateway route the OPTIONS of a browser beside the listed methods.
+        filters.append({"type": "CORS", "cors": _cors(spec.cors.origins)})
     rule = {
         "matches": matches,
-        "filters": [
-            {"type": "ExtensionRef", "extensionRef": {"group": _POLICIES, "kind": "HTTPRouteFilter", "name": called}},
-            {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": stripped}},
-        ],
+        "filters": filters,
         "backendRefs": [{"name": endpoint.host.split(".")[0], "port": protocol.port}],
         "timeouts": {"request": "0s"},
     }
     return {**attached(spec), "rules": [rule]}
+
+
+def _cors(origins: Sequence[str]) -> dict[str, Any]:
+    return {
+        "allowOrigins": sorted(set(origins)),
+        "allowMethods": ["GET", "POST"],
+        "allowHeaders": list(CORS_REQUEST_HEADERS),
+        "maxAge": CORS_SECONDS,
+    }
 
 
 def route_filter(endpoint: Endpoint) -> dict[str, Any]:
@@ -110,12 +123,12 @@ def route_filter(endpoint: Endpoint) -> dict[str, Any]:
     return {"urlRewrite": {"path": rewrite}, "credentialInjection": {"overwrite": True, "credential": credential}}
 
 
-def key_policy(called: str, spec: GatewaySpec, endpoint: Endpoint, keys: KeyRing) -> dict[str, Any]:
+def key_policy(called: str, endpoint: Endpoint, keys: KeyRing) -> dict[str, Any]:
     """Who is who by every key that is valid, and who of them may call this model."""
     known = keys.consumers
     allowed = [client_id(each, version) for each in sorted(endpoint.consumers) if each in known for version in sorted(known[each].keys)]
     rule = {"name": "consumers-of-the-model", "action": "Allow", "principal": {"headers": [{"name": _CLIENT_ID, "values": allowed}]}}
-    made: dict[str, Any] = {
+    return {
         "targetRefs": _target(called),
         "apiKeyAuth": {
             "credentialRefs": [{"group": "", "kind": "Secret", "name": keys.proxy_secret}],
@@ -125,14 +138,6 @@ def key_policy(called: str, spec: GatewaySpec, endpoint: Endpoint, keys: KeyRing
         },
         "authorization": {"defaultAction": "Deny", "rules": [rule] if allowed else []},
     }
-    if spec.cors is not None:
-        made["cors"] = {
-            "allowOrigins": sorted(set(spec.cors.origins)),
-            "allowMethods": ["GET", "POST"],
-            "allowHeaders": ["authorization", "content-type", "x-api-key", "anthropic-version", "anthropic-beta", "traceparent"],
-            "maxAge": "600s",
-        }
-    return made
 
 
 def time_limits(called: str, spec: GatewaySpec) -> dict[str, Any]:

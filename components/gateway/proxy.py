@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 from components.gateway import keys, routes
 from components.gateway.alb import LONGEST_IDLE_SECONDS
-from components.gateway.answers import CORS_HEADERS, ERRORS, GRPC_ERRORS, PASSED_HEADERS, STRIPPED_HEADERS
+from components.gateway.answers import (
+    CORS_HEADERS,
+    CORS_REQUEST_HEADERS,
+    CORS_SECONDS,
+    ERRORS,
+    GRPC_ERRORS,
+    PASSED_HEADERS,
+    STRIPPED_HEADERS,
+)
 from components.gateway.limits import Share, connection_shares, pauses, rate_shares
 from components.gateway.nlb import KEEPALIVE_SECONDS
 from components.gateway.own_keys import own_key_pattern
@@ -104,6 +112,8 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         "passed_headers": [header for header, of in PASSED_HEADERS.items() if not of or kinds & of],
         "stripped_headers": STRIPPED_HEADERS,
         "cors_headers": CORS_HEADERS,
+        "cors_request_headers": CORS_REQUEST_HEADERS,
+        "cors_seconds": CORS_SECONDS,
     }
 
 

@@ -26,7 +26,10 @@ pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[2]
 STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 PODS = "/api/v1/namespaces/inference/pods"
-ENVOY = "{implementation: envoyGateway, exposure: gatewayApi, host: llm.local.test, parent: {name: public, namespace: gateways}}"
+ENVOY = (
+    "{implementation: envoyGateway, exposure: gatewayApi, host: llm.local.test, parent: {name: public, namespace: gateways}, "
+    'cors: {origins: ["https://chat.local.test"]}}'
+)
 
 
 def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

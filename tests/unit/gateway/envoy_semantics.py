@@ -37,7 +37,19 @@ class EnvoyGateway:
             for rule in spec["rules"]:
                 if any(self._matches(match, method, path) for match in rule["matches"]):
                     return self._routed(name, rule, path, sent)
+                here = any(match["path"]["value"] == path for match in rule["matches"])
+                if method == "OPTIONS" and here and (permission := self._preflight(rule, sent)):
+                    return permission
         return Verdict(404)
+
+    @staticmethod
+    def _preflight(rule: Mapping[str, Any], sent: Mapping[str, str]) -> Verdict | None:
+        """The answer to a browser, which a route gives beside its listed methods where it has a filter CORS itself, and only then."""
+        for each in rule["filters"]:
+            if each["type"] == "CORS" and {"origin", "access-control-request-method"} <= set(sent):
+                allowed = sent["origin"] in each["cors"]["allowOrigins"]
+                return Verdict(200, headers={"access-control-allow-origin": sent["origin"]} if allowed else {})
+        return None
 
     @staticmethod
     def _matches(match: Mapping[str, Any], method: str, path: str) -> bool:

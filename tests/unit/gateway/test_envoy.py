@@ -96,6 +96,16 @@ def test_the_server_gets_its_own_key_and_the_client_s_id_and_no_claim_of_the_cli
     assert envoy.answer("POST", "/llama-3-70b/v1/completions", {**claims, "X-API-Key": key}).status == 403
 
 
+def test_a_browser_is_answered_without_a_key_and_only_a_listed_origin_gets_permission(envoy):
+    def asked(origin, path="/llama-3-8b/v1/chat/completions"):
+        return envoy.answer("OPTIONS", path, {"Origin": origin, "Access-Control-Request-Method": "POST"})
+
+    assert asked("https://chat.acme.example").headers == {"access-control-allow-origin": "https://chat.acme.example"}
+    assert asked("https://evil.example").headers == {}
+    assert asked("https://chat.acme.example").backend is None
+    assert asked("https://chat.acme.example", "/llama-3-8b/metrics").status == 404
+
+
 def test_every_route_has_a_policy_and_time_limits_that_no_answer_runs_into(recording):
     routes = [each.inputs["metadata"]["name"] for each in recording if each.type.endswith(":HTTPRoute")]
     assert sorted(routes) == ["gateway-llama-3-70b", "gateway-llama-3-8b"]
