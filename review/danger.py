@@ -1,6 +1,6 @@
 """What a reviewer must not miss: what goes, what is replaced, what loses its protection; with cause and consequence.
 
-The consequences are general knowledge about kinds of resources, in words; nothing here knows a stack.
+Nothing here knows a stack; what the end of a kind means is in `consequences`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from review.changes import PropertyChange
+from review.consequences import ROUTINE, words_of
 from review.preview import Step
 from review.text import clean, told_apart
 
@@ -20,10 +21,14 @@ OTHER_HOST = "answers under another host"
 """What is said of an entrance whose host changes."""
 REPLACED = "replaced"
 """What is said of a resource that is made anew."""
-ROUTINE = 2
-"""The weight of what ends without data, access or answers being lost: a Job that runs again, a ConfigMap under a new name."""
 PROTECTED = "it is protected: the engine refuses the whole update until its protection is taken off"
 """The consequence of ending what is protected: both engines refuse it before they change anything."""
+UNPROTECTED = "loses its protection"
+_UNPROTECTED: dict[tuple[str, ...], str] = {
+    ("protect",): "the next change may delete it without being refused",
+    ("retainOnDelete",): "deleting it from the stack will delete it for real",
+    ("protect", "retainOnDelete"): "the next change may delete it, for real, without being refused",
+}
 _GOES = ("delete", "discard")
 _LONGEST = 60
 
@@ -39,6 +44,8 @@ class Danger:
     urn: str
     cause: str
     consequence: str = ""
+    common: bool = False
+    """Whether its kind has no words of its own, so that one of many says it all."""
 
     @property
     def refused(self) -> bool:
@@ -46,89 +53,6 @@ class Danger:
         return self.consequence.startswith(PROTECTED)
 
 
-# (type, consequence of deleting, consequence of replacing, weight)
-_KINDS: tuple[tuple[re.Pattern[str], str, str, int], ...] = tuple(
-    (re.compile(pattern), gone, replaced, weight)
-    for pattern, gone, replaced, weight in (
-        (
-            r"aws:s3.*:Bucket(V2)?$",
-            "every object in the bucket is lost, or the deletion fails while it is not empty",
-            "the new bucket is empty: copy the objects first",
-            0,
-        ),
-        (r"aws:(efs|fsx).*:\w*FileSystem$", "every file on it is lost", "the new file system is empty: copy the files first", 0),
-        (r"aws:ebs.*:Volume$", "the data on the volume is lost", "the new volume is empty", 0),
-        (
-            r"kubernetes:core/v1:PersistentVolumeClaim(Patch)?$",
-            "the claim's data goes with it where the reclaim policy is Delete; weights have to be fetched again",
-            "the new claim may bind another, empty volume; pods wait until it is bound",
-            0,
-        ),
-        (
-            r"kubernetes:core/v1:PersistentVolume$",
-            "claims that are bound to it are lost",
-            "claims that are bound to it are lost until they bind again",
-            0,
-        ),
-        (
-            r"kubernetes:core/v1:Namespace$",
-            "everything in the namespace is deleted with it",
-            "everything in the namespace is deleted and made anew",
-            0,
-        ),
-        (r"aws:eks.*:Cluster$", "the cluster and everything on it is gone", "a new, empty cluster takes its place", 0),
-        (
-            r"aws:eks.*:NodeGroup$",
-            "its machines go, and every pod on them with them",
-            "all its machines are exchanged: every replica on them restarts, and accelerators may not be had again",
-            1,
-        ),
-        (
-            r"kubernetes:core/v1:Node$",
-            "a machine goes, and every pod on it with it",
-            "the machine leaves and comes back: its pods are evicted",
-            1,
-        ),
-        (r"inferplan:nodes:NodePool$", "models that are placed on this pool find no node", "models on this pool restart", 1),
-        (
-            r"random:.*:Random(Password|Bytes|String)$",
-            "what was derived from it stops working",
-            "a new value is drawn: what was derived from it stops working",
-            0,
-        ),
-        (
-            r"kubernetes:core/v1:Secret$",
-            "who uses a key or password in it is refused; pods that mount it do not start",
-            "who uses a value that changes in it is refused; pods that mount it wait while it is exchanged",
-            0,
-        ),
-        (
-            r"kubernetes:(networking\.k8s\.io/v1:Ingress|gateway\.networking\.k8s\.io/v\w+:(HTTPRoute|Gateway))$",
-            "its host stops answering",
-            "its host does not answer while it is exchanged, and may get another address",
-            0,
-        ),
-        (
-            r"kubernetes:core/v1:Service$",
-            "clients lose the address that they call",
-            "it gets another cluster IP; a load balancer gets another address",
-            1,
-        ),
-        (
-            r"kubernetes:apps/v1:(Deployment|StatefulSet|DaemonSet)$",
-            "its replicas stop",
-            "all replicas stop before new ones start: no answers for as long as a start takes",
-            1,
-        ),
-        (r"kubernetes:batch/v1:Job$", "the Job's pods stop", "the Job runs again", 2),
-        (
-            r"kubernetes:apiextensions\.k8s\.io/v1:CustomResourceDefinition$",
-            "every object of this kind is deleted with it",
-            "every object of this kind is deleted with it",
-            0,
-        ),
-    )
-)
 _HOST = re.compile(r"(?:^|\.)(?:spec\.rules\[\d+\]\.host|spec\.tls\[\d+\]\.hosts(?:\[\d+\])?|spec\.hostnames(?:\[\d+\])?|spec\.host)$")
 _REVISION = re.compile(r"(?:^|\.)weights\.revision$")
 _SERVICE_FACE = re.compile(r"^(?:metadata\.name|spec\.type|spec\.clusterIP|spec\.ports\[\d+\]\.(?:port|nodePort))$")
@@ -139,27 +63,29 @@ def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Dang
     # What is in a component goes with it, and is told one by one.
     if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
-    if step.old and step.new and step.old.protect and not step.new.protect:
-        yield _danger(step, 0, "loses its protection", "protect is taken off", "the next change may delete it without being refused")
-    if step.old and step.new and step.old.retain_on_delete and not step.new.retain_on_delete:
-        yield _danger(step, 0, "loses its protection", "retainOnDelete is taken off", "deleting it from the stack will delete it for real")
+    if off := _taken_off(step):
+        yield _danger(step, 0, UNPROTECTED, f"{' and '.join(off)} taken off", _UNPROTECTED[off], common=words_of(step.type) is None)
     if step.op not in ("same", "read", "create", *_GOES):
         yield from _meaning(step, changes)
 
 
+def _taken_off(step: Step) -> tuple[str, ...]:
+    if step.old is None or step.new is None:
+        return ()
+    kept = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
+    return tuple(name for name, before, after in kept if before and not after)
+
+
 def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
     replaced = step.op == "replace"
-    consequence, weight = "", ROUTINE
-    for pattern, gone, anew, how_bad in _KINDS:
-        if pattern.match(step.type):
-            consequence, weight = (anew if replaced else gone), how_bad
-            break
+    gone, anew, weight = words_of(step.type) or ("", "", ROUTINE)
+    consequence = anew if replaced else gone
     if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
         consequence, weight = "it is only forgotten, and stays where it is", ROUTINE
     if step.old and step.old.protect and step.op != "discard":
         consequence, weight = f"{PROTECTED}; then {consequence}" if consequence else PROTECTED, 0
     cause = _cause(step, changes) if replaced else "no longer declared"
-    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence)
+    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=consequence == PROTECTED)
 
 
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
@@ -206,9 +132,16 @@ def _key_versions(value: dict[str, Any], owner: str = "", depth: int = 0) -> dic
     return found
 
 
-def _danger(step: Step, weight: int, what: str, cause: str, consequence: str) -> Danger:
+def _danger(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False) -> Danger:
     return Danger(
-        weight=weight, what=what, kind=clean(step.kind), name=clean(step.name), urn=clean(step.urn), cause=cause, consequence=consequence
+        weight=weight,
+        what=what,
+        kind=clean(step.kind),
+        name=clean(step.name),
+        urn=clean(step.urn),
+        cause=cause,
+        consequence=consequence,
+        common=common,
     )
 
 
@@ -230,13 +163,13 @@ def once(dangers: Iterable[Danger]) -> list[Danger]:
         elif each.what == OTHER_HOST:
             subject = each.cause.partition(": ")[2]
         kept[each.what, subject] = each
-    return _protected_once(list(kept.values()))
+    return _merged(kept.values())
 
 
-def _protected_once(dangers: list[Danger]) -> list[Danger]:
-    """One protected resource is enough to refuse an update: those of which there is nothing else to say are told as one."""
-    alike = [each for each in dangers if each.consequence == PROTECTED]
-    if len(alike) < 2:
-        return dangers
-    first = replace(alike[0], name=f"{alike[0].name} and {len(alike) - 1} more")
-    return [*(each for each in dangers if each.consequence != PROTECTED), first]
+def _merged(dangers: Iterable[Danger]) -> list[Danger]:
+    """Those of which there is nothing to say but what is said of others too become one."""
+    alike: dict[object, list[Danger]] = {}
+    for each in dangers:
+        alike.setdefault((each.what, each.consequence) if each.common else id(each), []).append(each)
+    several = ((each[0], len(each) - 1) for each in alike.values())
+    return [replace(first, name=f"{first.name} and {more} more") if more else first for first, more in several]

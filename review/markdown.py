@@ -7,7 +7,8 @@ from itertools import groupby
 
 from review.budget import Section, fit
 from review.changes import PropertyChange
-from review.danger import ROUTINE, Danger
+from review.consequences import ROUTINE
+from review.danger import Danger
 from review.figures import Table
 from review.graph import mermaid, tree
 from review.policies import PolicyResult

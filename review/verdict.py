@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from review.changes import output_changes
-from review.danger import ROUTINE, Danger
+from review.consequences import ROUTINE
+from review.danger import Danger
 from review.figures import Figures
 from review.findings import Findings
 from review.policies import PolicyResult

@@ -69,6 +69,14 @@ def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost()
     assert len(found) == 2
 
 
+def test_protection_that_is_taken_off_is_told_of_each_kind_that_matters_and_of_the_others_together():
+    kept, free = {"protect": True, "retainOnDelete": True}, {}
+    types = (BUCKET, "aws:eks/cluster:Cluster", "aws:s3/a:A", "aws:s3/b:B", "aws:s3/c:C")
+    found = dangers(*(step("same", type_, "weights", {}, {}, old_state=kept, new_state=free) for type_ in types))
+    words = "the next change may delete it, for real, without being refused"
+    assert sorted(found) == [("loses its protection", name, words) for name in ("weights", "weights", "weights and 2 more")]
+
+
 def test_a_workload_without_another_replica_stops_answering_while_it_rolls():
     assert dangers(step("update", DEPLOYMENT, "m", model("a"), model("b"))) == [
         ("stops answering while it rolls", "m", "no replica answers for up to 5 minutes")
