@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pulumi
 
@@ -12,38 +12,29 @@ from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import demands
 from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.handles import Endpoint, ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore
 from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
-from components.naming import bounded
 from components.nodes.device_plugin import DevicePlugin, plugin_targets
 from components.nodes.eks_spec import EksPool
 from components.nodes.image_pull import ImagePull
 from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import runtime_classes_of
 from components.nodes.spec import NodePoolSpec
-from components.preheat.artifacts import artifact_job
-from components.preheat.preheat_job import PreheatJob
 from components.queue.names import queue_labels
 from components.queue.queues import Queues
 from components.serving.demand import cards_of_others
 from components.serving.site import Site, endpoint_of, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
-from components.storage.aws_spec import EfsStoreSpec
-from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
-from components.storage.spec import S3StoreSpec
+from infra.model_files import ModelFiles, stores_of
 from infra.providers import aws_provider, cluster_options
 
 if TYPE_CHECKING:
     from components.gateway.envoy import EnvoyEntrance
     from components.gateway.spec import GatewaySpec
-    from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
     from infra.stack import Stack, StackSettings
-
-ModelStore: TypeAlias = "PlainStore | EfsStore"
-Stores: TypeAlias = "Mapping[str, ModelStore]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +63,8 @@ def compose(stack: Stack) -> Exports:
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, asked=demands(spec.gateway), opts=kube)
-    stores = _stores(spec, platform, targets, namespace=home.inside, opts=kube)
+    stores = stores_of(spec, platform, targets, namespace=home.inside, opts=kube)
+    files = ModelFiles(stores=stores, namespace=home.inside, opts=kube)
     secrets = stack.secrets
     keys = ApiKeys(
         "api-keys",
@@ -90,12 +82,12 @@ def compose(stack: Stack) -> Exports:
     entrance = () if gateway is None else gateway.entrance
     queues = Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=kube) if spec.queues else None
     around = _Surroundings(
-        settings=spec, queues=queues, namespace=home.inside, targets=targets, stores=stores, keys=keys, images=images, entrance=entrance
+        settings=spec, queues=queues, namespace=home.inside, targets=targets, files=files, keys=keys, images=images, entrance=entrance
     )
     weights = {name: _serve(name, model, around, opts=kube) for name, model in spec.models.items()}
     if spec.benchmark is not None:
-        files, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
-        lent = BenchmarkGround(tokenizer=files, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
+        tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
+        lent = BenchmarkGround(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
         BenchmarkJob("benchmark", spec.benchmark, lent, endpoints=endpoints, opts=kube)
     if spec.monitoring is not None:
         MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=kube)
@@ -152,23 +144,6 @@ def _images(
     return pulls
 
 
-def _stores(
-    spec: StackSettings,
-    platform: AwsPlatform | None,
-    targets: Mapping[str, NodeTarget],
-    *,
-    namespace: pulumi.Output[str],
-    opts: pulumi.ResourceOptions,
-) -> Stores:
-    stores: dict[str, ModelStore] = {}
-    for name, store in spec.storage.items():
-        if platform is not None and isinstance(store, S3StoreSpec | EfsStoreSpec):
-            stores[name] = platform.store(name, store, namespace=namespace, scope=spec.namespace, kube=opts)
-        elif not isinstance(store, EfsStoreSpec):
-            stores[name] = model_store(name, store, namespace=namespace, scope=spec.namespace, targets=targets, opts=opts)
-    return stores
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
     """What every model of the stack is served among."""
@@ -177,7 +152,7 @@ class _Surroundings:
     queues: Queues | None
     namespace: pulumi.Output[str]
     targets: Mapping[str, NodeTarget]
-    stores: Stores
+    files: ModelFiles
     keys: ApiKeys
     images: Mapping[str, ImagePull]
     entrance: tuple[pulumi.Resource, ...]
@@ -187,8 +162,8 @@ def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.Re
     site = Site(
         namespace=around.namespace,
         target=around.targets[spec.pool],
-        weights=_weights(name, spec, stores=around.stores, namespace=around.namespace, opts=opts),
-        artifacts=_artifacts(name, spec, stores=around.stores, namespace=around.namespace, opts=opts),
+        weights=around.files.weights(name, spec),
+        artifacts=around.files.artifacts(name, spec),
         server_key=around.keys.server_key(name),
         server_key_fingerprint=around.keys.server_key_fingerprint(name),
         gateway=GATEWAY_PODS,
@@ -200,50 +175,3 @@ def _serve(name: str, spec: ModelSpec, around: _Surroundings, *, opts: pulumi.Re
     )
     serve(name, spec, site, opts=opts)
     return site.weights
-
-
-def _weights(
-    name: str,
-    spec: ModelSpec,
-    *,
-    stores: Stores,
-    namespace: pulumi.Output[str],
-    opts: pulumi.ResourceOptions,
-) -> ModelMount | ObjectStore:
-    source = _source(stores[spec.weights.store], name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
-    if spec.preheat is not None:
-        target = _share(stores, spec.preheat.into)
-        return PreheatJob(name, spec.weights, spec.preheat, source=source, target=target, namespace=namespace, opts=opts).mount
-    if isinstance(source, VolumeClaim):
-        return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)
-    if not isinstance(source, ObjectStore):
-        raise TypeError(f"models.{name}.weights.store: no engine reads {spec.weights.store} itself; add preheat")
-    return source
-
-
-def _artifacts(
-    model: str, spec: ModelSpec, *, stores: Stores, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
-) -> dict[str, ModelMount]:
-    """A preheat for each artifact beside the weights of `model`, into the same share."""
-    if spec.preheat is None:
-        return {}
-    mounts: dict[str, ModelMount] = {}
-    for name, artifact in spec.artifacts.items():
-        job, how = artifact_job(model, name), artifact.preheat(spec.preheat)
-        source = _source(stores[artifact.store], bounded(job, "preheat"), artifact.path)
-        mounts[name] = PreheatJob(job, artifact, how, source=source, target=_share(stores, how.into), namespace=namespace, opts=opts).mount
-    return mounts
-
-
-def _share(stores: Stores, name: str) -> VolumeClaim:
-    store = stores[name]
-    if isinstance(store, S3Store | WebSource):
-        raise TypeError(f"preheat.into: {name} is no share")
-    return store.claim
-
-
-def _source(store: ModelStore, account: str, path: str) -> ModelSource:
-    """What `store` lends to the service account that reads the directory `path` of it."""
-    if isinstance(store, S3Store):
-        return store.reader(account, path)
-    return store.files if isinstance(store, WebSource) else store.claim
