@@ -51,6 +51,7 @@ def test_a_burst_of_server_errors_is_waited_out(job, model, proxy, code):
     verified(preheat.run(), preheat, model)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("model")
 def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(job, proxy):
     proxy.faults.plan = only(SHARD, 9999, ("status", 503))

@@ -11,8 +11,9 @@ import pytest
 from .origins import hub_origin, web_origin
 from .rig import MIB, kill_group, refused, tiny_model, verified
 
+pytestmark = pytest.mark.full
+
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
-# One of a bucket is killed in every run, by test_faults.py.
 KILLS = range(50)
 
 
@@ -29,7 +30,7 @@ def preheat(job, origin):
     return lambda **changes: job(**{"source": origin.source, "weights": origin.weights, **changes})
 
 
-@pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
+@pytest.mark.parametrize("path", [SHARD, "config.json"])
 def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(origin, preheat, path):
     first = origin.probes + 1 if path == SHARD else 1
     origin.fail(lambda _path, count: ("flip", 11) if count == first else None, path)
@@ -39,21 +40,18 @@ def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(origi
     assert f"{path}: the copy differs from the source; reading it again" in outcome.output
 
 
-@pytest.mark.full
 def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(origin, preheat):
     origin.fail(lambda _path, count: ("flip", 1000 + count) if count > origin.probes else None, SHARD)
     made = preheat()
     refused(made.run(), made, 3, SHARD, "differs from the source", "expected", "found")
 
 
-@pytest.mark.full
 def test_answers_that_break_off_are_continued_where_they_broke(origin, preheat):
     origin.fail(lambda _path, count: ("cut", 3 * MIB // 2) if count % 2 else None)
     made = preheat()
     verified(made.run(), made, tiny_model())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("code", [500, 503])
 def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
     origin.fail(lambda _path, count: ("status", code) if count <= 3 else None)
@@ -61,21 +59,18 @@ def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
     verified(made.run(), made, tiny_model())
 
 
-@pytest.mark.full
 def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(origin, preheat):
     origin.fail(lambda _path, count: ("status", 503) if count > origin.probes else None, SHARD)
     made = preheat(tuning={"retries": 2})
     refused(made.run(), made, 5, SHARD, "the source stopped sending", "the next run goes on")
 
 
-@pytest.mark.full
 def test_a_connection_that_falls_silent_is_dropped_and_continued(origin, preheat):
     origin.fail(lambda _path, count: ("stall",) if count == origin.probes + 1 else None, SHARD)
     made = preheat(tuning={"stall_seconds": 1.0, "segment_bytes": 4 * MIB})
     verified(made.run(), made, tiny_model())
 
 
-@pytest.mark.full
 def test_a_missing_shard_is_refused_by_name(job, web):
     origin = web_origin(web)
     origin.put({path: data for path, data in tiny_model().items() if path != OTHER})
@@ -83,7 +78,6 @@ def test_a_missing_shard_is_refused_by_name(job, web):
     refused(made.run(), made, 3, OTHER, "missing")
 
 
-@pytest.mark.full
 def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(job, web):
     origin = web_origin(web)
     model = tiny_model()
@@ -102,7 +96,6 @@ def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(j
     assert once.is_set()
 
 
-@pytest.mark.full
 def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
     origin = hub_origin(hub)
     model = tiny_model()
@@ -112,7 +105,6 @@ def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
     refused(made.run(), made, 3, SHARD, "differs from the source", "expected sha256")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("seed", KILLS)
 def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, seed):
     model = tiny_model()
@@ -133,7 +125,6 @@ def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, s
     assert origin.sent - before <= readings * sum(map(len, model.values())) + 8 * MIB
 
 
-@pytest.mark.full
 def test_a_second_run_asks_the_source_for_no_file(origin, preheat):
     verified(preheat().run(), preheat(), tiny_model())
     before = origin.sent, origin.requests
@@ -141,7 +132,6 @@ def test_a_second_run_asks_the_source_for_no_file(origin, preheat):
     assert (origin.sent, origin.requests) == before
 
 
-@pytest.mark.full
 def test_lists_that_fail_for_a_while_are_waited_out(origin, preheat):
     origin.servers[0].faults.failing_lists = 3
     made = preheat()
@@ -149,7 +139,6 @@ def test_lists_that_fail_for_a_while_are_waited_out(origin, preheat):
     assert origin.servers[0].faults.failing_lists == 0
 
 
-@pytest.mark.full
 def test_two_runs_at_once_make_one_copy(origin, preheat):
     origin.fail(lambda _path, _count: ("pace", 16 * MIB))
     first, second = preheat(), preheat(name="other")
