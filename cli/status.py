@@ -39,7 +39,8 @@ def command(
         remedy = f"bring it up with: inferplan up {stack}, or ask a real one with --context"
         raise CommandError(f"{stack} has {what}; {remedy}", exit_code=3)
     if not settled:
-        raise typer.Exit(3)
+        remedy = f"inferplan up {stack} applies what is missing and says what it waits for"
+        raise CommandError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}", exit_code=3)
 
 
 def _show_real(workspace: Workspace, context: str) -> bool:

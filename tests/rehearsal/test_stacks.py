@@ -147,6 +147,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path)
     missing = inferplan(state, "status", "local")
     assert missing.returncode == 3
     assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
+    assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
 
 
 def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
