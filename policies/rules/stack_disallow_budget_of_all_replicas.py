@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import least_replicas, selecting, workloads_of
-from policies.subjects.workloads import share, templates_of
+from policies.subjects.engines import selecting, standing_pods
+from policies.subjects.workloads import share
+
+BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    for workload in workloads_of(stack):
-        replicas = least_replicas(stack, workload)
-        for pod in templates_of(workload):
-            for budget in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector"):
-                least = budget.at("spec", "minAvailable")
-                if not least.absent and share(least, int(replicas) or 1, up=True) >= max(replicas, 1):
-                    yield found(least, "leaves no replica to disrupt", urn=budget.urn)
+    standing: dict[str, float] = {}
+    for workload, pod, count in standing_pods(stack):
+        for budget in selecting(stack, BUDGET, workload, pod, "spec", "selector"):
+            standing[budget.urn] = standing.get(budget.urn, 0) + count
+    for budget in stack.of(BUDGET):
+        least, pods = budget.at("spec", "minAvailable"), max(int(standing.get(budget.urn, 0)), 1)
+        if budget.urn in standing and not least.absent and share(least, pods, up=True) >= pods:
+            yield found(least, "leaves no replica to disrupt", urn=budget.urn)
 
 
 RULE = StackRule(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import least_replicas, selecting, workloads_of
-from policies.subjects.workloads import templates_of
+from policies.subjects.engines import selecting, standing_pods
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    for workload in workloads_of(stack):
-        if least_replicas(stack, workload) < 2:
+    for workload, pod, count in standing_pods(stack):
+        if count < 2:
             continue
-        for pod in templates_of(workload):
-            if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
-                yield found(workload.at("spec", "replicas"), "has no disruption budget", urn=workload.urn)
+        if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
+            yield found(workload.at("spec", "replicas"), "has no disruption budget", urn=workload.urn)
 
 
 RULE = StackRule(

@@ -8,7 +8,7 @@ from policies.engine.resource import Resource, Stack
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PodTemplate
 from policies.subjects.serving import engine_containers
-from policies.subjects.workloads import GROUPS, WORKLOADS, labels_of, replicas_of, templates_of
+from policies.subjects.workloads import GROUPS, WORKLOADS, copies_of, labels_of, replicas_of, templates_of
 
 SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
@@ -34,6 +34,16 @@ def least_replicas(stack: Stack, workload: Resource) -> float:
             least = scaler.at("spec", "minReplicas").number()
             return (scaler.at("spec", "minReplicaCount").number() or 0) if least is None and "keda" in scaler.kind else least or 1
     return 1
+
+
+def standing_pods(stack: Stack) -> Iterator[tuple[Resource, PodTemplate, float]]:
+    """Workloads, those of serving operators too, with their pod templates and the least number of pods of each. Raises FieldError."""
+    for workload in workloads_of(stack):
+        for pod in templates_of(workload):
+            yield workload, pod, least_replicas(stack, workload)
+    for workload in stack.of(*GROUPS):
+        for pod in templates_of(workload):
+            yield workload, pod, copies_of(pod, least=True)
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:

@@ -28,8 +28,8 @@ def replicas_of(workload: Resource) -> float | None:
     return workload.at("spec", "replicas").number()
 
 
-def copies_of(pod: PodTemplate) -> float:
-    """How many pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most. Raises FieldError."""
+def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
+    """How many pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most, or the `least`. Raises FieldError."""
     resource = pod.resource
     if resource.kind == LEADER_WORKER_SET:
         groups = resource.at("spec", "replicas").number() or 1
@@ -42,9 +42,11 @@ def copies_of(pod: PodTemplate) -> float:
         group = _ray_group(pod)
         if group is None:
             return 1
-        least, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
+        given, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
         hosts = group.at("numOfHosts").number() or 1
-        return hosts * (max(least, most) if _ray_cluster(resource).at("enableInTreeAutoscaling").flag() else least)
+        if not _ray_cluster(resource).at("enableInTreeAutoscaling").flag():
+            return hosts * given
+        return hosts * ((group.at("minReplicas").number() or 0) if least else max(given, most))
     return replicas_of(resource) or 1
 
 

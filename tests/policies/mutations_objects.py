@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from tests.policies.edits import Inputs, Mutation, add, drop, first, in_every_entry, in_file, is_engine, put
 
+QUEUE = "kueue.x-k8s.io/queue-name"
 _SERVER_KEY = re.compile(r"Bearer [^\"]+")
 _LARGE = re.compile(r"70b|24b")
 
@@ -16,9 +19,22 @@ def _with_two_more(text: str) -> str:
     return text.replace(line, "\n".join([line, *more]))
 
 
-def _queued_head(ray: Inputs) -> None:
-    ray["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "models"
-    ray["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["groupName"] = "head"
+def _misspelt_queue(workload: Inputs) -> bool | None:
+    labels = workload["metadata"]["labels"]
+    if QUEUE not in labels:
+        return False
+    labels[QUEUE] = "servnig"
+    return None
+
+
+def _of_queued(edit: Callable[[Inputs], Any]) -> Callable[[Inputs], bool | None]:
+    """An edit of the cluster of a RayService that waits in a queue."""
+    return lambda ray: None if QUEUE in ray["metadata"]["labels"] and edit(ray["spec"]["rayClusterConfig"]) is not False else False
+
+
+def _without_accelerators(queue: Inputs) -> None:
+    for group in queue["spec"]["resourceGroups"]:
+        group["coveredResources"] = [each for each in group["coveredResources"] if "/" not in each]
 
 
 def _with_card(job: Inputs) -> None:
@@ -38,8 +54,19 @@ def _barely_starting(workload: Inputs) -> bool | None:
     return None
 
 
+def _available(least: str | int) -> Callable[[Inputs], None]:
+    def edit(budget: Inputs) -> None:
+        budget["spec"].pop("maxUnavailable", None)
+        budget["spec"]["minAvailable"] = least
+
+    return edit
+
+
+_MISSPELT = Mutation("misspelt queue", ("stack-require-known-queue",), _misspelt_queue)
 RESOURCES: dict[str, tuple[Mutation, ...]] = {
+    "ClusterQueue": (Mutation("no accelerators", ("stack-require-covered-resources",), _without_accelerators),),
     "Deployment": (
+        _MISSPELT,
         Mutation(
             "no spread",
             ("pod-require-spread",),
@@ -78,7 +105,12 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
     ),
     "RayService": (
         Mutation("no token", ("ray-require-token",), drop("spec", "rayClusterConfig", "authOptions")),
-        Mutation("a group called head", ("ray-limit-queued-groups",), _queued_head),
+        _MISSPELT,
+        Mutation(
+            "a group called head", ("ray-limit-queued-groups",), _of_queued(lambda ray: ray["workerGroupSpecs"][0].update(groupName="head"))
+        ),
+        Mutation("Ray's own autoscaler", ("ray-limit-queued-groups",), _of_queued(lambda ray: ray.update(enableInTreeAutoscaling=True))),
+        Mutation("eighteen groups", ("ray-limit-queued-groups",), _of_queued(lambda ray: ray["workerGroupSpecs"].extend([{}] * 18))),
         Mutation(
             "many workers",
             ("stack-require-pool-capacity",),
@@ -136,13 +168,13 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         Mutation(
             "all available",
             ("rollout-disallow-blocking-budget",),
-            lambda r: r["spec"].pop("maxUnavailable") and r["spec"].update(minAvailable="100%"),
+            _available("100%"),
         ),
         Mutation("nobody selected", ("stack-require-disruption-budget",), put({"matchLabels": {"app": "nobody"}}, "spec", "selector")),
         Mutation(
             "as many as replicas",
             ("stack-disallow-budget-of-all-replicas",),
-            lambda r: r["spec"].pop("maxUnavailable") and r["spec"].update(minAvailable=99),
+            _available(99),
         ),
     ),
     "Namespace": (

@@ -22,7 +22,6 @@ NEEDED = {
 _PROTECTED = ("Bucket", "FileSystem", "Cluster", "Key")
 _LABELS = {"app.kubernetes.io/managed-by": "somebody"}
 _ROLE = "kubernetes:rbac.authorization.k8s.io/v1:Role"
-_QUEUE = "kueue.x-k8s.io/queue-name"
 Changed = tuple[str, str, Recording, tuple[str, ...]]
 
 
@@ -86,23 +85,6 @@ def _strangers(recording: Recording) -> Iterator[Changed]:
         spec = {"scaleTargetRef": {"kind": "RayService", "name": rays[0].inputs["metadata"]["name"]}, "maxReplicas": 9}
         scaler = _object(recording, "kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "rays", spec=spec)
         yield "a scaler of Ray", scaler.urn, _added(recording, scaler), ("stack-disallow-scaler-of-ray",)
-    yield from _queued(recording)
-
-
-def _queued(recording: Recording) -> Iterator[Changed]:
-    engine = next((at for at, each in enumerate(recording) if any(accelerates(pod) for pod in pods_in(each.inputs))), None)
-    if engine is None:
-        return
-    groups = [{"coveredResources": ["cpu", "memory", "hugepages-2Mi"], "flavors": []}]
-    whole = _object(recording, "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "all", spec={"resourceGroups": groups})
-    local = _object(recording, "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue", "models", spec={"clusterQueue": "all"})
-    for name, queue, rule in (
-        ("a queue that is not there", "modles", "stack-require-known-queue"),
-        ("a queue without accelerators", "models", "stack-require-covered-resources"),
-    ):
-        waiting = dataclasses.replace(recording.registrations[engine], inputs=copy.deepcopy(recording.registrations[engine].inputs))
-        waiting.inputs["metadata"]["labels"][_QUEUE] = queue
-        yield name, waiting.urn, _added(_replaced(recording, engine, waiting), whole, local), (rule,)
 
 
 def _service_of_model(recording: Recording) -> str:

@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DAY = "2026-11-21"
 COMMITTED = ("local", "onprem", "prod")
 EXAMPLES = ("vllm", "triton", "ray-serve")
-# The local stack behind a Gateway of the Gateway API with replicas by load; with Envoy Gateway in the place of the proxy; and with
-# every image pinned, for the rule that wants that.
-VARIANTS = ("routed", "envoy", "pinned")
+# The local stack behind a Gateway of the Gateway API with replicas by load; with Envoy Gateway in the place of the proxy; with
+# every image pinned, for the rule that wants that; and with its models in a queue of Kueue, as those of the Ray example.
+VARIANTS = ("routed", "envoy", "pinned", "queued", "queued-rays")
 NAMES = (*COMMITTED, *EXAMPLES, *VARIANTS)
 _DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -40,13 +40,20 @@ def recorded(name: str) -> Recording:
         patch.chdir(ROOT)
         if name in COMMITTED:
             return recording_of(name)
-        if name == "pinned":
-            return _pinned(recording_of("local"))
-        if name == "routed":
-            return _routed(autoscaling={"maxReplicas": 4})
-        if name == "envoy":
-            return _routed(implementation="envoyGateway")
-        return recording_with(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
+        match name:
+            case "pinned":
+                return _pinned(recording_of("local"))
+            case "queued":
+                recording = _queued(ROOT / "stacks" / "Pulumi.local.yaml", name)
+            case "queued-rays":
+                recording = _queued(ROOT / "docs" / "engines" / "Pulumi.ray-serve.yaml", name)
+            case "routed":
+                recording = _routed(autoscaling={"maxReplicas": 4})
+            case "envoy":
+                recording = _routed(implementation="envoyGateway")
+            case _:
+                recording = recording_with(ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml", name)
+        return recording
 
 
 def recording_with(path: Path, name: str, **over: Any) -> Recording:
@@ -63,6 +70,16 @@ def recording_with(path: Path, name: str, **over: Any) -> Recording:
 def _routed(**more: Any) -> Recording:
     gateway = {"host": "llm.local.test", "exposure": "gatewayApi", "parent": {"name": "edge", "namespace": "edge"}, **more}
     return recording_with(ROOT / "stacks" / "Pulumi.local.yaml", "envoy" if "implementation" in more else "routed", gateway=gateway)
+
+
+def _queued(path: Path, name: str) -> Recording:
+    from infra.stack_file import read_stack
+
+    models = json.loads(read_stack(path).config["inferplan:models"])
+    pools = {each["pool"]: {} for each in models.values()}
+    return recording_with(
+        path, name, models={key: {**each, "queue": "serving"} for key, each in models.items()}, queues={"serving": {"pools": pools}}
+    )
 
 
 def _pinned(recording: Recording) -> Recording:

@@ -17,6 +17,7 @@ from tests.policies.recorded import NAMES, recorded, settings_of
 ROOT = Path(__file__).resolve().parents[2]
 # The rack of this stack exists already: no resource says what its nodes hold, so nothing can be held against it.
 POOL_RULES = {"stack-require-pool-capacity", "stack-require-matching-pool"}
+QUEUE_RULES = {"stack-require-known-queue", "stack-require-covered-resources", "ray-limit-queued-groups"}
 BOTH = (Level.MANDATORY, Level.ADVISORY)
 
 
@@ -68,6 +69,7 @@ def all_mutants():
         for mutant in (*mutants_of(recorded(name)), *without(recorded(name)))
         if (name != "onprem" or not POOL_RULES & set(mutant.rules))
         and (name == "pinned") == (mutant.rules == ("image-require-digest",))
+        and name.startswith("queued") == (not QUEUE_RULES.isdisjoint(mutant.rules))
         and not any(rule in mutant.rules and urn == mutant.urn for rule, urn, _path, _state in judge_of(name).base)
     ]
 
