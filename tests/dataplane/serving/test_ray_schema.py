@@ -15,6 +15,7 @@ from tests.unit.serving.test_ray_serve import CUSTOM, LLM, ray
 JUDGE = """
 import json, sys
 from ray.serve._private.utils import validate_route_prefix
+from ray.llm._internal.serve.core.configs.llm_config import LLMConfig
 from ray.serve.config import AutoscalingConfig
 from ray.serve.deployment import schema_to_deployment
 from ray.serve.schema import ServeDeploySchema
@@ -23,6 +24,8 @@ for config in json.load(sys.stdin):
         for app in ServeDeploySchema.model_validate(config).applications:
             # The schema keeps what Serve's controller then refuses; these are the controller's own checks.
             validate_route_prefix(app.route_prefix)
+            for each in app.args.get("llm_configs", []):
+                LLMConfig.model_validate(each)
             for each in app.deployments:
                 if isinstance(each.autoscaling_config, dict):
                     AutoscalingConfig(**each.autoscaling_config)
@@ -45,7 +48,7 @@ SCALING = {
     "downscaleDelaySeconds": 60,
 }
 SOUND: dict[str, dict[str, Any]] = {
-    "an LLM": {"llm": {**LLM, "maxModelLen": 8192, "autoscaling": SCALING}},
+    "an LLM": {"llm": {**LLM, "tensorParallelSize": 2, "pipelineParallelSize": 2, "maxModelLen": 8192, "autoscaling": SCALING, "engineKwargs": {"seed": 7}}},
     "an application with every setting": {
         "rag": {
             **CUSTOM, "workingDir": "s3://code/rag-1.zip", "args": {"a": [1]}, "checkpointPath": "run", "env": {"A": "b"}, "pip": ["regex==2026.1.1"],
@@ -81,6 +84,13 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "too many on a node": (_deployment(maxReplicasPerNode=101), {"max_replicas_per_node": 101}),
 }  # fmt: skip
+LLM_CONFIG = {"model_loading_config": {"model_id": "llama", "model_source": "/models/chat"}}
+
+
+def _llm(**changed: Any) -> list[dict[str, Any]]:
+    return [{"name": "llm", "import_path": "ray.serve.llm:build_openai_app", "args": {"llm_configs": [{**LLM_CONFIG, **changed}]}}]
+
+
 WRONG_APPLICATIONS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "no route's slash": ({"a": {**CUSTOM, "routePrefix": "rag"}}, [{"name": "a", "import_path": "app:graph", "route_prefix": "rag"}]),
     "a route that ends in a slash": ({"a": {**CUSTOM, "routePrefix": "/rag/"}}, [{"name": "a", "import_path": "app:graph", "route_prefix": "/rag/"}]),
@@ -89,6 +99,11 @@ WRONG_APPLICATIONS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "an import path of one part": ({"a": {**CUSTOM, "importPath": "app"}}, [{"name": "a", "import_path": "app"}]),
     "an import path of three parts": ({"a": {**CUSTOM, "importPath": "app:a:b"}}, [{"name": "a", "import_path": "app:a:b"}]),
     "an empty import path": ({"a": {**CUSTOM, "importPath": ""}}, [{"name": "a", "import_path": ""}]),
+    "an LLM that scales downwards": (
+        {"llm": {**LLM, "autoscaling": {"minReplicas": 4, "maxReplicas": 2}}},
+        _llm(deployment_config={"autoscaling_config": {"min_replicas": 4, "max_replicas": 2}}),
+    ),
+    "an LLM with a setting that there is not": ({"llm": {**LLM, "temperature": 1}}, _llm(temperature=1)),
     "code on one node only": (
         {"a": {**CUSTOM, "workingDir": "/home/me/app"}}, [{"name": "a", "import_path": "app:graph", "runtime_env": {"working_dir": "/home/me/app"}}]
     ),
@@ -99,7 +114,9 @@ WRONG_APPLICATIONS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 def verdicts(ray_environment):
     """Ray's verdict on every configuration, by name."""
     configs = {
-        name: serve_config("chat", dict(ray(applications=each, accelerators=8).applications), weights="/models/chat", card="GPU")
+        name: serve_config(
+            "chat", dict(ray(applications=each, accelerators=8, replicas=2).applications), weights="/models/chat", card="GPU"
+        )
         for name, each in SOUND.items()
     }
     for name, (_, deployment) in WRONG.items():
