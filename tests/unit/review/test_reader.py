@@ -12,7 +12,9 @@ from review.errors import EventsError
 from review.preview import Preview
 from review.reader import read, read_bytes, read_file
 from review.records import MAX_RECORD
+from review.report import make_report
 from review.steps import StepCollector
+from review.verdict import INCOMPLETE
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 STREAMS = sorted((FIXTURES / "engine-events").iterdir())
@@ -66,11 +68,23 @@ def test_there_are_forty_streams_and_four_kubernetes_previews():
 def test_counts_equal_what_the_cli_printed(folder):
     preview = read_file(folder / "eventstream.json")
     changed = {op: count for op, count in shown(preview).items() if op != "same"}
-    printed = [printed_counts(folder / name) for name in ("diff.stdout.txt", "progress.stdout.txt")]
-    # For a preview the CLI prints counts in one of its two displays, and unchanged resources only beside changed ones.
-    said = max(printed, key=len)
-    assert changed == {op: count for op, count in said.items() if op != "same"}
-    assert "same" not in said or shown(preview)["same"] == said["same"]
+    displays = [folder / name for name in ("diff.stdout.txt", "progress.stdout.txt")]
+    printed = [printed_counts(path) for path in displays if "Resources:" in path.read_text()]
+    # The CLI counts in each of its displays but for two runs, and unchanged resources only beside changed ones.
+    assert printed
+    for said in printed:
+        assert {op: count for op, count in said.items() if op != "same"} == changed
+        assert "same" not in said or said["same"] == shown(preview)["same"]
+
+
+@pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
+def test_a_stream_that_is_cut_anywhere_is_incomplete_and_never_without_changes(folder):
+    content = (folder / "eventstream.json").read_bytes()
+    end = content.rindex(b'"summaryEvent"')
+    for share in range(8):
+        report = make_report([read_bytes(content[: end * share // 8])])
+        assert report.verdict.startswith("incomplete: ")
+        assert (report.rank, report.stacks[0].accelerators, report.stacks[0].cost) == (INCOMPLETE, "", "")
 
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
