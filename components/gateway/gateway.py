@@ -29,6 +29,8 @@ from components.network import policy as network_policy
 COMPONENT = "gateway"
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 """The labels of the gateway's pods, for the policies that let them in."""
+# A quarter of the pods at a time, each of which may wait for its image and for a load balancer to find it healthy.
+_ROLLOUT = "30m"
 # The label that every model server's pods carry; each server's own policy says which port opens.
 _MODEL_PODS = {"app.kubernetes.io/component": "model"}
 
@@ -74,7 +76,8 @@ class Gateway(pulumi.ComponentResource):
             service_account=account.metadata.name,
             grpc=grpc,
         )
-        running = apps.Deployment(name, metadata=metadata, spec=proxy, opts=child)
+        patient = pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=_ROLLOUT, update=_ROLLOUT))
+        running = apps.Deployment(name, metadata=metadata, spec=proxy, opts=patient)
         inside = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
         self.entrance = (running, inside)
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child)

@@ -63,7 +63,7 @@ def deployment(
         replicas=None if spec.autoscaling else spec.replicas,
         selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
         strategy=apps.DeploymentStrategyArgs(
-            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgs(max_surge=1, max_unavailable=0)
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgs(max_surge="25%", max_unavailable=0)
         ),
         progress_deadline_seconds=600,
         revision_history_limit=3,
@@ -171,6 +171,8 @@ def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs
             topology_key=key,
             when_unsatisfiable="ScheduleAnyway",
             label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
+            # Pods that are about to leave do not count, or those that stay could end up in one zone.
+            match_label_keys=["pod-template-hash"],
         )
         for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
     ]

@@ -77,12 +77,14 @@ def _history(api: Api, path: str, since: str) -> list[tuple[str, dict]]:
     return [event for event in api.watch(path, {"resourceVersion": since, "timeoutSeconds": "1"}) if event[0] != "BOOKMARK"]
 
 
+def _zones(api: Api, pods: list[dict]) -> list[str]:
+    nodes = api.request("GET", "/api/v1/nodes")["items"]
+    zones = {each["metadata"]["name"]: each["metadata"]["labels"]["topology.kubernetes.io/zone"] for each in nodes}
+    return sorted(zones[each["spec"]["nodeName"]] for each in pods)
+
+
 def test_two_replicas_stand_in_two_zones(api):
-    zones = {
-        each["metadata"]["name"]: each["metadata"]["labels"]["topology.kubernetes.io/zone"]
-        for each in api.request("GET", "/api/v1/nodes")["items"]
-    }
-    assert sorted(zones[each["spec"]["nodeName"]] for each in _gateway_pods(api)) == ["zone-a", "zone-b"]
+    assert _zones(api, _gateway_pods(api)) == ["zone-a", "zone-b"]
 
 
 def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the_while(state, api, tmp_path):
@@ -92,6 +94,7 @@ def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the
     up(state, variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"))
     after = _gateway_pods(api)
     assert {each["metadata"]["name"] for each in before}.isdisjoint(each["metadata"]["name"] for each in after)
+    assert _zones(api, after) == ["zone-a", "zone-b"]
     marks = {each["metadata"]["annotations"]["inferplan.dev/keys"] for each in (*before, *after)}
     assert len(marks) == 2
     # In place: a client of the Secret never meets a time without it.

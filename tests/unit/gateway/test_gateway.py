@@ -210,8 +210,10 @@ def test_the_proxy_keeps_idle_connections_for_longer_than_what_stands_in_front_o
 
 def test_a_replica_leaves_only_when_its_successor_is_ready():
     strategy = _declare().one(DEPLOYMENT).inputs["spec"]["strategy"]
-    assert strategy["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert strategy["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": 0}
     assert strategy["type"] == "RollingUpdate"
+    # Beyond the engine's own ten minutes, which a load balancer's health checks of a few pods can take.
+    assert _declare().one(DEPLOYMENT).options.custom_timeouts.update == "30m"
 
 
 def test_a_disruption_budget_exists_exactly_when_there_are_several_replicas():
