@@ -6,12 +6,15 @@ On a terminal the waits stand in one line at the bottom; in a log each new reaso
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
+from rich.text import Text
 
 from rehearsal import progress as steps
 from rehearsal.engine import progress as engine
@@ -19,13 +22,26 @@ from rehearsal.engine import progress as engine
 _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[magenta]+-[/]"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Something that is waited for since `began` (of the monotonic clock), for `limit` seconds at most where there is a limit."""
+
+    words: str
+    began: float
+    limit: float | None = None
+
+    def __str__(self) -> str:
+        most = "" if self.limit is None else f" of {self.limit:.0f} s"
+        return f"{self.words} ({time.monotonic() - self.began:.0f} s{most})"
+
+
 class ProgressView:
     """Receives events of the toolchain, the cluster and the engine, from any thread, and prints them to `console`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._status = Status("", console=console) if console.is_terminal else None
-        self._waits: dict[str, str] = {}
+        self._status = Status(self, console=console) if console.is_terminal else None
+        self._waits: dict[str, _Wait] = {}
         self._said: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -42,7 +58,8 @@ class ProgressView:
         """One event of building or starting."""
         with self._lock:
             if isinstance(event, steps.StepWaiting):
-                self._wait(event.step, f"{event.step}: waiting for {event.reason} ({event.seconds:.0f} s)", event.reason)
+                began = time.monotonic() - event.seconds
+                self._wait(event.step, _Wait(f"{event.step}: waiting for {event.reason}", began), event.reason)
                 return
             if isinstance(event, steps.StepFinished):
                 self._forget(event.step)
@@ -57,7 +74,7 @@ class ProgressView:
                     if change != "unchanged":
                         self._print(f"{_SIGNS[change]} {target}{_aside(note)}")
                 case engine.Waiting(target=target, reason=reason, seconds=seconds, limit=limit):
-                    self._wait(key, f"waiting for {target}: {reason} ({seconds:.0f} s of {limit:.0f} s)", reason)
+                    self._wait(key, _Wait(f"waiting for {target}: {reason}", time.monotonic() - seconds, limit), reason)
                 case engine.Ready(target=target, seconds=seconds, note=note):
                     waited = self._forget(key)
                     if waited or note:
@@ -68,25 +85,26 @@ class ProgressView:
                 case engine.Skipped(target=target, because=because):
                     self._print(f"[yellow]o[/] {target} was not applied, since {because} failed")
                 case engine.Deleting():
-                    self._wait(key, f"{event.target}: deleting ({event.reason})", event.reason, quiet=True)
+                    self._wait(key, _Wait(f"{event.target}: deleting, {event.reason}", time.monotonic()), event.reason, quiet=True)
                 case engine.Deleted(target=target):
                     self._forget(key)
                     self._print(f"[red]-[/] {target}")
 
-    def _wait(self, key: str, line: str, reason: str, *, quiet: bool = False) -> None:
-        self._waits[key] = line
-        if self._status is not None:
-            others = f"  and {len(self._waits) - 1} more" if len(self._waits) > 1 else ""
-            self._status.update(escape(line) + others)
-        elif not quiet and self._said.get(key) != reason:
+    def __rich__(self) -> Text:
+        """The line at the bottom: how long the first of the waits has lasted by now, and how many there are besides."""
+        # Called while the console is locked: taking our own lock as well could wait for a thread that wants to print.
+        waits = list(self._waits.values())
+        others = f"  and {len(waits) - 1} more" if len(waits) > 1 else ""
+        return Text(f"{waits[0]}{others}" if waits else "")
+
+    def _wait(self, key: str, wait: _Wait, reason: str, *, quiet: bool = False) -> None:
+        self._waits[key] = wait
+        if self._status is None and not quiet and self._said.get(key) != reason:
             self._said[key] = reason
-            self._print(f"  {escape(line)}")
+            self._print(f"  {escape(str(wait))}")
 
     def _forget(self, key: str) -> bool:
-        waited = self._waits.pop(key, None) is not None
-        if self._status is not None:
-            self._status.update(escape(next(iter(self._waits.values()), "")))
-        return waited
+        return self._waits.pop(key, None) is not None
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, soft_wrap=True)

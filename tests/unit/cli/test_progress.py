@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -57,3 +58,16 @@ def test_a_resource_is_told_when_it_changes_waits_gets_ready_and_fails(log):
         "x Job inference/copy: refused [403]",
         "    ask for less",
     ]
+
+
+def test_on_a_terminal_the_line_at_the_bottom_counts_on(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    view = ProgressView(Console(file=io.StringIO(), force_terminal=True))
+    assert str(view.__rich__()) == ""
+    view.resource(engine.Waiting(target=JOB, reason="0/5 nodes are available", seconds=5, limit=60))
+    view.step(StepWaiting("build etcd v3", "the compiler", 1))
+    now += 7
+    assert str(view.__rich__()) == "waiting for Job inference/copy: 0/5 nodes are available (12 s of 60 s)  and 1 more"
+    view.resource(engine.Ready(target=JOB, seconds=12))
+    assert str(view.__rich__()) == "build etcd v3: waiting for the compiler (8 s)"
