@@ -20,7 +20,7 @@ def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, s
         if table.row_count:
             console.print(table)
     for command, purpose in commands:
-        console.print(Text.assemble("  ", (command, "bold"), f"  {purpose}"))
+        console.print(Text.assemble("  ", (command, "bold"), f"  # {purpose}"))
 
 
 def _table(title: str, *columns: str) -> Table:

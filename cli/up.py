@@ -103,8 +103,22 @@ def _summary(outcome: Outcome) -> str:
 
 def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
     return [
+        *_activation(),
         (f"inferplan status {workspace.typed}", "these tables again"),
         (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
         (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
         (f"inferplan down {workspace.typed} --cluster", "remove everything, cluster included"),
     ]
+
+
+def _activation() -> list[tuple[str, str]]:
+    """How the commands below it are found, where the shell does not find them yet."""
+    import shutil
+    import sys
+    from pathlib import Path
+
+    from cli.project import short_path
+
+    if shutil.which("inferplan") is not None:
+        return []
+    return [(f"source {short_path(Path(sys.executable).parent / 'activate')}", "puts inferplan on your PATH")]
