@@ -95,3 +95,16 @@ def test_a_level_of_a_stack_decides_what_a_finding_leads_to():
         assert bool(report.advice) is not refuses
     off = parse_settings({"levels": {"network-disallow-node-port": "disabled"}}, all_rules(), DAY, where="x")
     assert evaluate_resource(broken, off, [Level.MANDATORY, Level.ADVISORY]) == []
+
+
+def test_what_is_unknown_of_one_container_hides_nothing_of_another():
+    containers = [{"name": "a", "securityContext": {"privileged": UNKNOWN}}, {"name": "b", "securityContext": {"privileged": True}}]
+    pod = dataclasses.replace(SERVICE, type="kubernetes:core/v1:Pod", inputs={"spec": {"containers": containers}})
+    rule = "pod-disallow-privileged"
+    settings = parse_settings({"allowNotEvaluated": [rule]}, all_rules(), DAY, where="x")
+    outcomes = [each for each in evaluate_resource(pod, settings, [Level.MANDATORY]) if each.rule.id == rule]
+    assert [(each.state, each.path) for each in outcomes] == [
+        (State.NOT_EVALUATED, "spec.containers[0].securityContext.privileged"),
+        (State.VIOLATION, "spec.containers[1].securityContext.privileged"),
+    ]
+    assert make_report("s", outcomes, settings).refused

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from xml.etree import ElementTree as Xml
 
+import jsonschema
 import pytest
 
 from cli.findings import render
@@ -42,6 +44,97 @@ def test_sarif_shows_an_exemption_as_a_suppression(broken):
     run = json.loads(render([report(broken, exemption("2027-01-01"))], "sarif"))["runs"][0]
     (suppressed,) = [each for each in run["results"] if "suppressions" in each]
     assert "old client (owner: platform, until 2027-01-01)" in suppressed["suppressions"][0]["justification"]
+
+
+def strict(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "properties": {**required, **optional}, "additionalProperties": False}
+
+
+TEXT = {"type": "string", "minLength": 1}
+MESSAGE = strict({"text": TEXT})
+LOCATION = strict(
+    {
+        "physicalLocation": strict(
+            {
+                # SARIF 2.1.0, 3.4.3: a URI reference, here below the repository's root.
+                "artifactLocation": strict({"uri": {"type": "string", "pattern": r"^[\w-]+(/[\w.-]+)+$"}}),
+                "region": strict({"startLine": {"type": "integer", "minimum": 1}}),
+            }
+        ),
+        "logicalLocations": {"type": "array", "items": strict({"fullyQualifiedName": TEXT}), "minItems": 1},
+    }
+)
+# What SARIF 2.1.0 asks of the properties that are written here, and no property besides.
+SARIF = strict(
+    {
+        "$schema": {"const": "https://json.schemastore.org/sarif-2.1.0.json"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "items": strict(
+                {
+                    "tool": strict(
+                        {
+                            "driver": strict(
+                                {
+                                    "name": TEXT,
+                                    "rules": {
+                                        "type": "array",
+                                        "uniqueItems": True,
+                                        "items": strict(
+                                            {
+                                                "id": TEXT,
+                                                "shortDescription": MESSAGE,
+                                                "fullDescription": MESSAGE,
+                                                "help": MESSAGE,
+                                                "properties": strict(
+                                                    {
+                                                        "security-severity": {"type": "string", "pattern": r"^\d\.\d$"},
+                                                        "tags": {"type": "array", "items": TEXT, "uniqueItems": True},
+                                                    }
+                                                ),
+                                            }
+                                        ),
+                                    },
+                                }
+                            )
+                        }
+                    ),
+                    "results": {
+                        "type": "array",
+                        "items": strict(
+                            {
+                                "ruleId": {"enum": list(all_rules())},
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "message": MESSAGE,
+                                "locations": {"type": "array", "items": LOCATION},
+                            },
+                            partialFingerprints={"type": "object", "additionalProperties": TEXT},
+                            suppressions={
+                                "type": "array",
+                                "items": strict(
+                                    {
+                                        "kind": {"enum": ["inSource", "external"]},
+                                        "status": {"enum": ["accepted", "underReview", "rejected"]},
+                                        "justification": TEXT,
+                                    }
+                                ),
+                            },
+                        ),
+                    },
+                }
+            ),
+        },
+    }
+)
+
+
+def test_sarif_is_as_its_specification_has_it(broken):
+    over = Exemption(rule="image-disallow-latest", resource="Pod/x", reason="r", owner="o", expires="2026-01-01")
+    for exemptions in ((), (exemption("2027-01-01"), over)):
+        log = json.loads(render([report(broken, *exemptions)], "sarif"))
+        jsonschema.validate(log, SARIF)
+        assert len(log["runs"][0]["results"]) == (2 if not exemptions else 3)
 
 
 def test_junit_counts_failures_and_puts_the_remedy_in_them(broken):
