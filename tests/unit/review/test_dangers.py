@@ -214,8 +214,10 @@ def test_what_costs_what_it_did_is_one_row_and_commitments_are_a_range():
 
 def test_what_goes_without_ever_having_had_a_price_is_named():
     block = {"capacityType": "CAPACITY_BLOCK", "instanceTypes": ["p5.48xlarge"], "scalingConfig": {"minSize": 2, "maxSize": 2}}
-    text = render(report_on(step("delete", "aws:eks/nodeGroup:NodeGroup", "h100", block), step("same", "aws:ec2/eip:Eip", "a", {}, {})))
-    assert "Gone, and never priced: NodeGroup h100 (a capacity block is paid in advance" in text
+    stays = [step("same", "aws:ec2/eip:Eip", "a", {}, {}), step("same", BUCKET, "weights", {}, {})]
+    text = render(report_on(step("delete", "aws:eks/nodeGroup:NodeGroup", "h100", block), *stays))
+    assert "Gone, and never priced: NodeGroup h100 (a capacity block is paid in advance, at the price it was bought for)." in text
+    assert "Not priced: Bucket weights (by use: " in text
 
 
 def policy(message, level="mandatory"):
