@@ -13,5 +13,6 @@ def note_program(recording: Recording) -> None:
     from cli.screen import progress
 
     for each in recording.diagnostics:
-        about = f"{each.urn.rpartition('::')[2]}: " if each.urn else ""
+        name = each.urn.rpartition("::")[2]
+        about = "" if each.message.startswith(name) else f"{name}: "
         progress().print(f"note: {about}{each.message}", highlight=False, markup=False, soft_wrap=True)

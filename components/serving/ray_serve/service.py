@@ -47,7 +47,8 @@ class RayServeService(pulumi.ComponentResource):
         metadata = object_meta(name, site.namespace)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
         strategy, why = spec.upgrade(site.target, site.cards_of_others)
-        pulumi.log.info(f"upgradeStrategy {strategy}: {why}", self)
+        # Pulumi's own preview shows messages without their resource where it shows differences.
+        pulumi.log.info(f"{name}: upgradeStrategy {strategy}: {why}", self)
         CustomResource(
             name,
             api_version="ray.io/v1",

@@ -12,5 +12,5 @@ def test_what_the_program_says_is_told_with_the_resource_that_it_is_about(capsys
     )
     note_program(Recording(project="inferplan", stack="s", registrations=(), diagnostics=said))
     printed = capsys.readouterr()
-    assert printed.err == "note: chat: upgradeStrategy [None]: no room\nnote: as a whole\n"
+    assert printed.err == "note: chat: upgradeStrategy None\nnote: chat: no [room]\nnote: as a whole\n"
     assert printed.out == ""

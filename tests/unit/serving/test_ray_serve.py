@@ -213,7 +213,7 @@ def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_obje
 
 def test_the_plan_says_which_upgrade_was_chosen_and_why():
     [said] = [each.message for each in declared(ray(replicas=2)).diagnostics]
-    assert said.startswith("upgradeStrategy NewCluster: pool p has 8 accelerators")
+    assert said.startswith("chat: upgradeStrategy NewCluster: pool p has 8 accelerators")
 
 
 def test_an_upgrade_that_is_written_is_taken():
