@@ -7,7 +7,8 @@ from rehearsal.engine.recording import Diagnostic, Recording
 def test_what_the_program_says_is_told_with_the_resource_that_it_is_about(capsys):
     urn = "urn:pulumi:s::inferplan::inferplan:serving:RayServeService::chat"
     said = (
-        Diagnostic(severity="info", message="upgradeStrategy [None]: no room", urn=urn),
+        Diagnostic(severity="info", message="chat: upgradeStrategy None", urn=urn),
+        Diagnostic(severity="info", message="no [room]", urn=urn),
         Diagnostic(severity="warning", message="as a whole"),
     )
     note_program(Recording(project="inferplan", stack="s", registrations=(), diagnostics=said))
