@@ -22,7 +22,7 @@ from components.serving.triton.service import key_args
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
-from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.triton_models import GENERATOR
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 
 ROOT = Path(__file__).resolve().parents[3]

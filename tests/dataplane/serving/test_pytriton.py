@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,34 +22,42 @@ from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.triton.service import KEY_VARIABLE
 from components.serving.triton.spec import TritonSpec
 from tests.dataplane.gateway.stand import SEED
-from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.environment import Environment
+from tests.dataplane.serving.triton_models import GENERATOR
 from tests.dataplane.serving.triton_stand import Triton, write
 from tests.ports import free_port
 from tests.unit.serving.models import site
 
-START_SECONDS = 120
+START_SECONDS = 300
 SERVER_KEY = keys.server_key(SEED, "chat")
 
 
 @contextmanager
-def serving(tritonserver, directory, **fields: Any):
-    """The script in a directory of its own, ready; its process is ended by its id."""
+def serving(tritonserver, directory, *, beside: Environment | None = None, weights: Path | None = None, **fields: Any):
+    """The script in a directory of its own, ready; its process is ended by its id. By default it gets a generator of ours, and weights for it.
+
+    `beside` holds packages that its own environment lacks.
+    """
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
+    own = {} if weights else {"generator": GENERATOR}
     spec = PyTritonSpec.model_validate(
-        {"engine": "pytriton", "weights": {"store": "s", "path": "p"}, "pool": "p", "generator": GENERATOR, "ports": ports, **fields}
+        {"engine": "pytriton", "weights": {"store": "s", "path": "p"}, "pool": "p", "ports": ports, **own, **fields}
     )
-    weights = directory / "weights"
-    weights.mkdir()
-    (weights / "config.json").write_text("tiny")
-    files = script_files(spec, replace(site()), weights=str(weights), scripts=str(directory))
-    # The only change: loopback, where a pod has its own address.
-    settings = json.loads(files["settings.json"])
+    if weights is None:
+        weights = directory / "weights"
+        weights.mkdir()
+        (weights / "config.json").write_text("tiny")
+    files = script_files(spec, site(), weights=str(weights), scripts=str(directory))
+    # The only changes: no card, and loopback where a pod has its own address.
+    settings: dict[str, Any] = {**json.loads(files["settings.json"]), "device": "cpu"}
     settings["server"] |= {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1", "metrics_address": "127.0.0.1"}
     write({**files, "settings.json": json.dumps(settings)}, directory)
     environment = {**tritonserver.variables, "PYTRITON_HOME": str(directory / "home"), "HOME": "/proc", KEY_VARIABLE: SERVER_KEY}
+    if beside is not None:
+        environment["PYTHONPATH"] = str(beside.packages)
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
-            [str(tritonserver.environment.python), str(directory / "serve.py"), str(directory / "settings.json")],
+            [str(tritonserver.python), str(directory / "serve.py"), str(directory / "settings.json")],
             env=environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         # The stand's calls ask for ports only.
@@ -113,7 +122,13 @@ def test_a_fault_is_an_answer_and_the_process_stays(whole):
     assert server.infer("text_generation", text_input=("BYTES", ["a"]))["text_output"] == ["a"]
 
 
-def test_a_stream_comes_in_pieces_and_ends_before_a_process_that_is_told_to_end(tritonserver, tmp_path_factory):
+def test_each_prompt_of_a_batch_has_its_own_number_of_tokens(whole):
+    server, _ = whole
+    asked = {"text_input": ("BYTES", ["a b c", "d e f"]), "max_tokens": ("INT32", [1, 2])}
+    assert server.infer("text_generation", **asked)["text_output"] == ["c", "f e"]
+
+
+def test_a_stream_comes_in_pieces_beside_another_and_ends_before_a_process_that_is_told_to_end(tritonserver, tmp_path_factory):
     # A short path: PyTriton's sockets lie below its home, and a socket's path ends at 107 bytes.
     with serving(tritonserver, tmp_path_factory.mktemp("pieces"), streaming=True, drainSeconds=30) as (server, weights):
         assert [each["text_output"] for each in server.stream("text_generation", text_input="x y z")] == ["z", "y", "x"]
@@ -121,6 +136,7 @@ def test_a_stream_comes_in_pieces_and_ends_before_a_process_that_is_told_to_end(
         caller = threading.Thread(target=lambda: events.extend(server.stream("text_generation", text_input="wait")))
         caller.start()
         server.await_file(weights / "waiting")
+        assert [each["text_output"] for each in server.stream("text_generation", text_input="x y")] == ["y", "x"]
         server.process.send_signal(signal.SIGTERM)
         (weights / "go").touch()
         caller.join(timeout=60)

@@ -17,7 +17,7 @@ from components.serving.triton.service import endpoint as triton_endpoint
 from components.serving.triton.service import key_args
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
 from tests.dataplane.serving.test_pytriton import serving
-from tests.dataplane.serving.test_triton_serves import GENERATION, GENERATOR
+from tests.dataplane.serving.triton_models import GENERATION, GENERATOR
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 
 CLIENT = Path(__file__).parent / "grpc_client.py"

@@ -10,31 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.dataplane.serving.triton_cases import SOUND
+from tests.dataplane.serving.triton_models import GENERATION, GENERATOR, SOUND, relay
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 
-# Answers with the prompt's words backwards; a prompt "fail" raises, and "wait" waits until it is cancelled or a file appears.
-GENERATOR = """
-import os, time
-class Generator:
-    def __init__(self, weights, device, parameters):
-        self.weights, self.device = weights, device
-    def generate(self, rows):
-        return [" ".join(self._words(prompt)[:tokens]) for prompt, tokens, temperature in rows]
-    def stream(self, row, cancelled):
-        if row[0] == "wait":
-            open(os.path.join(self.weights, "waiting"), "w").close()
-            while not os.path.exists(os.path.join(self.weights, "go")) and not cancelled():
-                time.sleep(0.01)
-        yield from self._words(row[0])[:row[1]]
-    def _words(self, prompt):
-        if prompt == "fail":
-            raise RuntimeError("the generator failed")
-        if prompt == "where":
-            return [self.device, open(os.path.join(self.weights, "config.json")).read()]
-        return prompt.split()[::-1]
-"""
-GENERATION = {"kind": "textGeneration", "maxBatchSize": 8, "maxTokens": 3}
 CLIENT = Path(__file__).parent / "grpc_client.py"
 
 
@@ -51,18 +29,13 @@ def weights(tmp_path_factory):
 def triton(tritonserver, weights, tmp_path_factory):
     upper = {key: value for key, value in SOUND["upper"].items() if key != "code"}
     repository = {
-        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}, "versionPolicy": {"specific": [1]}},
-        "cached": {**GENERATION, "generator": GENERATOR, "responseCache": True, "version": 3, "versionPolicy": {"all": True}},
-        "pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True, "dynamicBatching": {}, "versionPolicy": {"latest": 1}},
+        "whole": {**GENERATION, "generator": GENERATOR, "dynamicBatching": {"preferredBatchSize": [4]}},
+        "pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True, "dynamicBatching": {}},
+        "relay": relay("pieces"),
         **SOUND,
-        "upper": {
-            **upper,
-            "file": "upper.py",
-            "rateLimiter": {"resources": {"slots": 1}},
-            "warmup": [{"batchSize": 1, "dims": {"text": [1]}}],
-        },
+        "upper": {**upper, "file": "upper.py"},
     }
-    spec = spec_of(repository, accelerators=2, responseCacheSize="1Mi", metrics={"summaryLatencies": True, "intervalMs": 500})
+    spec = spec_of(repository, accelerators=2)
     with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("repository")) as server:
         yield server
 
@@ -76,7 +49,7 @@ def grpc(triton, *calls):
 
 def test_every_public_model_is_ready_and_so_is_the_server(triton):
     assert triton.ask("GET", "/v2/health/ready")[0] == 200
-    assert triton.spec.public == ("whole", "cached", "pieces", "both")
+    assert triton.spec.public == ("whole", "relay", "both")
     for model in triton.spec.repository:
         assert triton.ask("GET", f"/v2/models/{model}/ready")[0] == 200
 
@@ -120,23 +93,49 @@ def test_an_ensemble_answers_through_its_steps_and_a_file_beside_the_weights(tri
     assert triton.infer("both", said=("BYTES", ["four", "seventy"]))["size"] == [4, 7]
 
 
-def test_grpc_infers_and_streams(triton):
+# Each model by the input of its prompt, the output of its answer, whether it answers in pieces, and what it says to "four".
+EVERY = {
+    "whole": ("text_input", "text_output", False, "four"),
+    "pieces": ("text_input", "text_output", True, "four"),
+    "relay": ("said", "answer", True, "four"),
+    "both": ("said", "size", False, 4),
+}
+
+
+@pytest.mark.parametrize("model", EVERY)
+def test_a_model_answers_by_generate_stream_and_by_infer_unless_it_answers_in_pieces(triton, model):
+    prompt, answer, in_pieces, said = EVERY[model]
+    assert [each[answer] for each in triton.stream(model, **{prompt: "four"})] == [said]
+    inputs = [{"name": prompt, "datatype": "BYTES", "shape": [1, 1], "data": ["four"]}]
+    status, body = triton.ask("POST", f"/v2/models/{model}/infer", {"inputs": inputs})
+    if in_pieces:
+        assert (status, b"decoupled" in body) == (501, True)
+    else:
+        assert [each["data"] for each in json.loads(body)["outputs"]] == [[said]]
+
+
+def test_a_model_answers_by_grpcs_stream_and_by_its_infer_unless_it_answers_in_pieces(triton):
+    asked = [[model, {prompt: ["BYTES", ["four"]]}, streamed] for model, (prompt, *_) in EVERY.items() for streamed in (True, False)]
+    answers = dict(zip([(model, streamed) for model, _, streamed in asked], grpc(triton, *asked), strict=True))
+    for model, (_, _, in_pieces, said) in EVERY.items():
+        assert answers[model, True] == [[said]]
+        assert answers[model, False] == [[said]] or (in_pieces and "decoupled" in answers[model, False])
+
+
+def test_grpc_carries_batches_pieces_and_faults(triton):
     answers = grpc(
         triton,
         ["whole", {"text_input": ["BYTES", ["g h", "i j"]]}, False],
         ["pieces", {"text_input": ["BYTES", ["x y z"]], "stream": ["BOOL", [True]]}, True],
-        ["both", {"said": ["BYTES", ["four"]]}, False],
+        ["relay", {"said": ["BYTES", ["x y z"]], "stream": ["BOOL", [True]]}, True],
         ["whole", {"text_input": ["BYTES", ["fail"]]}, False],
     )
-    assert answers[:3] == [[["h g", "j i"]], [["z"], ["y"], ["x"]], [[4]]]
+    assert answers[:3] == [[["h g", "j i"]], [["z"], ["y"], ["x"]], [["z"], ["y"], ["x"]]]
     assert "the generator failed" in answers[3]
 
 
-def test_a_repeated_request_is_answered_from_the_cache(triton):
-    for _ in range(2):
-        assert triton.infer("cached", text_input=("BYTES", ["cache me"])) == {"text_output": ["me cache"]}
-    _, body = triton.ask("GET", "/v2/models/cached/stats")
-    assert json.loads(body)["model_stats"][0]["inference_stats"]["cache_hit"]["count"] >= 1
+def test_each_prompt_of_a_batch_has_its_own_number_of_tokens(triton):
+    assert triton.infer("whole", text_input=("BYTES", ["a b c", "d e f"]), max_tokens=("INT32", [1, 2]))["text_output"] == ["c", "f e"]
 
 
 def test_clients_cannot_load_or_unload_a_model(triton):
@@ -145,30 +144,10 @@ def test_clients_cannot_load_or_unload_a_model(triton):
     assert triton.ask("GET", "/v2/models/whole/ready")[0] == 200
 
 
-def test_metrics_answer_on_their_own_port(triton):
-    status, body = triton.ask("GET", "/metrics", port=triton.spec.ports.metrics)
-    assert status == 200
-    assert b"nv_inference_request_success" in body
-
-
-def test_the_version_that_is_written_is_the_one_that_is_served(triton):
-    for model, version in (("whole", "1"), ("cached", "3"), ("pieces", "1")):
-        assert json.loads(triton.ask("GET", f"/v2/models/{model}")[1])["versions"] == [version]
-
-
-def test_quantiles_of_latencies_are_there_when_they_are_asked_for(triton):
-    assert triton.infer("whole", text_input=("BYTES", ["a"]))
-    assert b'nv_inference_request_summary_us{model="whole"' in triton.ask("GET", "/metrics", port=triton.spec.ports.metrics)[1]
-
-
 def test_a_fault_inside_an_ensemble_that_streams_does_not_keep_the_server_from_ending(tritonserver, tmp_path):
-    text = {"dataType": "TYPE_STRING", "dims": [1]}
-    relay = {"kind": "ensemble", "maxBatchSize": 8, "input": {"text_input": text}, "output": {"text_output": text}}
-    step = {"modelName": "pieces", "inputMap": {"text_input": "text_input"}, "outputMap": {"text_output": "text_output"}}
-    pieces = {**GENERATION, "generator": GENERATOR, "streaming": True}
-    spec = spec_of({"pieces": pieces, "relay": {**relay, "steps": [step]}})
+    spec = spec_of({"pieces": {**GENERATION, "generator": GENERATOR, "streaming": True}, "relay": relay("pieces")})
     with running(tritonserver, spec, generated(spec, tmp_path), tmp_path / "repository") as server:
-        status, body = server.ask("POST", "/v2/models/relay/generate", {"text_input": "fail"})
+        status, body = server.ask("POST", "/v2/models/relay/generate", {"said": "fail"})
         assert (status, json.loads(body)["error"]) == (400, "in ensemble 'relay', the generator failed")
         server.process.send_signal(signal.SIGTERM)
         server.process.communicate(timeout=30)

@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from components.handles import NodeTarget
 from components.nodes.spec import SimulatedPool, target_of
@@ -23,13 +25,14 @@ from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonServed
 from components.serving.triton.service import server_args
 from components.serving.triton.spec import TritonSpec
+from components.spec import bytes_of
 from tests.dataplane.serving.environment import Environment
 from tests.ports import free_port
 
 # On Gaudi, Triton's models are KIND_CPU as they stand, so that the server of a machine without cards loads the generated files unchanged.
 GAUDI: NodeTarget = target_of("gaudi", SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}))
 STARTED = "Started Metrics Service"
-START_SECONDS = 60
+START_SECONDS = 300
 
 
 def spec_of(repository: Mapping[str, Any], **fields: Any) -> TritonSpec:
@@ -45,6 +48,13 @@ class Binary:
 
     environment: Environment
     backends: Path
+    beside: Environment | None = None
+    """What runs its models and scripts instead of the server's own environment, which holds no library that generates."""
+
+    @property
+    def python(self) -> Path:
+        """The interpreter that runs models and scripts."""
+        return (self.beside or self.environment).python
 
     @property
     def home(self) -> Path:
@@ -56,7 +66,7 @@ class Binary:
         """What the server and its stubs need: the interpreter's shared library, and its packages."""
         # The stub finds its packages as the first python on PATH would, and its library through the loader.
         libraries = [str(self.environment.library), str(self.environment.packages / "nvidia_pytriton.libs")]
-        path = [str(self.environment.root / "bin"), os.environ.get("PATH", "")]
+        path = [str(self.python.parent), os.environ.get("PATH", "")]
         return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(libraries), "PATH": os.pathsep.join(path)}
 
 
@@ -67,6 +77,14 @@ def binary(environment: Environment, directory: Path) -> Binary:
     version = environment.packages.parent.name.removeprefix("python")
     shutil.copy2(source / "python_backend_stubs" / version / "triton_python_backend_stub", directory / "backends" / "python")
     return Binary(environment, directory / "backends")
+
+
+def with_packages_of(server: Binary, *environments: Environment, directory: Path) -> Binary:
+    """`server` with an interpreter that finds the packages of `environments`, where two hold the same one those of the first."""
+    subprocess.run([str(server.environment.python), "-m", "venv", "--without-pip", str(directory)], check=True, capture_output=True)
+    made = Environment(directory, server.environment.library)
+    (made.packages / "others.pth").write_text("".join(f"{each.packages}\n" for each in environments))
+    return replace(server, beside=made)
 
 
 def write(files: Mapping[str, str], directory: Path) -> None:
@@ -93,6 +111,8 @@ class Triton:
     spec: TritonServed
     process: subprocess.Popen[str]
     headers: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
+    """What it said until it served."""
 
     def ask(self, method: str, path: str, body: Any = None, *, port: int | None = None) -> tuple[int, bytes]:
         """One HTTP call: status and whole body."""
@@ -132,28 +152,43 @@ def generated(spec: TritonSpec, weights: Path, *, target: NodeTarget = GAUDI) ->
 
 
 @contextmanager
-def running(server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str) -> Iterator[Triton]:
-    """A server on `files`, ready; fails with its log when it does not come up, and is stopped by its process id."""
-    verdict, process = _start(server, spec, files, directory, *options)
+def running(
+    server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str, shared_memory: bool = False
+) -> Iterator[Triton]:
+    """A server on `files`, ready; fails with its log when it does not come up, and is stopped by its process id.
+
+    With `shared_memory` its /dev/shm is what its pod would have, of the size that `spec` says.
+    """
+    verdict, process = _start(server, spec, files, directory, *options, shared_memory=shared_memory)
     try:
         assert verdict.serving, verdict.log
-        yield Triton(server, spec, process)
+        yield Triton(server, spec, process, log=verdict.log)
     finally:
         _stop(process)
 
 
-def verdict_on(server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path) -> Verdict:
+def verdict_on(server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *, shared_memory: bool = False) -> Verdict:
     """Whether the server takes `files`."""
-    verdict, process = _start(server, spec, files, directory)
+    verdict, process = _start(server, spec, files, directory, shared_memory=shared_memory)
     _stop(process)
     return verdict
 
 
+def _with_shared_memory(size: str) -> list[str]:
+    """What to put before a command so that its /dev/shm is a memory-backed one of `size`, as a pod's; skips the test where that is not allowed."""
+    mount = f"mount -t tmpfs -o size={bytes_of(size)} tmpfs /dev/shm"
+    apart = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*apart, "sh", "-c", mount], check=False, capture_output=True).returncode:
+        pytest.skip("this machine lets nobody mount a /dev/shm of its own (unshare --mount)")
+    return [*apart, "sh", "-c", f'{mount} && exec "$@"', "sh"]
+
+
 def _start(
-    server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str
+    server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str, shared_memory: bool = False
 ) -> tuple[Verdict, subprocess.Popen[str]]:
     write(files, directory)
     command = [
+        *(_with_shared_memory(spec.shared_memory) if shared_memory else []),
         str(server.home / "bin" / "tritonserver"),
         *server_args(spec, repository=str(directory)),
         f"--backend-directory={server.backends}",
