@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-SHARED = {
+SHARED: dict[str, Any] = {
     "queue": "serving",
     "queuePriority": "online",
     "affinity": {
@@ -38,7 +38,7 @@ SHARED = {
 LLAMA = {"store": "weights", "path": "llama-3-8b", "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "size": "16Gi"}
 LARGE = {"store": "weights", "path": "llama-3-405b", "revision": "be673f326cab4cd22ccfef76109faf68e41aa5f1", "size": "812Gi"}
 # By model: its own fields, a custom parameter among them, and the words of that parameter where the engine reads it.
-ENGINES = {
+ENGINES: dict[str, tuple[dict[str, Any], str]] = {
     "plain": ({"engine": "vllm", "pool": "l40s", "extraArgs": ["--seed=7"]}, "--seed=7"),
     "wide": (
         {"engine": "vllm", "pool": "h100", "weights": LARGE, "tensorParallelSize": 8, "pipelineParallelSize": 2, "nnodes": 2,
@@ -70,7 +70,7 @@ SCALING = {
     "workerAutoscaling": {"maxReplicas": 2},
     "gcsFaultTolerance": {"redisAddress": "redis.storage:6379", "passwordSecret": "redis"},
 }
-SECTIONS = {
+SECTIONS: dict[str, Any] = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
         "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 6, "zones": ["zone-a", "zone-b"]},
@@ -128,7 +128,7 @@ def labels_of(thing):
     return thing["metadata"].get("labels", {})
 
 
-def server_of(pod):
+def server_of(pod) -> Any:
     """The container of a model's pod that holds cards."""
     if labels_of(pod).get("app.kubernetes.io/component") != "model":
         return None
