@@ -29,9 +29,15 @@ KEYS_ANNOTATION = f"{DOMAIN}/keys"
 _KEYS = "/etc/gateway-keys"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
 _USER = 101
-# A silent model's connection is probed after a minute and given up after two. The kernel's two hours are beyond any answer: neither would
-# the proxy learn that a node is gone, nor a network that forgets silent connections that one is in use.
-_KEEPALIVE = {"time": 60, "intvl": 20, "probes": 3}
+_SYSCTLS = {
+    # Each call has a connection, whose port rests for a minute afterwards: so many ports are 900 calls a second to one model.
+    "ip_local_port_range": "10000 65535",
+    # A silent model's connection is probed after a minute and given up after two. The kernel's two hours are beyond any answer: neither
+    # would the proxy learn that a node is gone, nor a network that forgets silent connections that one is in use.
+    "tcp_keepalive_time": "60",
+    "tcp_keepalive_intvl": "20",
+    "tcp_keepalive_probes": "3",
+}
 _MARGIN_SECONDS = 15
 
 
@@ -154,7 +160,7 @@ def _pod_security() -> core.PodSecurityContextArgs:
         run_as_group=_USER,
         fs_group=_USER,
         seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-        sysctls=[core.SysctlArgs(name=f"net.ipv4.tcp_keepalive_{name}", value=str(value)) for name, value in _KEEPALIVE.items()],
+        sysctls=[core.SysctlArgs(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
     )
 
 

@@ -157,6 +157,7 @@ def test_the_pods_meet_the_restricted_profile_and_hold_no_token():
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert {each["name"]: each["value"] for each in pod["securityContext"]["sysctls"]} == {
+        "net.ipv4.ip_local_port_range": "10000 65535",
         "net.ipv4.tcp_keepalive_time": "60",
         "net.ipv4.tcp_keepalive_intvl": "20",
         "net.ipv4.tcp_keepalive_probes": "3",
