@@ -85,5 +85,5 @@ def _explain(rule: str) -> None:
         return
     if rule not in rules:
         near = ", ".join(difflib.get_close_matches(rule, rules, n=3))
-        raise CommandError(f"there is no rule {rule!r}; {f'nearest: {near}' if near else '--explain all lists them'}")
+        raise CommandError(f"there is no rule {rule!r}; {f'nearest: {near}' if near else 'inferplan check --explain all lists them'}")
     print(page(rules[rule]), end="")

@@ -57,7 +57,7 @@ def _print_report(report: Report, console: Any) -> None:
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
-    return (outcome.rule.id, outcome.resource, outcome.path, _problem(outcome), outcome.rule.remedy)
+    return (outcome.rule.id, outcome.resource, outcome.path, _problem(outcome), outcome.remedy)
 
 
 def _problem(outcome: Outcome) -> str:

@@ -51,7 +51,7 @@ def read_rule(event: PolicyEvent) -> PolicyEvent:
 
 def _event(level: str, outcome: Outcome) -> dict[str, Any]:
     place = f"{outcome.path}: " if outcome.path else ""
-    message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.rule.remedy}"
+    message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.remedy}"
     return _body(level, outcome.rule.id, outcome.urn, message, str(outcome.rule.severity))
 
 

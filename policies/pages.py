@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from policies.engine.rule import AnyRule, Rule
 
@@ -26,10 +27,25 @@ def page(rule: AnyRule) -> str:
     if isinstance(rule, Rule) and rule.remediate is not None:
         lines.append("- **Remediation**: the pack can make this change itself, where the stack sets `inferplan-remediate` to `remediate`.")
     for name, each in rule.parameters.items():
-        lines.append(f"- **Parameter `{name}`**: {each.description}. Default: `{json.dumps(each.default)}`.")
-    exemption = {"rule": rule.id, "resource": "Kind/name", "reason": "...", "owner": "...", "expires": "YYYY-MM-DD"}
-    lines += ["", "An exemption for one resource, in `policies/stacks/<stack>.json` under `exemptions`:", ""]
-    return "\n".join([*lines, "```json", json.dumps(exemption, indent=2), "```", ""])
+        lines.append(f"- **Parameter `{name}`**: {each.description}.")
+    lines += ["", "What a stack may say about it, in `policies/stacks/<stack>.json`, here with what holds by default and an exemption:", ""]
+    return "\n".join([*lines, "```json", json.dumps(_settings(rule), indent=2), "```", ""])
+
+
+def _settings(rule: AnyRule) -> dict[str, Any]:
+    """Everything that the settings of a stack can hold about a rule, as an example that would be read."""
+    settings: dict[str, Any] = {"levels": {rule.id: str(rule.level)}}
+    if rule.parameters:
+        settings["parameters"] = {rule.id: {name: each.default for name, each in rule.parameters.items()}}
+    exemption = {
+        "rule": rule.id,
+        "resource": "Deployment/chat",
+        "reason": "why it may stay",
+        "owner": "who answers",
+        "expires": "2027-01-31",
+    }
+    settings["exemptions"] = [exemption if isinstance(rule, Rule) else {**exemption, "resource": "*"}]
+    return settings
 
 
 def listing(rules: Iterable[AnyRule]) -> str:

@@ -42,10 +42,23 @@ class Outcome:
         return label(self.urn)
 
     @property
+    def remedy(self) -> str:
+        """What to do: about what is wrong, about what nobody knows yet, or about a rule that is broken itself."""
+        match self.state:
+            case State.NOT_EVALUATED:
+                return (
+                    f"give it a value that the plan knows, or list {self.rule.id} under allowNotEvaluated in policies/stacks/<stack>.json"
+                )
+            case State.DEFECT:
+                return f"mend the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is"
+            case _:
+                return self.rule.remedy
+
+    @property
     def message(self) -> str:
         """One line: the rule, the field, what is wrong, and what to do."""
         place = f" {self.path}" if self.path else ""
-        return f"[{self.rule.id}] {self.resource}{place}: {self.problem}; {self.rule.remedy}"
+        return f"[{self.rule.id}] {self.resource}{place}: {self.problem}; {self.remedy}"
 
 
 def label(urn: str) -> str:

@@ -121,7 +121,7 @@ def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Itera
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
-            yield f"{name!r} is no {what}; {f'did you mean {near[0]}?' if near else 'see inferplan check --explain'}"
+            yield f"{name!r} is no {what}; {f'did you mean {near[0]}?' if near else 'inferplan check --explain all lists the rules'}"
 
 
 def _level_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:

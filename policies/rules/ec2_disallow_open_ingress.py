@@ -32,7 +32,7 @@ RULE = Rule(
         "CKV_AWS_260",
     ),
     why="An engine's or a node's port on the internet is found within minutes",
-    remedy="name the networks that may connect",
+    remedy="write under cidrBlocks the networks that may connect, as 10.0.0.0/16",
     subject=objects(
         "aws:ec2:SecurityGroup", "aws:ec2:DefaultSecurityGroup", "aws:ec2:SecurityGroupRule", "aws:vpc:SecurityGroupIngressRule"
     ),

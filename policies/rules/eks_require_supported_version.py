@@ -25,7 +25,7 @@ RULE = Rule(
         "CKV_AWS_339",
     ),
     why="A version past its support gets no fixes, and costs six times as much until it is raised by force",
-    remedy="set version to a supported minor",
+    remedy="set version to 1.33 or newer",
     subject=objects("aws:eks:Cluster"),
     check=_check,
     parameters={

@@ -26,7 +26,7 @@ RULE = Rule(
         "CKV_AWS_274",
     ),
     why="AmazonS3FullAccess and its like give a pod every bucket of the account",
-    remedy="attach a policy that names bucket and prefix",
+    remedy="attach a policy of your own that names actions and resources, as s3:GetObject on one bucket's prefix",
     subject=objects(
         "aws:iam:Role",
         "aws:iam:RolePolicyAttachment",

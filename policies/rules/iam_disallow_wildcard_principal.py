@@ -35,7 +35,7 @@ RULE = Rule(
         "Security Hub IAM",
     ),
     why="A trust of everybody hands the role to every account of AWS",
-    remedy="name the service, the account or the OIDC provider as Principal",
+    remedy="name the service, the account or the OIDC provider as Principal, and for the provider the subject, by StringEquals on its :sub",
     subject=objects("aws:iam:Role"),
     check=_check,
 )

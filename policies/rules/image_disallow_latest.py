@@ -24,7 +24,7 @@ RULE = Rule(
         "inference",
     ),
     why="The tag latest, or none, is another server tomorrow, and two replicas may run different ones",
-    remedy="name a version's tag, better with its digest",
+    remedy="write the image as name:<version> or name:<version>@sha256:<digest>",
     subject=IMAGES,
     check=_check,
 )

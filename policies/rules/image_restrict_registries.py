@@ -24,7 +24,7 @@ RULE = Rule(
         "inference",
     ),
     why="An image from anywhere is code from anyone, beside the keys and the weights",
-    remedy="mirror the image to a registry of the list, or add the registry to the parameter",
+    remedy="mirror the image to a registry of the list, or add its registry under parameters.image-restrict-registries.registries",
     subject=IMAGES,
     check=_check,
     parameters={

@@ -19,7 +19,7 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     refs=("inference",),
     why="A Job without a deadline waits for ever on a share that hangs, and so does the deployment behind it",
-    remedy="set activeDeadlineSeconds",
+    remedy="set spec.activeDeadlineSeconds, as 3600",
     subject=objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"),
     check=_check,
 )

@@ -22,7 +22,7 @@ RULE = Rule(
         "NSA-CISA: secrets",
     ),
     why="A key shorter than 128 random bits falls to patience",
-    remedy="derive keys of 32 random bytes from the stack's seed",
+    remedy="take 32 random bytes, as openssl rand -hex 32 prints them",
     subject=KEYS,
     check=_check,
     parameters={

@@ -29,7 +29,7 @@ RULE = Rule(
         "NSA-CISA: pod security enforcement",
     ),
     why="The API server itself then refuses what got past every review",
-    remedy="label the namespace pod-security.kubernetes.io/enforce: restricted and pin enforce-version",
+    remedy="label the namespace pod-security.kubernetes.io/enforce: restricted and pod-security.kubernetes.io/enforce-version: v1.34",
     subject=objects("kubernetes:core:Namespace"),
     check=_check,
     parameters={

@@ -24,7 +24,7 @@ RULE = Rule(
         "CVE-2025-1974",
     ),
     why="A snippet is code in the one process that sees every key",
-    remedy="remove the annotation; what the gateway needs it renders itself",
+    remedy="remove the annotation",
     subject=objects("kubernetes:networking.k8s.io:Ingress"),
     check=_check,
 )

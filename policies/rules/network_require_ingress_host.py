@@ -24,7 +24,7 @@ RULE = Rule(
         "restrict-ingress-wildcard",
     ),
     why="A rule without a host, or with a wildcard, takes requests that are meant for others",
-    remedy="set rules[].host to the full name",
+    remedy="set spec.rules[].host to the full name, as llm.acme.example, and remove spec.defaultBackend",
     subject=objects("kubernetes:networking.k8s.io:Ingress"),
     check=_check,
 )

@@ -26,7 +26,7 @@ RULE = Rule(
         "inference",
     ),
     why="A rule without ports opens the metrics, the debug and the administration port as well",
-    remedy="list the ports under each rule",
+    remedy="list each port under ports of the rule, as {port: 8000, protocol: TCP}",
     subject=objects("kubernetes:networking.k8s.io:NetworkPolicy"),
     check=_check,
 )

@@ -30,7 +30,7 @@ RULE = Rule(
         "Kyverno require-labels",
     ),
     why="At two in the morning the label tells which program put the object there, and undoes a change by hand",
-    remedy="label it app.kubernetes.io/managed-by",
+    remedy="set metadata.labels[app.kubernetes.io/managed-by], as pulumi",
     subject=objects(
         "kubernetes:core:Namespace",
         "kubernetes:core:Service",

@@ -35,7 +35,7 @@ RULE = Rule(
     severity=Severity.HIGH,
     refs=("PSS baseline: Sysctls",),
     why="Any other parameter changes the node for all of its pods",
-    remedy="remove the entry; allowed are the ones that Kubernetes calls safe",
+    remedy="remove the entry; only net.ipv4.* and kernel.shm_rmid_forced as the baseline profile lists them may stay",
     subject=PODS,
     check=_check,
 )

@@ -22,7 +22,7 @@ RULE = Rule(
         "add-emptydir-sizelimit",
     ),
     why="An emptyDir without a limit fills the node's disk, or in memory counts against the container until it is killed",
-    remedy="set emptyDir.sizeLimit",
+    remedy="set emptyDir.sizeLimit, as 2Gi",
     subject=PODS,
     check=_check,
 )

@@ -29,7 +29,7 @@ RULE = Rule(
         "CVE-2023-48022",
     ),
     why="Before 2.52 whoever reaches Ray's ports runs code on the cluster",
-    remedy="take an image of Ray 2.52 or newer",
+    remedy="take an image of Ray 2.52 or newer whose tag names the version, as rayproject/ray:2.60.0",
     subject=IMAGES,
     check=_check,
     parameters={"version": Parameter(default="2.52", description="The oldest Ray that may run", schema={"type": "string"})},

@@ -25,7 +25,7 @@ RULE = Rule(
         "CKV_K8S_49",
     ),
     why="A star grants what the API will hold tomorrow, Secrets included",
-    remedy="list verbs, resources and API groups one by one",
+    remedy="list verbs, resources and API groups one by one, as verbs: [get, list, watch]",
     subject=objects("kubernetes:rbac.authorization.k8s.io:Role", "kubernetes:rbac.authorization.k8s.io:ClusterRole"),
     check=_check,
 )

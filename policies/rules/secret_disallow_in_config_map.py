@@ -29,7 +29,7 @@ RULE = Rule(
         "NSA-CISA: secrets",
     ),
     why="A ConfigMap is readable by everybody who may list the namespace, and is shown in every plan",
-    remedy="move the value to a Secret",
+    remedy="move the value to a Secret, and read it by secretKeyRef",
     subject=objects("kubernetes:core:ConfigMap"),
     check=_check,
 )

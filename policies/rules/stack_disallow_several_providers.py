@@ -28,7 +28,7 @@ RULE = StackRule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="With the default provider beside, half the stack goes to whatever cluster kubectl points at",
-    remedy="pass one explicit kubernetes Provider to every resource",
+    remedy="pass opts=ResourceOptions(provider=...) with the one kubernetes Provider to every resource",
     check=_check,
     parameters={
         "providers": Parameter(

@@ -45,7 +45,7 @@ RULE = StackRule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="What a rule cannot look at it cannot refuse: a privileged pod in a Release or a DeploymentPatch would pass every one of them",
-    remedy="render charts with kubernetes.helm.v4.Chart, declare the object whole, use the aws provider; or list the kind in the parameter kinds",
+    remedy="render charts with kubernetes.helm.v4.Chart, declare the object whole, use the aws provider; or list the kind under parameters.stack-disallow-unseen-objects.kinds",
     check=_check,
     parameters={
         "kinds": Parameter(

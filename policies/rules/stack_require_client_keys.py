@@ -39,7 +39,7 @@ RULE = StackRule(
     severity=Severity.CRITICAL,
     refs=("inference", "Envoy Gateway: SecurityPolicy"),
     why="Envoy compares an entry as it stands: a short one falls to patience, and one with Bearer before it lets nobody in",
-    remedy="derive keys of 32 random bytes from the stack's seed, one entry a client, without a word before the key",
+    remedy="give each client an entry of its own with 32 random bytes, as openssl rand -hex 32 prints them, and no word before the key",
     check=_check,
     parameters={
         "bits": Parameter(default=128, description="The least entropy of a client's key, in bits", schema={"type": "number", "minimum": 64})

@@ -23,6 +23,6 @@ RULE = StackRule(
         "Security Hub: deletion protection",
     ),
     why="A wrong line in a stack file, or a destroy in the wrong shell, would take the weights or the cluster",
-    remedy="set protect (or retain_on_delete) in the resource's options",
+    remedy="pass opts=ResourceOptions(protect=True), or retain_on_delete=True",
     check=_check,
 )

@@ -35,7 +35,7 @@ RULE = StackRule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="A budget below the time of loading kills the server in a loop, and only after it was rolled out",
-    remedy="raise startupProbe.failureThreshold x periodSeconds, or the parameter bytesPerSecond where the store is faster",
+    remedy="raise startupProbe.failureThreshold x periodSeconds, or parameters.stack-require-startup-budget-for-model.bytesPerSecond where the store is faster",
     check=_check,
     parameters={
         "bytesPerSecond": Parameter(

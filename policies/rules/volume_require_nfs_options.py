@@ -22,7 +22,7 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     refs=("inference",),
     why="The client's defaults read slowly and hang in ways that differ from node to node",
-    remedy="set mountOptions: [nfsvers=4.1, hard, noresvport, ...]",
+    remedy="set mountOptions: [nfsvers=4.1, rsize=1048576, wsize=1048576, hard, timeo=600, retrans=2, noresvport]",
     subject=objects("kubernetes:core:PersistentVolume"),
     check=_check,
     parameters={

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from policies.engine.registry import all_rules
 from policies.engine.rule import Level
+from policies.engine.settings import parse_settings
 from policies.pages import index, page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,3 +34,11 @@ def test_a_rule_says_who_it_is(rule):
 def test_the_pages_are_written_by_one_command(tmp_path):
     subprocess.run([sys.executable, "-m", "policies.pages", str(tmp_path)], cwd=ROOT, check=True)
     assert len(list(tmp_path.glob("*.md"))) == len(all_rules()) + 1
+
+
+@pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
+def test_the_settings_that_a_page_shows_are_settings(rule):
+    shown = json.loads(page(rule).partition("```json\n")[2].partition("```")[0])
+    settings = parse_settings(shown, all_rules(), "2026-11-21", where=rule.id)
+    assert settings.exemption(rule.id, "Deployment/chat") is not None
+    assert settings.parameters_of(rule).values == {name: each.default for name, each in rule.parameters.items()}
