@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from components.identity import policies
 from components.storage.spec import StoreSpec
 from rehearsal.engine.recording import Recording
-from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, model
+from tests.unit.aws.evaluator import Request, allowed
+from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, document, model
 
 STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
 POOLS = {"l40s": L40S, "system": SYSTEM}
@@ -110,6 +113,40 @@ def test_an_adopted_file_system_is_mounted_and_not_touched():
     recording = declared(storage=storage)
     assert [each for each in recording if each.type.startswith("aws:efs/")] == []
     assert recording.one("kubernetes:core/v1:PersistentVolume").inputs["spec"]["csi"]["volumeHandle"] == "fs-01234567::fsap-01234567"
+
+
+@pytest.mark.parametrize(
+    ("secure", "action"), list(product(["true", "false"], ["s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteBucket"]))
+)
+def test_a_created_bucket_refuses_every_request_in_clear(created, secure, action):
+    walls = document(created.one("aws:s3/bucketPolicy:BucketPolicy").inputs["policy"])
+    may_all = policies.document({"Effect": "Allow", "Action": "s3:*", "Resource": "*"})
+    for resource in ("arn:aws:s3:::acme-weights", "arn:aws:s3:::acme-weights/llm/llama/x"):
+        request = Request(action, resource, principal=("AWS", "anybody"), context={"aws:SecureTransport": secure})
+        assert allowed([walls, may_all], request) is (secure == "true")
+
+
+@pytest.mark.parametrize(
+    ("action", "point", "secure", "may"),
+    [
+        ("elasticfilesystem:ClientMount", "own", "true", True),
+        ("elasticfilesystem:ClientWrite", "own", "true", True),
+        ("elasticfilesystem:ClientRootAccess", "own", "true", False),
+        ("elasticfilesystem:ClientMount", "own", "false", False),
+        ("elasticfilesystem:ClientMount", "other", "true", False),
+        ("elasticfilesystem:ClientMount", None, "true", False),
+        ("elasticfilesystem:DeleteFileSystem", "own", "true", False),
+    ],
+)
+def test_a_created_file_system_is_mounted_by_its_access_point_and_over_tls_only(created, action, point, secure, may):
+    made = created.one("aws:efs/fileSystemPolicy:FileSystemPolicy")
+    policy = document(made.inputs["policy"])
+    [statement] = policy["Statement"]
+    own = statement["Condition"]["StringEquals"]["elasticfilesystem:AccessPointArn"]
+    context = {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": secure}
+    if point is not None:
+        context["elasticfilesystem:AccessPointArn"] = own if point == "own" else own + "x"
+    assert allowed([policy], Request(action, statement["Resource"], principal=("AWS", "*"), context=context)) is may
 
 
 @pytest.mark.parametrize(
