@@ -61,6 +61,7 @@ def test_a_model_of_an_example_takes_twelve_lines_at_most(example):
     starts = sorted(text.index(f"    {name}:") for name in settings.models)
     after = next(index for index, line in enumerate(text) if index > max(starts) and line.startswith("  inferplan:"))
     assert max(end - start for start, end in zip(starts, [*starts[1:], after], strict=True)) <= 12
+    assert max(map(len, text[starts[0] : after])) <= 200
 
 
 @pytest.fixture
@@ -89,15 +90,16 @@ def test_an_example_plans_with_fourteen_resources_a_model_at_most(example, recor
 def servers_of(recording, model: str) -> Iterator[dict[str, Any]]:
     """The containers that answer for `model`: of a Deployment, of a group's leader, or of Ray's workers."""
     for each in recording:
-        spec = each.inputs.get("spec") or {}
-        if each.name != model or not each.type.endswith((":Deployment", ":LeaderWorkerSet", ":RayService")):
+        spec: dict[str, Any] = each.inputs.get("spec") or {}
+        if each.name != model:
             continue
-        cluster = spec.get("rayClusterConfig", {"workerGroupSpecs": []})
-        group = spec.get("leaderWorkerTemplate", {})
-        for template in filter(
-            None, [spec.get("template"), group.get("leaderTemplate"), *(x["template"] for x in cluster["workerGroupSpecs"])]
-        ):
-            yield from template["spec"]["containers"]
+        if each.type.endswith(":Deployment"):
+            yield from spec["template"]["spec"]["containers"]
+        elif each.type.endswith(":LeaderWorkerSet"):
+            yield from spec["leaderWorkerTemplate"]["leaderTemplate"]["spec"]["containers"]
+        elif each.type.endswith(":RayService"):
+            for group in spec["rayClusterConfig"]["workerGroupSpecs"]:
+                yield from group["template"]["spec"]["containers"]
 
 
 def test_every_record_of_an_endpoint_is_true_of_the_objects_that_are_declared(example, recording):
