@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from components.handles import TextTensors
 from components.serving.triton import builds, graph
@@ -37,12 +37,13 @@ class TritonSpec(TritonServed):
     response_cache_size: Bytes | None = None
     """Memory for answers of models with responseCache; none by default."""
 
-    @model_validator(mode="after")
-    def _the_repository_holds_together(self) -> Self:
-        found = list(graph.faults(self.repository))
+    @field_validator("repository")
+    @classmethod
+    def _the_repository_holds_together(cls, repository: dict[str, AnyModel]) -> dict[str, AnyModel]:
+        found = list(graph.faults(repository))
         if found:
             raise ValueError("; ".join(found))
-        return self
+        return repository
 
     @model_validator(mode="after")
     def _the_cache_has_room(self) -> Self:

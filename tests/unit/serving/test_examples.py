@@ -61,7 +61,7 @@ def test_a_model_of_an_example_takes_twelve_lines_at_most(example):
     starts = sorted(text.index(f"    {name}:") for name in settings.models)
     after = next(index for index, line in enumerate(text) if index > max(starts) and line.startswith("  inferplan:"))
     assert max(end - start for start, end in zip(starts, [*starts[1:], after], strict=True)) <= 12
-    assert max(map(len, text[starts[0] : after])) <= 200
+    assert max(map(len, text[starts[0] : after])) <= 180
 
 
 @pytest.fixture
