@@ -69,11 +69,17 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
         over_budget=over_budget(will, budget) or unread,
         accelerators=_by_pool(before, after, lambda each: each.offered),
         memory=_by_pool(before, after, lambda each: f"{each.memory_offered_gib:.0f} GiB"),
-        cost=f"{_turn(usd(was.usual), usd(will.usual))}, at most {_turn(usd(was.most), usd(will.most))}" if costs else "",
+        cost=_cost_text(was, will),
         cost_change=_delta(will.usual - was.usual) if costs and was.usual != will.usual else "",
         forecasts=forecasts,
         short=tuple(each for name, each in after.items() if _is_short(before.get(name), each)),
     )
+
+
+def _cost_text(before: Cost, after: Cost) -> str:
+    if not (before.lines or after.lines):
+        return "nothing that has a price"
+    return f"{_turn(usd(before.usual), usd(after.usual))}, at most {_turn(usd(before.most), usd(after.most))}"
 
 
 def _by_pool(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity], part: Callable[[PoolCapacity], object]) -> str:

@@ -65,7 +65,7 @@ def _row(stack: StackReport) -> str:
         stack.counts_text,
         stack.accelerators or "none",
         stack.memory or "none",
-        f"{stack.cost}{change}" if stack.cost else "not priced",
+        f"{stack.cost}{change}" if stack.cost else "not judged",
     )
     return f"| {code(stack.title)} | {ICONS[stack.rank]} {prose(stack.verdict)} | {' | '.join(map(prose, told))} |"
 

@@ -203,6 +203,13 @@ def test_each_stack_has_a_row_with_its_counts_accelerators_memory_and_cost():
     assert both.index(row) < both.index("### Cost a month")
 
 
+def test_a_stack_without_prices_says_so_and_one_that_is_not_whole_is_not_judged():
+    free = render(report_on(step("create", DEPLOYMENT, "m", None, model())))
+    assert "| nothing that has a price |" in free
+    part = render(make_report([preview(maybeCorrupt=True), preview()]))
+    assert "| none | none | not judged |" in part
+
+
 def test_what_costs_what_it_did_is_one_row_and_commitments_are_a_range():
     group = {"instanceTypes": ["m7i.large"], "scalingConfig": {"minSize": 2, "desiredSize": 2, "maxSize": 2}}
     events = [step("same", "aws:ec2/eip:Eip", name, {}, {}) for name in "abc"]
