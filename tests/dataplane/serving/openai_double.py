@@ -9,10 +9,15 @@ from typing import Any
 
 
 class OpenAiDouble:
-    """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a prompt "fail" ends in an error event."""
+    """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a prompt "fail" ends in an error event.
+
+    After the first event of an answer it waits for `go_on`, which is set unless a test clears it.
+    """
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -38,6 +43,7 @@ class OpenAiDouble:
                 for event in _events(body):
                     line = f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
                     self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+                    double.go_on.wait(timeout=60)
                 self.wfile.write(b"0\r\n\r\n")
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the base class gives it
