@@ -27,7 +27,7 @@ from policies.engine.registry import all_rules
 from policies.engine.report import expiry_message
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level
-from policies.engine.settings import Settings, parse_settings, read_settings, today
+from policies.engine.settings import Settings, SettingsError, parse_settings, read_settings, today
 from policies.remedies import remedied
 from policies.wire import plain
 
@@ -63,7 +63,13 @@ class _Pack:
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
         """The rules of `level` on one resource; what they could not judge is kept for the stack."""
         resource = _resource(args)
-        settings = self.settings(_stack_of(resource.urn), args.get_config())
+        try:
+            settings = self.settings(_stack_of(resource.urn), args.get_config())
+        except SettingsError as faults:
+            # Without settings nothing can be judged, so nothing passes.
+            if level is Level.MANDATORY:
+                report(str(faults), None)
+            return
         unjudged = []
         for outcome in _live(evaluate_resource(resource, settings, [level]), settings):
             if outcome.state is State.NOT_EVALUATED and level is Level.MANDATORY:
@@ -79,7 +85,12 @@ class _Pack:
         if not resources:
             return
         stack = Stack(_stack_of(resources[0].urn), resources)
-        settings = self.settings(stack.name, args.get_config())
+        try:
+            settings = self.settings(stack.name, args.get_config())
+        except SettingsError as faults:
+            if level is Level.MANDATORY:
+                report(str(faults), None)
+            return
         outcomes = [*_live(evaluate_stack(stack, settings, [level]), settings)]
         for outcome in outcomes:
             if outcome.state is not State.NOT_EVALUATED or level is Level.ADVISORY:
@@ -94,7 +105,10 @@ class _Pack:
         urns = [each.urn for each in args.resources]
         if not urns:
             return
-        settings = self.settings(_stack_of(urns[0]), args.get_config())
+        try:
+            settings = self.settings(_stack_of(urns[0]), args.get_config())
+        except SettingsError:
+            return
         for urn in (*urns, ""):
             for outcome in self._unjudged.get(urn, ()):
                 if outcome.rule.id not in settings.allow_not_evaluated:
@@ -103,7 +117,10 @@ class _Pack:
     def remediate(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """The resource with the safe changes made that its rules ask for; None where there is none to make."""
         resource = _resource(args)
-        settings = self.settings(_stack_of(resource.urn), args.get_config())
+        try:
+            settings = self.settings(_stack_of(resource.urn), args.get_config())
+        except SettingsError:
+            return None
         return remedied(resource, settings, args.props)
 
 

@@ -119,7 +119,7 @@ def _shape_faults(given: Mapping[str, Any]) -> Iterator[str]:
 
 def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Iterator[str]:
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
             yield f"{name!r} is no {what}; {f'did you mean {near[0]}?' if near else 'inferplan check --explain all lists the rules'}"
 

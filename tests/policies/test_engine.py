@@ -79,7 +79,18 @@ def test_settings_tell_all_faults_at_once():
         assert part in said
 
 
-@pytest.mark.parametrize("given", [[], {"level": {}}, {"levels": []}, {"exemptions": ["x"]}, {"parameters": {"image-require-digest": 1}}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        {"allowNotEvaluated": [["x"]]},
+        {"exemptions": [{"rule": {}}]},
+        {"level": {}},
+        {"levels": []},
+        {"exemptions": ["x"]},
+        {"parameters": {"image-require-digest": 1}},
+    ],
+)
 def test_settings_of_another_shape_are_refused(given):
     assert refused(given).startswith("here: ")
 

@@ -116,6 +116,15 @@ def test_an_exemption_in_the_configuration_holds(stub):
     configure(stub, {})
 
 
+def test_settings_with_faults_refuse_every_resource_and_say_what_is_wrong(stub):
+    configure(stub, {"levels": {"image-disallow-lates": "off"}})
+    said = spoken(analyze(stub, changed("", {}), only="Deployment/chat"))
+    configure(stub, {})
+    assert {mandatory for mandatory, _urn, _message in said} == {True}
+    (message,) = {message for _mandatory, _urn, message in said}
+    assert "did you mean image-disallow-latest?" in message
+
+
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
