@@ -120,7 +120,8 @@ def _policies(stack: StackReport) -> Iterator[Section]:
     unsure = [_policy(each) for each in stack.policies if not each.evaluated]
     if unsure:
         yield _folded(f"{len(unsure)} policies could not be evaluated: a value is not known before up", unsure, "policy result", 6)
-    if stack.policy_packs and not stack.policies:
+    # A run that broke off has not asked its packs to the end.
+    if stack.policy_packs and not stack.policies and stack.rank > FAILED:
         yield Section(head=f"Policy: nothing found by {', '.join(map(code, stack.policy_packs))}.\n\n")
 
 

@@ -179,8 +179,10 @@ def test_parts_of_values_are_never_longer_than_asked_for(old, new):
 
 def test_a_run_that_failed_shows_its_errors_unfolded():
     said = {"diagnosticEvent": {"message": "no such pool", "severity": "error"}}
-    text = render(report_on(said, result="failed"))
+    text = render(report_on(said, result="failed", PolicyPacks={"p": "1"}))
     assert "### Errors\n\n- error  no such pool" in text
+    assert "nothing found by" not in text
+    assert "nothing found by" in render(report_on(PolicyPacks={"p": "1"}))
 
 
 def test_the_rehearsal_of_a_stack_without_a_preview_is_told_all_the_same():
