@@ -73,10 +73,8 @@ class StackFaults(Exception):  # noqa: N818 - named after what it carries: every
     @property
     def summary(self) -> str:
         """How many faults there are, and what to do."""
-        count = len(self.lines)
-        return (
-            f"{count} {'fault' if count == 1 else 'faults'} in {self.source}, nothing was registered; correct them and run the same again"
-        )
+        what, them = ("fault", "it") if len(self.lines) == 1 else ("faults", "them")
+        return f"{len(self.lines)} {what} in {self.source}, nothing was registered; correct {them} and run the same again"
 
     def _line(self, located: LocatedFault) -> str:
         where = "" if located.place is None else f":{located.place.line}:{located.place.column}"

@@ -57,7 +57,7 @@ def test_a_path_is_as_good_as_a_name(project, inferplan):
     code, out, _ = inferplan("validate", "elsewhere.yaml", "local")
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: there is no such file; check the name of the stack\n1 fault in nowhere.yaml, nothing was registered; correct them and run the same again\n")  # fmt: skip
+    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: there is no such file; check the name of the stack\n1 fault in nowhere.yaml, nothing was registered; correct it and run the same again\n")  # fmt: skip
 
 
 @pytest.mark.usefixtures("project")

@@ -108,7 +108,7 @@ def test_a_missing_seed_is_one_fault(project):
 def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
     refused = refusal({**config_of(project), "inferplan:cluster": "{"})
     assert isinstance(refused, pulumi.RunError)
-    assert str(refused).endswith("nothing was registered; correct them and run the same again")
+    assert str(refused).endswith("nothing was registered; correct it and run the same again")
 
 
 @pytest.mark.parametrize(("seed", "words"), [("short", "has 5 characters"), ("ab" * 32, "repeats 2 characters")])

@@ -108,7 +108,7 @@ def test_forty_faults_are_forty_lines_in_the_order_of_the_file(refuse):
 
 def test_the_summary_counts_and_says_what_to_do(tmp_path):
     (tmp_path / "a.yaml").write_text(changed("nodes: 2", "nodes: 0"))
-    with pytest.raises(StackFaults, match=r"1 fault in .*a\.yaml, nothing was registered; correct them and run the same again$"):
+    with pytest.raises(StackFaults, match=r"1 fault in .*a\.yaml, nothing was registered; correct it and run the same again$"):
         validate(read_stack(tmp_path / "a.yaml"))
 
 
