@@ -90,7 +90,9 @@ def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], 
         try:
             journal = Journal(cluster.directory, cluster.uid)
         except OSError as error:
-            raise DiskFullError(f"the journal in {cluster.directory} cannot be written: {error.strerror}", "make room and run it again") from error
+            raise DiskFullError(
+                f"the journal in {cluster.directory} cannot be written: {error.strerror}", "make room and run it again"
+            ) from error
         objects = Objects(api=api, waiter=waiter, ensure_crds=ensure_crds)
         try:
             yield _Session(objects=objects, waiter=waiter, journal=journal, listener=tell)
