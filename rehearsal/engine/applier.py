@@ -95,9 +95,7 @@ class Applier:
             self.interrupted = True
             return Realized(failed=True)
         except OSError as error:
-            raise DiskFullError(
-                f"the journal of applied objects cannot be written: {error.strerror}", "make room and run it again"
-            ) from error
+            raise DiskFullError(f"the journal of objects cannot be written: {error.strerror}", "make room and run it again") from error
         id_, outputs = stand_ins.realize(registration)
         return Realized(id=id_, outputs=outputs)
 
