@@ -1,23 +1,31 @@
-"""The generators that inferplan ships, on a tiny Llama: alone, in the script for PyTriton, and in the model for Triton. Only in the whole suite."""
+"""The generators that inferplan ships, on a tiny Llama: alone, in the script for PyTriton, and in the example of Triton. Only in the whole suite."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.nodes.spec import SimulatedPool, target_of
 from components.serving.triton.generation import TextGeneration
+from components.serving.triton.served import TritonPorts
+from components.serving.triton.spec import TritonSpec
+from infra.settings import validate
+from infra.stack_file import read_stack
 from tests.dataplane.serving import generate
 from tests.dataplane.serving.test_pytriton import serving
-from tests.dataplane.serving.triton_stand import generated, running, spec_of, with_packages_of
+from tests.dataplane.serving.triton_models import ECHO
+from tests.dataplane.serving.triton_stand import generated, running, with_packages_of
 from tests.dataplane.serving.vllm_stand import prepared, weights
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
+ROOT = Path(__file__).resolve().parents[3]
 CPU = target_of("system", SimulatedPool.model_validate({"provider": "simulated", "nodes": 1}))
 ARGS = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256}
 LIBRARIES = {"transformers": {}, "vllm": {"engineArgs": ARGS}}
@@ -78,14 +86,27 @@ def test_the_script_for_pytriton_serves_it_until_it_is_told_to_end(tritonserver,
         assert triton.process.wait(timeout=60) == 0
 
 
-def test_the_model_for_triton_serves_transformers_whole_and_in_pieces(tritonserver, environment, model, tmp_path):
+def from_the_example(model: str) -> TritonSpec:
+    """A model of the example in docs/engines as it stands there, but for its ports."""
+    spec = validate(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml")).models[model]
+    assert isinstance(spec, TritonSpec)
+    return spec.model_copy(update={"ports": TritonPorts(http=free_port(), grpc=free_port(), metrics=free_port())})
+
+
+@pytest.mark.parametrize(
+    ("name", "public", "asked", "answer"),
+    [
+        ("writer", "text_generation", {"text_input": "a longer prompt", "stream": True}, "text_output"),
+        ("guarded", "guarded", {"raw": "a longer prompt"}, "answer"),
+        ("gaudi-writer", "text_generation", {"text_input": "a longer prompt"}, "text_output"),
+    ],
+)
+def test_the_repositories_of_the_example_serve_a_tiny_model(tritonserver, environment, model, tmp_path, name, public, asked, answer):
     """The stub of this server knows numpy 1 only, and vLLM's packages numpy 2 only; images of today hold a newer stub."""
     server = with_packages_of(tritonserver, tritonserver.environment, environment, directory=tmp_path / "both")
-    writer = {"kind": "textGeneration", "maxBatchSize": 4}
-    spec = spec_of({"whole": writer, "pieces": {**writer, "streaming": True}})
+    (model / "steps").mkdir(exist_ok=True)
+    (model / "steps" / "clean.py").write_text(ECHO.format("raw", "text_input", "given"))
+    spec = from_the_example(name)
     with running(server, spec, generated(spec, model, target=CPU), tmp_path / "repository") as triton:
-        asked = {"text_input": "a longer prompt", "max_tokens": 6}
-        in_pieces = [each["text_output"] for each in triton.stream("pieces", **asked, stream=True)]
-        assert "".join(in_pieces)
-        for name in spec.repository:
-            assert [each["text_output"] for each in triton.stream(name, **asked)] == ["".join(in_pieces)]
+        assert spec.public == (public,)
+        assert "".join(each[answer] for each in triton.stream(public, **asked))

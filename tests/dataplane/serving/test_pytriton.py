@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from components.serving.triton.spec import TritonSpec
 from tests.dataplane.gateway.stand import SEED
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_models import GENERATOR
-from tests.dataplane.serving.triton_stand import Triton, write
+from tests.dataplane.serving.triton_stand import Triton, with_own_mounts, write
 from tests.ports import free_port
 from tests.unit.serving.models import site
 
@@ -33,10 +34,12 @@ SERVER_KEY = keys.server_key(SEED, "chat")
 
 
 @contextmanager
-def serving(tritonserver, directory, *, beside: Environment | None = None, weights: Path | None = None, **fields: Any):
+def serving(
+    tritonserver, directory, *, beside: Environment | None = None, before: Sequence[str] = (), weights: Path | None = None, **fields: Any
+):
     """The script in a directory of its own, ready; its process is ended by its id. By default it gets a generator of ours, and weights for it.
 
-    `beside` holds packages that its own environment lacks.
+    `beside` holds packages that its own environment lacks; `before` stands before its command.
     """
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
     own = {} if weights else {"generator": GENERATOR}
@@ -57,7 +60,7 @@ def serving(tritonserver, directory, *, beside: Environment | None = None, weigh
         environment["PYTHONPATH"] = str(beside.packages)
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
-            [str(tritonserver.python), str(directory / "serve.py"), str(directory / "settings.json")],
+            [*before, str(tritonserver.python), str(directory / "serve.py"), str(directory / "settings.json")],
             env=environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         # The stand's calls ask for ports only.
@@ -141,4 +144,16 @@ def test_a_stream_comes_in_pieces_beside_another_and_ends_before_a_process_that_
         (weights / "go").touch()
         caller.join(timeout=60)
         assert [each["text_output"] for each in events] == ["wait"]
+        assert server.process.wait(timeout=60) == 0
+
+
+@pytest.mark.full
+def test_it_serves_from_a_root_that_is_read_only_and_writes_to_its_volumes_alone(tritonserver, tmp_path_factory):
+    # As in the pod, where /tmp is a volume; the server unpacks the model there, whatever TMPDIR says.
+    directory = tmp_path_factory.mktemp("root")
+    home = Path(__file__).parent
+    own = f"mount --bind {directory} {directory}; mount --bind /tmp /tmp; mount -o remount,bind,ro /; ! touch {home}/written 2>/dev/null"
+    with serving(tritonserver, directory, before=with_own_mounts(own)) as (server, _):
+        assert server.infer("text_generation", text_input=("BYTES", ["a b"])) == {"text_output": ["b a"]}
+        server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=60) == 0

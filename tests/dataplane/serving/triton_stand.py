@@ -174,12 +174,11 @@ def verdict_on(server: Binary, spec: TritonServed, files: Mapping[str, str], dir
     return verdict
 
 
-def _with_shared_memory(size: str) -> list[str]:
-    """What to put before a command so that its /dev/shm is a memory-backed one of `size`, as a pod's; skips the test where that is not allowed."""
-    mount = f"mount -t tmpfs -o size={bytes_of(size)} tmpfs /dev/shm"
+def with_own_mounts(mount: str) -> list[str]:
+    """What to put before a command so that it sees what the shell command `mount` mounts, and nobody else does; skips the test where that is not allowed."""
     apart = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     if subprocess.run([*apart, "sh", "-c", mount], check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody mount a /dev/shm of its own (unshare --mount)")
+        pytest.skip("this machine lets nobody have mounts of their own (unshare --mount)")
     return [*apart, "sh", "-c", f'{mount} && exec "$@"', "sh"]
 
 
@@ -187,8 +186,9 @@ def _start(
     server: Binary, spec: TritonServed, files: Mapping[str, str], directory: Path, *options: str, shared_memory: bool = False
 ) -> tuple[Verdict, subprocess.Popen[str]]:
     write(files, directory)
+    own = f"mount -t tmpfs -o size={bytes_of(spec.shared_memory)} tmpfs /dev/shm"
     command = [
-        *(_with_shared_memory(spec.shared_memory) if shared_memory else []),
+        *(with_own_mounts(own) if shared_memory else []),
         str(server.home / "bin" / "tritonserver"),
         *server_args(spec, repository=str(directory)),
         f"--backend-directory={server.backends}",
