@@ -5,6 +5,7 @@ A path holds keys and positions, never a value, so that no message made from one
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -137,7 +138,7 @@ class Field:
         value = self.value
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise MalformedFieldError(self.path, "a number")
         return float(value)
 

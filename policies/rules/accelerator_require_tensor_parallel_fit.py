@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.pods import PODS, RAY_CLUSTERS, Container, PodTemplate
 from policies.subjects.quantities import quantity
-from policies.subjects.serving import is_vllm
+from policies.subjects.serving import starts_vllm
 from policies.subjects.workloads import LEADER_WORKER_SET
 
 # The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
@@ -21,7 +21,7 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for container in pod.containers:
         limits = [(vendor, quantity(field) or 0) for vendor, side, field in container.accelerators() if side == "limits"]
         cards = sum(count for vendor, count in limits if vendor in VENDORS)
-        if not cards or not is_vllm(container) or _spans_cluster(pod, container):
+        if not cards or not starts_vllm(container) or _spans_cluster(pod, container):
             continue
         ranks = 1
         for alternatives in SIZES:

@@ -31,10 +31,10 @@ def _reaches_port(rule: Field) -> bool:
     """Whether the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
     ports = list(rule.at("ports").each())
     for each in ports:
-        low = each.at("port").value
-        if each.at("protocol").text() == "UDP" or isinstance(low, str):
+        port = each.at("port").text()
+        if each.at("protocol").text() == "UDP" or (port and not port.isdigit()):
             continue
-        if low is None or low <= PORT <= (each.at("endPort").number() or low):
+        if not port or int(port) <= PORT <= (each.at("endPort").number() or int(port)):
             return True
     return not ports
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from policies.engine.fields import Field, MalformedFieldError
@@ -27,4 +28,5 @@ def parse(text: str) -> float | None:
     if match is None:
         return None
     number, suffix = match.group(1), match.group(2) or ""
-    return float(number) * _POWERS[suffix] if suffix in _POWERS else float(number + suffix)
+    value = float(number) * _POWERS[suffix] if suffix in _POWERS else float(number + suffix)
+    return value if math.isfinite(value) else None

@@ -14,9 +14,18 @@ _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calc
 
 def is_vllm(container: Container) -> bool:
     """Whether a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
-    if any(word.rpartition("/")[2] == "vllm" or word.startswith("vllm.") for word in container.words):
+    if _names_vllm(container):
         return True
     return "vllm" in image_of(container.at("image")).base and not _only_pulls(container)
+
+
+def starts_vllm(container: Container) -> bool:
+    """Whether the container's own command line, or its image's, starts the engine: a follower only joins one that another pod starts."""
+    return is_vllm(container) and (container.at("command").absent or _names_vllm(container))
+
+
+def _names_vllm(container: Container) -> bool:
+    return any(word.rpartition("/")[2] == "vllm" or word.startswith("vllm.") for word in container.words)
 
 
 def _only_pulls(container: Container) -> bool:

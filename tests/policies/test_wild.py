@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import pytest
 import yaml
 
 from policies.engine.evaluate import State
+from policies.engine.fields import UNKNOWN
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.resource import Resource, Stack
@@ -54,3 +59,36 @@ def test_a_manifest_from_elsewhere_is_judged_by_the_rules_that_it_breaks_and_no_
     expected = set(case["told"])
     assert expected <= set(all_rules())
     assert {each.rule.id for each in outcomes} - (OF_NO_STACK - expected) - set(case.get("beside_told", ())) == expected
+
+
+# What an expression, a slip of indentation or another API's spelling leaves where something else belongs.
+MISPLACED = (UNKNOWN, None, "x", "", 5, -1, True, [], {}, ["x"], [None], {"a": [1]}, [UNKNOWN], {"a": UNKNOWN}, "9e999", "%", "1/0")
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if path:
+        yield path
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(item, (*path, key))
+
+
+def misplaced(resource: Resource, path: tuple[str | int, ...], value: Any) -> Resource:
+    inputs: Any = copy.deepcopy(dict(resource.inputs))
+    here = inputs
+    for key in path[:-1]:
+        here = here[key]
+    here[path[-1]] = value
+    return dataclasses.replace(resource, inputs=inputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_whatever_stands_in_the_wrong_place_breaks_no_rule(case):
+    stack = stack_of(case)
+    dice = random.Random(case["name"])  # noqa: S311 - a sample that is the same in every run
+    for resource in stack:
+        listed = list(places(dict(resource.inputs)))
+        for _ in range(6):
+            path, value = dice.choice(listed), dice.choice(MISPLACED)
+            changed = misplaced(resource, path, value)
+            report = check_stack(Stack("wild", [changed if each is resource else each for each in stack]), SETTINGS)
+            assert [each.message for each in report.refusals if each.state is State.DEFECT] == [], (path, value)
