@@ -61,8 +61,11 @@ class Client:
             return fault.strerror or str(fault) or type(fault).__name__
         if status == _OK:
             return None
-        failed = [line for line in body.decode(errors="replace").splitlines() if line.startswith("[-]")]
-        return "; ".join(failed) or f"HTTP {status}"
+        failed = [
+            line.removeprefix("[-]").partition(" failed")[0] for line in body.decode(errors="replace").splitlines() if line[:3] == "[-]"
+        ]
+        others = f" and {len(failed) - 2} more of its own checks" if len(failed) > 2 else ""
+        return ", ".join(failed[:2]) + others or f"HTTP {status}"
 
     def get(self, server: str, path: str, timeout: float) -> Any:
         """The decoded JSON answer to GET `path`.

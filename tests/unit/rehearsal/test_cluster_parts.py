@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 
 from rehearsal.cluster import processes
+from rehearsal.cluster.client import Client
 from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
 from rehearsal.cluster.kubeconfig import read_target
 from rehearsal.cluster.pki import kubeconfig_text, write_pki
@@ -159,3 +160,18 @@ def test_an_error_reads_as_one_paragraph_with_the_log_quoted_below():
 def test_importing_the_cluster_costs_no_heavy_package():
     code = "import sys, rehearsal.cluster; print([m for m in ('cryptography', 'yaml', 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, "ok", None),
+        (503, "nothing", "HTTP 503"),
+        (500, "[+]ping ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n", "informer-sync"),
+        (500, "".join(f"[-]check-{n} failed: reason withheld\n" for n in range(12)), "check-0, check-1 and 10 more of its own checks"),
+    ],
+)
+def test_a_server_that_is_not_well_is_quoted_in_a_few_words(tmp_path, monkeypatch, status, body, told):
+    client = Client(tmp_path)
+    monkeypatch.setattr(client, "fetch", lambda *_: (status, body.encode()))
+    assert client.complaint("https://127.0.0.1:1/readyz", 1) == told
