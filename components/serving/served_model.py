@@ -6,7 +6,7 @@ stack is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
@@ -50,6 +50,8 @@ class ServedModel(Spec):
 
     entry: ClassVar[str]
     """Where the engine's component is made, as `module:function`; loaded when a model of the engine is declared."""
+    calls_are_few: ClassVar[bool] = False
+    """Whether every call that may pass a gateway can be listed with its path, which some gateways need."""
     device_share: ClassVar[float] = 1.0
     """The share of the cards' memory that weights may fill unless a field says otherwise."""
 
@@ -140,6 +142,11 @@ class ServedModel(Spec):
         return 1
 
     @property
+    def companions(self) -> Mapping[str, str]:
+        """What pods without cards ask for beside those of the replicas, all together and by resource; `pods` is how many they are."""
+        return {}
+
+    @property
     def operator_services(self) -> tuple[str, ...]:
         """Services that an operator makes for this model, by what follows the model's name and a hyphen."""
         return ()
@@ -174,6 +181,10 @@ class ServedModel(Spec):
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
                 f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
             )
+
+    def faults_queued(self) -> Iterator[Fault]:
+        """What keeps this model from waiting in a queue; paths start below the model's own name."""
+        yield from ()
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
         """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""

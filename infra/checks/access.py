@@ -33,7 +33,7 @@ def faults(settings: StackSettings, *, has_key_seed: bool) -> Iterator[Fault]:
 def _beyond_envoy(settings: StackSettings) -> Iterator[Fault]:
     """What the stack asks for and an Envoy Gateway cannot do; each would open more than is written, or nothing at all."""
     for name, model in settings.models.items():
-        if model.engine != "vllm":
+        if not model.calls_are_few:
             message = f"{model.engine!r} has calls that implementation envoyGateway cannot list one by one; it carries those of vllm"
             yield Fault(("models", name, "engine"), f"{message}, so use implementation nginx")
     for name, consumer in settings.consumers.items():

@@ -10,7 +10,6 @@ from components.nodes.spec import target_of
 from components.queue.names import scoped
 from components.queue.quota import amount_of, covered, granted, quantity_of, whole
 from components.serving.demand import demand_of
-from components.serving.ray_serve.spec import RayServeSpec
 from components.spec import Fault
 from infra.checks.references import unknown
 
@@ -101,11 +100,7 @@ def _model(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[Fau
         yield unknown(
             ("models", name, "queuePriority"), model.queue_priority, f"priority of queue {model.queue!r}", queue.priorities, section
         )
-    if isinstance(model, RayServeSpec) and model.worker_autoscaling is not None:
-        yield Fault(
-            ("models", name, "workerAutoscaling"),
-            "Kueue refuses a RayService that scales its own workers (v0.19); remove workerAutoscaling, or queue",
-        )
+    yield from (Fault(("models", name, *fault.path), fault.message) for fault in model.faults_queued())
 
 
 def _room(settings: StackSettings, name: str, model: ModelSpec, target: NodeTarget, asked: dict[str, Counter[str]]) -> Iterator[Fault]:
@@ -148,6 +143,5 @@ def _wanted(model: ModelSpec, target: NodeTarget) -> Counter[str]:
     count = (model.replicas + (1 if model.rollout == "surge" and model.replicas else 0)) * model.pods
     demand = {key: amount_of(key, text) * count for key, text in demand_of(model, model.cards, target).items()}
     wanted = Counter({**demand, "pods": count})
-    if isinstance(model, RayServeSpec):
-        wanted.update({"cpu": amount_of("cpu", model.head.cpu), "memory": amount_of("memory", model.head.memory), "pods": 1})
+    wanted.update({key: amount_of(key, text) for key, text in model.companions.items()})
     return wanted

@@ -40,6 +40,20 @@ def test_imports_go_one_way(package):
     assert {edge for edge in edges if edge[1].split(".")[0] not in ALLOWED[package]} == set()
 
 
+def test_an_engine_is_known_by_its_folder_and_the_union_alone():
+    """Engines may build on one another; whatever serves any engine asks the model, and names none of them."""
+    folders = {path.parent.name for path in (ROOT / "components" / "serving").glob("*/spec.py")}
+    known = {
+        str(path.relative_to(ROOT))
+        for package in ALLOWED
+        for path in modules(package)
+        for name in imports(path)
+        if name.startswith("components.serving.") and name.split(".")[2] in folders and path.parent.name not in folders
+    }
+    assert len(folders) == 5
+    assert known == {"components/serving/spec.py"}
+
+
 def test_nothing_but_settings_reads_the_configuration():
     readers = {str(path.relative_to(ROOT)) for path in [*modules("infra"), *modules("components")] if "pulumi.Config(" in path.read_text()}
     assert readers == {"infra/settings.py"}

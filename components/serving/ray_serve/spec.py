@@ -6,7 +6,7 @@ operator: it makes the pods that KubeRay would make, and nobody there knows whet
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
@@ -111,6 +111,11 @@ class RayServeSpec(ServedModel):
         return self
 
     @property
+    def companions(self) -> Mapping[str, str]:
+        """The head."""
+        return {"cpu": self.head.cpu, "memory": self.head.memory, "pods": "1"}
+
+    @property
     def operator_services(self) -> tuple[str, ...]:
         """What KubeRay calls the services of a cluster."""
         return ("head-svc", "serve-svc")
@@ -152,6 +157,14 @@ class RayServeSpec(ServedModel):
         if self.most_cards <= spare:
             return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
         return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
+
+    def faults_queued(self) -> Iterator[Fault]:
+        """Workers that come and go by Ray's own wish."""
+        if self.worker_autoscaling is not None:
+            yield Fault(
+                ("workerAutoscaling",),
+                "Kueue refuses a RayService that scales its own workers (v0.19); remove workerAutoscaling, or queue",
+            )
 
     def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
         """An application that asks for other cards than the pool's, and workers that the pool never holds."""

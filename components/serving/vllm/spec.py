@@ -29,6 +29,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     entry: ClassVar[str] = "components.serving.vllm.service:VllmService"
+    calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = 0.92  # vLLM's default of gpu_memory_utilization (0.33.0)
 
     engine: Literal["vllm"]
