@@ -107,7 +107,7 @@ def _wanted(error: Any, path: Path, guide: SchemaGuide) -> str | None:
         return f"{_WANTED[kind]}{f' with {_listed(keys)}' if keys else ''}"
     if kind in _BOUNDS:
         name, phrase = _BOUNDS[kind]
-        return phrase.format(context[name])
+        return phrase.format(context[name]).replace(" 1 entries", " 1 entry")
     if kind in ("literal_error", "enum"):
         return context["expected"].replace("'", "")
     if kind == "string_pattern_mismatch":
@@ -132,9 +132,9 @@ def _contrast(path: Path, data: Any, wanted: list[str], written: Callable[[Path]
 
 def _found(value: Any, path: Path, text: str | None) -> str:
     if isinstance(value, dict):
-        return "a mapping"
+        return "a mapping" if value else "an empty mapping"
     if isinstance(value, list):
-        return "a list"
+        return f"a list of {len(value)}" if value else "an empty list"
     if value is None:
         return "nothing"
     if _confidential(path):
