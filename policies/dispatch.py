@@ -1,13 +1,13 @@
-"""Six policies that run all rules under Pulumi's analyzer protocol, with the verdicts of `inferplan check`.
+"""Seven policies that run all rules under Pulumi's analyzer protocol, with the verdicts of `inferplan check`.
 
 A policy a rule would decode each resource a hundred times. The SDK's own answer to an unknown, advice instead of refusal,
-is never reached: inputs are turned into plain data with marks first, and the last dispatcher refuses what was not judged.
+is never reached: inputs are turned into plain data with marks first, and a dispatcher of its own refuses what was not judged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from pulumi_policy import (
 
 from policies.engine.evaluate import Outcome, State, evaluate_resource, evaluate_stack
 from policies.engine.registry import all_rules
-from policies.engine.report import expiry_message
+from policies.engine.report import exemption_message, expiry_message
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level
-from policies.engine.settings import Settings, SettingsError, parse_settings, read_settings, today
+from policies.engine.settings import Exemption, Settings, SettingsError, parse_settings, read_settings, today
 from policies.remedies import remedied
 from policies.wire import plain
 
@@ -37,11 +37,12 @@ _FOLDER = Path(__file__).parent / "stacks"
 
 
 class _Pack:
-    """What the dispatchers share: the settings of each stack, and what was not evaluated so far, by resource."""
+    """What the dispatchers share: the settings of each stack, and what was not evaluated or was exempt so far, by resource."""
 
     def __init__(self) -> None:
         self._settings: dict[tuple[str, str], Settings] = {}
         self._unjudged: dict[str, list[Outcome]] = {}
+        self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
 
     def settings(self, stack: str, config: Mapping[str, Any]) -> Settings:
         """The stack's file with `config`, which `--policy-pack-config` gives, over it."""
@@ -71,7 +72,7 @@ class _Pack:
                 report(str(faults), None)
             return
         unjudged = []
-        for outcome in _live(evaluate_resource(resource, settings, [level]), settings):
+        for outcome in self._live(evaluate_resource(resource, settings, [level]), settings, (resource.urn, level)):
             if outcome.state is State.NOT_EVALUATED and level is Level.MANDATORY:
                 unjudged.append(outcome)
             else:
@@ -91,7 +92,7 @@ class _Pack:
             if level is Level.MANDATORY:
                 report(str(faults), None)
             return
-        outcomes = [*_live(evaluate_stack(stack, settings, [level]), settings)]
+        outcomes = self._live(evaluate_stack(stack, settings, [level]), settings, ("", level))
         for outcome in outcomes:
             if outcome.state is not State.NOT_EVALUATED or level is Level.ADVISORY:
                 report(outcome.message, outcome.urn or None)
@@ -99,6 +100,25 @@ class _Pack:
             self._unjudged[""] = [outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED]
             for exemption in settings.expired:
                 report(expiry_message(exemption), None)
+
+    def _live(self, outcomes: Iterable[Outcome], settings: Settings, place: tuple[str, Level]) -> list[Outcome]:
+        """The outcomes that no exemption covers; the exemptions that cover the others are kept for the list of them."""
+        live: list[Outcome] = []
+        self._exempt[place] = set()
+        for outcome in outcomes:
+            exemption = settings.exemption(outcome.rule.id, outcome.resource)
+            if exemption is None:
+                live.append(outcome)
+            else:
+                self._exempt[place].add(exemption)
+        return live
+
+    def exemptions(self, args: StackValidationArgs, report: ReportViolation) -> None:
+        """Lists the exemptions that cover something, each once."""
+        urns = {"", *(each.urn for each in args.resources)}
+        used = {exemption for (urn, _level), listed in self._exempt.items() if urn in urns for exemption in listed}
+        for message in sorted(map(exemption_message, used)):
+            report(message, None)
 
     def unjudged(self, args: StackValidationArgs, report: ReportViolation) -> None:
         """Refuses what mandatory rules could not judge, unless the stack allows it."""
@@ -155,6 +175,13 @@ def dispatchers() -> list[Policy]:
             enforcement_level=EnforcementLevel.MANDATORY,
             config_schema=schema,
         ),
+        StackValidationPolicy(
+            name=f"{NAME}-exemptions",
+            description="Exemptions in force: who owns them, why, and until when.",
+            validate=pack.exemptions,
+            enforcement_level=EnforcementLevel.ADVISORY,
+            config_schema=schema,
+        ),
         ResourceValidationPolicy(
             name=f"{NAME}-remediate",
             description="Safe changes that rules ask for; made only where this policy's level is remediate.",
@@ -176,10 +203,6 @@ def config_schema() -> PolicyConfigSchema:
             "allowNotEvaluated": {"type": "array", "items": {"type": "string"}},
         }
     )
-
-
-def _live(outcomes: Iterable[Outcome], settings: Settings) -> Iterator[Outcome]:
-    return (outcome for outcome in outcomes if settings.exemption(outcome.rule.id, outcome.resource) is None)
 
 
 def _resource(given: Any) -> Resource:

@@ -69,6 +69,13 @@ def refuses(outcome: Outcome, settings: Settings) -> bool:
     return outcome.state is not State.NOT_EVALUATED or outcome.rule.id not in settings.allow_not_evaluated
 
 
+def exemption_message(exemption: Exemption) -> str:
+    """What an exemption in force says."""
+    return (
+        f"exempt until {exemption.expires} (owner: {exemption.owner}): {exemption.resource} from {exemption.rule}, since {exemption.reason}"
+    )
+
+
 def expiry_message(exemption: Exemption) -> str:
     """What an expired exemption says."""
     return (

@@ -47,7 +47,7 @@ def _prefix(outcome) -> str:
 
 def test_few_policies_are_registered(stub):
     info = stub.GetAnalyzerInfo(_empty())
-    assert len(info.policies) <= 6
+    assert len(info.policies) <= 7
     assert len(all_rules()) >= 50
     assert info.supportsConfig
 
@@ -108,7 +108,10 @@ def test_an_exemption_in_the_configuration_holds(stub):
     exemption = {"rule": "pod-disallow-service-links", "resource": "Deployment/chat", "reason": "r", "owner": "o", "expires": "2999-01-01"}
     configure(stub, {"exemptions": [exemption]})
     recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True})
-    assert analyze(stub, recording) == []
+    assert spoken(analyze(stub, recording)) == {
+        (False, "", "exempt until 2999-01-01 (owner: o): Deployment/chat from pod-disallow-service-links, since r")
+    }
+    assert {each.policyName for each in analyze(stub, recording)} == {"inferplan-exemptions"}
     configure(stub, {"exemptions": [{**exemption, "expires": "2020-01-01"}]})
     said = [each.message for each in analyze(stub, recording)]
     assert any("ended on 2020-01-01" in each for each in said)

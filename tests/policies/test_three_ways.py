@@ -36,8 +36,9 @@ def stub():
 
 
 def by_process(stub, recording):
-    """What the pack's process says, as level and message; `-not-evaluated` puts its words before the rule's."""
-    told = {(each.enforcementLevel == MANDATORY, each.message.partition("\n")[2]) for each in analyze(stub, recording)}
+    """What the pack's process says, as level and message; `-not-evaluated` puts its words before the rule's, `-exemptions` judges nothing."""
+    said = [each for each in analyze(stub, recording) if not each.policyName.endswith("-exemptions")]
+    told = {(each.enforcementLevel == MANDATORY, each.message.partition("\n")[2]) for each in said}
     return {(mandatory, message.removeprefix("not evaluated: ")) for mandatory, message in told}
 
 
