@@ -6,7 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
+from components.serving.parallel import ParallelSizes
 from components.serving.served_model import EnvName
+from components.serving.vllm.engine_args import DECIDED, stray
 from components.spec import Spec
 from components.storage.spec import RelativePath
 
@@ -137,26 +139,19 @@ class CustomApplication(_Application):
         return self
 
 
-_TAKEN = {
-    "model": "the service's weights are the model",
-    "tensor_parallel_size": "tensorParallelSize sets it",
-    "pipeline_parallel_size": "pipelineParallelSize sets it",
-    "max_model_len": "maxModelLen sets it",
+_FIELDS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len")
+_DECIDED = {
+    **{name: DECIDED[name] for name in ("model", "trust_remote_code", "hf_token", "prefill_context_parallel_size")},
     "data_parallel_size": "autoscaling says how many replicas there are",
-    "trust_remote_code": "it runs code from the model's repository",
 }
 
 
-class LlmApplication(_Application):
+class LlmApplication(ParallelSizes, _Application):
     """Ray's own OpenAI-compatible application for the model of this service, with vLLM behind it."""
 
     kind: Literal["llm"]
     model_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)] | None = None
     """The name that clients send as `model`; by default the service's key in this file."""
-    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Cards that each layer is split over."""
-    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Stages that the layers are split into, each of `tensorParallelSize` cards."""
     max_model_len: PositiveInt | None = None
     """Context length in tokens; by default the model's own."""
     engine_kwargs: dict[str, JsonValue] = {}
@@ -165,9 +160,9 @@ class LlmApplication(_Application):
 
     @model_validator(mode="after")
     def _arguments_repeat_no_field(self) -> Self:
-        taken = sorted(_TAKEN.keys() & set(self.engine_kwargs))
+        taken = sorted(stray(self.engine_kwargs, _DECIDED, fields=_FIELDS))
         if taken:
-            raise ValueError(f"engineKwargs may not hold {'; '.join(f'{name} ({_TAKEN[name]})' for name in taken)}; remove it")
+            raise ValueError(f"engineKwargs may not hold {'; '.join(taken)}; remove it")
         return self
 
 

@@ -186,7 +186,7 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
         ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "service of its own"),
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "may not hold trust_remote_code"),
-        ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "pipelineParallelSize sets it"),
+        ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "use the field pipelineParallelSize"),
         ({"rollout": "surge"}, "write upgradeStrategy: NewCluster"),
     ],
 )  # fmt: skip
