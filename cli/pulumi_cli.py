@@ -41,12 +41,13 @@ def up(workspace: Workspace) -> None:
     show_cluster(workspace, cluster, commands=[(f"inferplan down {workspace.stack} --cluster", "remove everything, cluster included")])
 
 
-def destroy(stack: str) -> None:
+def destroy(stack: str, *, simulated: bool) -> None:
     """`pulumi destroy` of the stack, all but what is protected. Raises CommandError with Pulumi's exit code."""
     from cli.screen import progress
-    from rehearsal.cluster import start, status
+    from rehearsal.cluster import start
 
-    if status(stack).state == "absent":
+    # Not by whether there is a simulated cluster: a real stack that was rehearsed here has one, and is destroyed only when Pulumi has asked.
+    if not simulated:
         # Without the flag Pulumi refuses the whole destroy as soon as one resource is protected, and stores are by default.
         _pulumi(["destroy", "--stack", stack, "--exclude-protected"], os.environ)
         progress().print(_KEPT.format(stack=stack), highlight=False)

@@ -28,7 +28,7 @@ def down(tmp_path):
         environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "INFERPLAN_STATE_DIR": str(tmp_path / "state")}
         command = [INFERPLAN, "down", stack, "--engine", "pulumi"]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        return done, asked.read_text()
+        return done, asked.read_text() if asked.exists() else ""
 
     return run
 
@@ -40,6 +40,19 @@ def test_protected_stores_and_clusters_are_left_and_the_way_to_delete_them_is_to
     told = " ".join((done.stdout + done.stderr).split())
     assert "retain: false or protect: false under it, run inferplan up prod, then inferplan down prod" in told
     assert "Traceback" not in told
+
+
+def test_a_real_stack_that_was_rehearsed_here_is_destroyed_only_after_pulumi_has_asked(down, tmp_path):
+    (tmp_path / "state" / "clusters" / "prod").mkdir(parents=True)
+    done, asked = down("prod")
+    assert done.returncode == 0, done.stderr
+    assert asked == "destroy --stack prod --exclude-protected\n"
+
+
+def test_pulumi_is_not_asked_about_a_simulated_stack_that_is_not_up(down):
+    done, asked = down("local")
+    assert (done.returncode, asked) == (0, "")
+    assert "there is nothing to remove" in done.stderr
 
 
 def test_a_destroy_that_fails_ends_with_a_code_of_its_own_and_no_word_of_what_was_kept(down):
