@@ -10,6 +10,11 @@ EVERYBODY = ("0.0.0.0/0", "::/0")
 
 
 def _check(group: Resource, given: Parameters) -> Findings:
+    if group.short_kind == "NodeGroup":
+        remote = group.at("remoteAccess")
+        if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
+            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to everybody")
+        return
     rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
@@ -34,7 +39,11 @@ RULE = Rule(
     why="An engine's or a node's port on the internet is found within minutes",
     remedy="write under cidrBlocks the networks that may connect, as 10.0.0.0/16",
     subject=objects(
-        "aws:ec2:SecurityGroup", "aws:ec2:DefaultSecurityGroup", "aws:ec2:SecurityGroupRule", "aws:vpc:SecurityGroupIngressRule"
+        "aws:ec2:SecurityGroup",
+        "aws:ec2:DefaultSecurityGroup",
+        "aws:ec2:SecurityGroupRule",
+        "aws:vpc:SecurityGroupIngressRule",
+        "aws:eks:NodeGroup",
     ),
     check=_check,
     parameters={

@@ -25,7 +25,7 @@ def _check(stack: Stack, given: Parameters) -> Findings:
 
 
 def _holds_containers(resource: Resource) -> bool:
-    waiting: list[Any] = [resource.inputs.get("spec")]
+    waiting: list[Any] = [dict(resource.inputs)]
     while waiting:
         here = waiting.pop()
         if isinstance(here, dict):
