@@ -26,7 +26,10 @@ def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(job, 
     preheat = job()
     outcome = preheat.run()
     verified(outcome, preheat, model)
-    assert f"{path}: the copy differs from the source; reading it again" in outcome.output
+    assert sum(count for each, count in proxy.faults.gets.items() if each.endswith(path)) > 1
+    if path == SHARD:
+        # In a small file newer rclones (1.71) notice it themselves, by S3's own checksums.
+        assert f"{path}: the copy differs from the source; reading it again" in outcome.output
 
 
 @pytest.mark.usefixtures("model")
