@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent import futures
 from contextlib import closing, suppress
 
 import grpc
@@ -13,40 +12,13 @@ from components.gateway import keys
 from components.handles import Protocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
+from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
-
-SERVICE = "inference.GRPCInferenceService"
-
-
-class _GrpcEngine:
-    """A gRPC server of raw bytes: it echoes, streams answer by answer, and notes the metadata that reaches it."""
-
-    def __init__(self):
-        self.seen = []
-        self.server = grpc.server(futures.ThreadPoolExecutor(8))
-        handlers = {
-            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
-            "ModelMetadata": grpc.unary_unary_rpc_method_handler(self._infer),
-            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
-            "RepositoryModelLoad": grpc.unary_unary_rpc_method_handler(self._infer),
-        }
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
-        self.server.start()
-
-    def _infer(self, request, context):
-        self.seen.append(dict(context.invocation_metadata()))
-        return request[::-1]
-
-    def _stream(self, requests, context):
-        self.seen.append(dict(context.invocation_metadata()))
-        for request in requests:
-            yield request[::-1]
 
 
 @pytest.fixture
 def triton(tmp_path):
-    http, engine = Backend().start(), _GrpcEngine()
+    http, engine = Backend().start(), GrpcEngine()
     protocols = (
         Protocol(kind="kserve-v2-http", port=http.port, path="/v2"),
         Protocol(kind="triton-generate", port=http.port, path="/v2"),

@@ -1,0 +1,49 @@
+"""A gateway and its keys, declared in memory."""
+
+from __future__ import annotations
+
+import pulumi
+
+from components.gateway.api_keys import ApiKeys
+from components.gateway.gateway import Gateway
+from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.handles import Endpoint, Protocol, SecretRef
+from tests import recorder
+
+SEED = "canary-0f3b1c5a79d24e68b1f0canary-6c2e9d4a8b7f"
+CONSUMERS = {name: ConsumerSpec.model_validate(written) for name, written in {"chat": {"keys": [2, 1]}, "batch": {"keys": [1]}}.items()}
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type token
+OPENAI = Protocol(kind="openai", port=8000, path="/v1")
+
+
+def endpoint(model, *protocols):
+    return Endpoint(
+        model=model,
+        engine="vllm",
+        host=model,
+        protocols=protocols or (OPENAI,),
+        health_path="/health",
+        metrics_path="/metrics",
+        metrics_port=8000,
+        served_names=(model,),
+        consumers=("chat",),
+        server_key=SecretRef(name=f"{model}-server-key", key="api-key"),
+    )
+
+
+def declare(*endpoints, seed=SEED, consumers=CONSUMERS, preview=True, lent=None, **written):
+    endpoints = endpoints or (endpoint("llama"),)
+    spec = GatewaySpec.model_validate({"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written})
+
+    def program():
+        ring = ApiKeys("api-keys", consumers, [each.model for each in endpoints], namespace="inference", seed=pulumi.Output.secret(seed))
+        gateway = Gateway("gateway", spec, namespace="inference", endpoints=endpoints, keys=ring)
+        if lent is not None:
+            lent.update(ring=ring, gateway=gateway)
+
+    return recorder.declare(program, preview=preview)
+
+
+def pod_of(recording):
+    return recording.one(DEPLOYMENT).inputs["spec"]["template"]
