@@ -18,6 +18,7 @@ def command(
 ) -> None:
     """Show pools, models, stores and consumers of STACK as they are now; exit code 3 while something is not as wanted."""
     from cli.errors import CommandError
+    from cli.screen import progress
     from cli.workspace import open_workspace
     from components.cluster.spec import ExistingCluster
     from rehearsal.cluster import start, status
@@ -33,6 +34,10 @@ def command(
         except CommandError as error:
             raise CommandError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}", exit_code=3) from None
     elif found.state == "running":
+        if not workspace.simulated:
+            real = "ask the real one with --context NAME"
+            away = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
+            progress().print(f"note: this is the rehearsal of {workspace.stack} on this machine; {real}, {away}", highlight=False)
         settled = show_cluster(workspace, start(workspace.stack), commands=[])
     else:
         what = "no simulated cluster" if found.state == "absent" else f"a simulated cluster that is {found.state}"
