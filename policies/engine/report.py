@@ -80,5 +80,5 @@ def expiry_message(exemption: Exemption) -> str:
     """What an expired exemption says."""
     return (
         f"the exemption of {exemption.resource} from {exemption.rule} ended on {exemption.expires} (owner: {exemption.owner}); "
-        f"fix the cause, or renew it with a new reason"
+        f"fix the cause, or give it a new reason and a new day under exemptions in policies/stacks/<stack>.json"
     )
