@@ -35,6 +35,11 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     for name, model in settings.models.items():
         if name in _FIXED:
             yield Fault(("models", name), f"{name!r} is taken by {_FIXED[name]}; call the model differently")
+        if name == "vllm":
+            message = (
+                "a Service of this name has Kubernetes tell pods VLLM_PORT=tcp://..., which vLLM takes for its own setting and refuses"
+            )
+            yield Fault(("models", name), f"{message}; call the model differently")
         if len(name) > model.longest_name:
             room = f"{model.longest_name_of} have room for {model.longest_name}"
             yield Fault(("models", name), f"{name!r} has {len(name)} characters, and {room}; shorten it")

@@ -134,6 +134,10 @@ def test_shared_memory_beyond_the_memory_is_refused(lines):
     assert "count against the memory" in only(lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}}))
 
 
+def test_a_model_is_not_called_vllm_since_vllm_reads_the_variables_of_such_a_service(lines):
+    assert "VLLM_PORT" in only(lines(models={"vllm": MODEL}))
+
+
 @pytest.mark.parametrize("name", ["gateway", "default", "allow-dns"])
 def test_a_model_cannot_take_the_name_of_something_else_in_the_namespace(lines, name):
     assert "is taken by" in only(lines(models={name: MODEL}))
