@@ -63,6 +63,14 @@ def fault_of(image: str, build: Build, *, since: str | None = None) -> str | Non
     return None
 
 
+def lacks_torch(image: str) -> str | None:
+    """Why `image` cannot run a shipped generator; None where nothing is known to keep it from that. All builds but the plain one hold torch."""
+    match = _TAG.match(image)
+    if match is None or match["suffix"] != _SUFFIXES["plain"]:
+        return None
+    return f"{image!r} holds no torch, which loads the weights of kind: textGeneration; name {in_build(image, 'vllm')}, or leave image out"
+
+
 def carried(release: str, build: Build) -> str | None:
     """The version of `build` that `release` carries; None where the table does not say."""
     versions = _CARRIES.get(release)

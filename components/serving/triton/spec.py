@@ -125,8 +125,7 @@ class TritonSpec(TritonServed):
     def build(self) -> builds.Build:
         """The build of NVIDIA's image that has what the repository's models import."""
         # The plain build has no torch and no transformers; vLLM's has both (Triton's compatibility page, 2026-08).
-        shipped = any(isinstance(model, TextGenerationModel) and model.shipped for model in self.repository.values())
-        return "vllm" if self._vllm or shipped else "plain"
+        return "vllm" if self._vllm or self._libraries else "plain"
 
     @property
     def server_options(self) -> Sequence[str]:
@@ -137,6 +136,16 @@ class TritonSpec(TritonServed):
         if self.response_cache_size is not None:
             options.append(f"--cache-config=local,size={bytes_of(self.response_cache_size)}")
         return options
+
+    def _fault_of_image(self, image: str) -> str | None:
+        if self._vllm or "vllm" in self._libraries:
+            return builds.fault_of(image, "vllm")
+        return builds.lacks_torch(image) if self._libraries else None
+
+    @property
+    def _libraries(self) -> set[str]:
+        generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
+        return {model.shipped for model in generating if model.shipped is not None}
 
     @property
     def _vllm(self) -> dict[str, VllmModel]:
@@ -161,7 +170,7 @@ class TritonSpec(TritonServed):
                 f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
                 "use engine: vllm, or kind: textGeneration",
             )
-        wrong = builds.fault_of(self.image, "vllm") if self.image is not None and self._vllm else None
+        wrong = None if self.image is None else self._fault_of_image(self.image)
         if wrong is not None:
             yield Fault(("image",), wrong)
         held = {name: model.instances or self.cards for name, model in self._on_cards.items()}

@@ -61,6 +61,19 @@ def test_the_build_that_has_torch_is_taken_where_the_shipped_generator_needs_it(
     assert container_of(triton({"writer": {**WRITER, "generator": "class Generator: ..."}}))["image"].endswith("26.07-py3")
 
 
+def test_a_build_without_the_library_that_generates_is_refused():
+    plain, trtllm = (f"nvcr.io/nvidia/tritonserver:26.07-{build}" for build in ("py3", "trtllm-python-py3"))
+
+    def said(image: str, **fields: Any) -> list[str]:
+        return [fault.message for fault in triton({"writer": {**WRITER, **fields}}, image=image).faults_on(L40S)]
+
+    [fault] = said(plain)
+    assert "holds no torch" in fault
+    assert said(trtllm) == said(plain, generator="class Generator: ...") == said("docker.io/acme/triton:1.0") == []
+    [fault] = said(trtllm, library="vllm")
+    assert "name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault
+
+
 def test_probes_ask_whether_models_are_ready_and_whether_the_process_is_alive():
     container = container_of(triton(ports={"http": 9000}))
     assert container["readinessProbe"]["httpGet"]["path"] == "/v2/health/ready"
