@@ -5,7 +5,9 @@ Every sub-command is a module with a function `command`. Nothing that a user doe
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import os
 import shlex
 import sys
@@ -77,6 +79,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """
     # Loading a stack makes objects that live until the end; looking through them again and again took a twelfth of `plan` (2026-11).
     gc.set_threshold(100_000, 20, 100)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A table has lines that an old locale cannot draw; a question mark is better than no table.
+            stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = typer.main.get_command(_app())(args=given or ["--help"], prog_name="inferplan", standalone_mode=False)
@@ -109,6 +115,9 @@ def _explain(error: Exception) -> int:
             return BAD_INPUT
         case RehearsalError():
             print(f"inferplan: {error}", file=sys.stderr)
+            return 1
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            print(f"inferplan: no space left for {error.filename or 'the output'}; make room and run it again", file=sys.stderr)
             return 1
         case _:
             what = " ".join(f"{type(error).__name__}: {error}".split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from cli.errors import CommandError
 from rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]
+VALIDATE = "from cli import main; main.run(['validate', 'local'])"
 
 
 @pytest.fixture
@@ -149,3 +151,17 @@ def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsy
     assert exit_code("keys", "show", "chat", "--stack", "local") == 0
     assert capsys.readouterr().out.count("\tvalid\t") == 2
     assert state_directory() == tmp_path / "state"
+
+
+def test_a_full_disk_under_the_output_is_no_defect():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", VALIDATE], cwd=PROJECT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "inferplan: no space left for the output; make room and run it again\n")
+
+
+def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():
+    draws = "import sys; from cli import main; sys.modules['draw'] = sys; sys.command = lambda: print('\u2500 pools')"
+    script = f"{draws}; main.COMMANDS['draw'] = ('draw', 'Draw.'); main.run(['draw'])"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "? pools\n", "")
