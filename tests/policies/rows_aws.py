@@ -73,7 +73,7 @@ ROWS = (
     ),
     row("eks-require-logs", "Cluster/main", "enabledClusterLogTypes", ["api"], ["api", "audit", "authenticator", "scheduler"], REFUSED),
     row("eks-require-secret-encryption", "Cluster/main", "encryptionConfig.resources", [], ["secrets"], REFUSED),
-    row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.33", REFUSED),
+    row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.34", REFUSED),
     row("eks-disallow-amazon-linux-2", "NodeGroup/l40s", "amiType", "AL2_x86_64_GPU", "AL2023_x86_64_STANDARD", PASS),
     row("ec2-require-imdsv2", "LaunchTemplate/l40s", "metadataOptions.httpTokens", "optional", "required", REFUSED),
     row("ec2-require-encrypted-volumes", "LaunchTemplate/l40s", "blockDeviceMappings[0].ebs.encrypted", "false", True, REFUSED),
