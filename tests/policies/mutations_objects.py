@@ -194,6 +194,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         Mutation("private key", ("secret-disallow-in-config-map",), put("-----BEGIN PRIVATE KEY-----", "data", "note")),
     ),
     "PersistentVolume": (
+        Mutation("volume of the node", ("volume-disallow-host-path",), put({"path": "/srv"}, "spec", "hostPath")),
         Mutation("deleted volume", ("volume-require-retain",), put("Delete", "spec", "persistentVolumeReclaimPolicy")),
         Mutation("no mount options", ("volume-require-nfs-options",), lambda r: "nfs" in r["spec"] and drop("spec", "mountOptions")(r)),
     ),

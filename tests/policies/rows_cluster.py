@@ -168,6 +168,7 @@ ROWS = (
         {"api-key-header": "Authorization"},
         PASS,
     ),
+    row("volume-disallow-host-path", "PersistentVolume/shared", "spec.hostPath", {"path": "/srv/models"}, None, PASS),
     row("volume-require-retain", "PersistentVolume/shared", "spec.persistentVolumeReclaimPolicy", "Delete", "Retain", PASS),
     row(
         "volume-require-nfs-options",
