@@ -22,7 +22,7 @@ OTHER_HOST = "answers under another host"
 REPLACED = "replaced"
 """What is said of a resource that is made anew."""
 PROTECTED = "it is protected: the engine refuses the whole update until its protection is taken off"
-"""The consequence of ending what is protected: both engines refuse it before they change anything."""
+"""The consequence of ending what is protected: Pulumi refuses it before it changes anything; a rehearsal says so and goes on."""
 UNPROTECTED = "loses its protection"
 _UNPROTECTED: dict[tuple[str, ...], str] = {
     ("protect",): "the next change may delete it without being refused",
