@@ -45,10 +45,6 @@ def repository_files(spec: TensorrtLlmSpec, *, weights: str, engines: str, targe
 
 def llm_settings(spec: TensorrtLlmSpec, weights: str) -> dict[str, Any]:
     """`model.yaml`: the arguments of tensorrt_llm.LLM, and how Triton serves it. JSON is YAML, so the file is written as such."""
-    further = dict(spec.llm_args)
-    cache = dict(further.pop("kv_cache_config", {}))
-    if spec.kv_cache_free_gpu_mem_fraction is not None:
-        cache["free_gpu_memory_fraction"] = spec.kv_cache_free_gpu_mem_fraction
     given = {
         "model": weights,
         "backend": "pytorch",
@@ -58,10 +54,10 @@ def llm_settings(spec: TensorrtLlmSpec, weights: str) -> dict[str, Any]:
         "max_batch_size": spec.max_batch_size,
         "max_seq_len": spec.max_seq_len,
         "max_num_tokens": spec.max_num_tokens,
-        "kv_cache_config": cache or None,
     }
     known = {name: value for name, value in given.items() if value is not None}
-    return {**known, **further, "triton_config": {"max_batch_size": 0, "decoupled": spec.streaming}}
+    cache = {"kv_cache_config": spec.kv_cache} if spec.kv_cache else {}
+    return {**known, **spec.llm_args, **cache, "triton_config": {"max_batch_size": 0, "decoupled": spec.streaming}}
 
 
 def _engine(name: str, model: EngineModel, spec: TensorrtLlmSpec) -> Any:

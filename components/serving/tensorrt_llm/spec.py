@@ -6,9 +6,9 @@ Words are TensorRT-LLM's own. Without `build` the LLM API reads the weights as t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from components.serving.parallel import ShardedModel
@@ -32,6 +32,7 @@ _ENGINE_ONLY = {
     "max_queue_size": 0,
     "parameters": {},
 }
+_CACHE, _CACHE_SHARE = "kv_cache_config", "free_gpu_memory_fraction"
 Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z0-9_]*(=[^\x00-\x1f]{1,200})?$")]
 
 
@@ -83,7 +84,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """Sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
     max_tokens: PositiveInt = 256
     """New tokens of an answer where a request says nothing."""
-    llm_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], Any] = {}
+    llm_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], JsonValue] = {}
     """Without build: further arguments of tensorrt_llm.LLM, as it spells them; none that a field sets."""
     build: EngineBuild | None = None
     """Builds engines beforehand and serves them by the tensorrtllm backend, as an ensemble and as a BLS model."""
@@ -100,10 +101,17 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @field_validator("llm_args")
     @classmethod
-    def _llm_args_repeat_no_field(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _llm_args_repeat_no_field(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         repeated = [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]
         if repeated:
             raise ValueError(f"{', '.join(repeated)} may not stand in llmArgs; remove it")
+        cache = given.get(_CACHE, {})
+        if not isinstance(cache, dict):
+            raise ValueError(  # noqa: TRY004 - pydantic reports a ValueError as a fault
+                f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there; write {{enable_block_reuse: true}} or the like"
+            )
+        if _CACHE_SHARE in cache:
+            raise ValueError(f"{_CACHE}.{_CACHE_SHARE} (use the field kvCacheFreeGpuMemFraction) may not stand in llmArgs; remove it")
         return given
 
     @field_validator("parameters")
@@ -135,6 +143,13 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
             raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}; lower it")
         return self
+
+    @property
+    def kv_cache(self) -> dict[str, JsonValue]:
+        """The LLM API's `kv_cache_config`, the share of the memory in it."""
+        given = self.llm_args.get(_CACHE)
+        share = self.kv_cache_free_gpu_mem_fraction
+        return {**(given if isinstance(given, dict) else {}), **({} if share is None else {_CACHE_SHARE: share})}
 
     @property
     def needs_share(self) -> bool:

@@ -155,6 +155,8 @@ def test_what_starts_the_ranks_is_mounted_beside_the_repository_and_not_in_it():
         ({"build": BUILD, "parameters": {"gpt_model_path": "/x"}}, "is no parameter of the backend"),
         ({"llmArgs": {"trust_remote_code": True}}, "it runs code from the model repository"),
         ({"llmArgs": {"tensor_parallel_size": 2}}, "use the field tensorParallelSize"),
+        ({"llmArgs": {"kv_cache_config": 5}}, "takes a mapping there"),
+        ({"llmArgs": {"kv_cache_config": {"free_gpu_memory_fraction": 0.5}}}, "use the field kvCacheFreeGpuMemFraction"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_the_reason(fields, said):
