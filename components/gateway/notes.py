@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 # Read in the sources of Envoy Gateway v1.9, 2026-08.
 _ENVOY = (
     "the Envoy Gateway reads every valid key in clear from the Secret gateway-clients; our own proxy gets hashes alone",
+    "Envoy itself calls its filter for API keys work in progress, outside its threat model (its warning at start, 1.40)",
     "calls that are no listed route are answered 404 before any key is looked at, and refusals are in Envoy's words, not the API's",
     "of two different keys in one call the one in Authorization counts; the server hears the key's id (chat_2), not the consumer's name",
     "query strings and headers that nobody lists reach the servers; of claims of identity the known ones are taken out",
