@@ -5,7 +5,8 @@ STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI where there is one
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
-PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile
+# One more than the two cores: tests that wait for a control plane leave a core idle.
+PYTEST := .venv/bin/python -m pytest -n 3 --dist loadfile
 # The example stacks are encrypted with this throw-away passphrase; a stack of your own has your own.
 export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,13 +87,19 @@ def api(cluster: Cluster) -> Iterator[Api]:
     client.close()
 
 
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return itertools.count()
+
+
 @pytest.fixture
-def place(api: Api) -> Iterator[Callable[..., dict[str, Any]]]:
+def place(api: Api, numbers: Iterator[int]) -> Iterator[Callable[..., dict[str, Any]]]:
     """Creates a pod and returns it when the scheduler has spoken; removes it afterwards, so that each test finds empty nodes."""
     names: list[str] = []
 
     def create(resources: dict[str, str], *tolerations: dict[str, str], **spec: Any) -> dict[str, Any]:
-        name = f"pod-{len(names)}"
+        # Never a name twice: a kubelet may still be at the end of the pod that bore it in an earlier test.
+        name = f"pod-{next(numbers)}"
         container = {"name": "main", "image": "registry.test/none:1", "resources": {"requests": resources, "limits": resources}}
         body = {"containers": [container], "tolerations": list(tolerations), "terminationGracePeriodSeconds": 0, **spec}
         api.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body})

@@ -43,7 +43,7 @@ SYSTEM = "    system: {provider: eks, instanceTypes: [m7i.2xlarge], size: {min: 
         ("prod", "bucket: acme-inference-prod-weights", "bucket: 10.0.0.1", "storage.weights.bucket: '10.0.0.1' cannot be a bucket name"),
         ("prod", 'admins: ["arn:aws:iam::111122223333:role/platform-engineers"]', "admins: []", "cluster.create.admins: found an empty list, where at least 1 entry belongs"),
         ("prod", "zones: [us-east-1a, us-east-1b, us-east-1c]", "zones: [us-east-1a]", "cluster.create.zones: found a list of 1, where at least 2 entries belongs"),
-        ("prod", "kubernetesVersion: \"1.34\"", "kubernetesVersion: \"1.29\"", "cluster.create.kubernetesVersion: '1.29' is no Kubernetes version"),
+        ("prod", "kubernetesVersion: \"1.35\"", "kubernetesVersion: \"1.29\"", "cluster.create.kubernetesVersion: '1.29' is no Kubernetes version"),
         ("prod", "instanceTypes: [p5.48xlarge]", "instanceTypes: [p5.49xlarge]", "nodePools.h100.instanceTypes[0]: 'p5.49xlarge' is no machine"),
         ("prod", "zone: us-east-1b}", "zone: us-east-1f}", "nodePools.h100.capacityReservation.zone: the cluster has no subnet in 'us-east-1f'"),
         ("dev", "capacityTypes: [SPOT]", "capacityTypes: [SPOTTY]", "nodePools.l4.capacityTypes[0]: found 'SPOTTY'"),
