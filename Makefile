@@ -9,6 +9,8 @@ INFERPLAN := .venv/bin/inferplan
 PYTEST := .venv/bin/python -m pytest -n 3 --dist loadfile
 # The example stacks are encrypted with this throw-away passphrase; a stack of your own has your own.
 export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
+# Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up down status plan test test-full lint bench setup setup-tests lock
 
