@@ -37,10 +37,11 @@ def watched(self, method, *args, **more):
     mine = next(numbers)  # in one step, as requests are sent by several threads
     if mine == job["at"] and not job["after"]:
         os.kill(os.getpid(), signal.SIGKILL)
-    answer = send(self, method, *args, **more)
-    if mine == job["at"]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
+    try:
+        return send(self, method, *args, **more)
+    finally:  # a refusal is an answer too
+        if mine == job["at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 Api._send = watched
 program = functools.partial(platform, "default", made=False, **job["program"])
