@@ -17,6 +17,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import Place
 from components.naming import DOMAIN
+from components.spread import spread
 
 if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec
@@ -80,7 +81,8 @@ def deployment(
                 automount_service_account_token=False,
                 enable_service_links=False,
                 termination_grace_period_seconds=spec.leaving_seconds + spec.drain_seconds + _MARGIN_SECONDS,
-                topology_spread_constraints=_spread(labels),
+                # Pods that are about to leave do not count, or those that stay could end up in one zone.
+                topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
                 init_containers=[_prepare(spec)],
                 containers=[_proxy(spec, grpc=grpc)],
@@ -168,17 +170,3 @@ def _container_security() -> core.SecurityContextArgs:
     return core.SecurityContextArgs(
         allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]), read_only_root_filesystem=True
     )
-
-
-def _spread(labels: Mapping[str, str]) -> list[core.TopologySpreadConstraintArgs]:
-    return [
-        core.TopologySpreadConstraintArgs(
-            max_skew=1,
-            topology_key=key,
-            when_unsatisfiable="ScheduleAnyway",
-            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
-            # Pods that are about to leave do not count, or those that stay could end up in one zone.
-            match_label_keys=["pod-template-hash"],
-        )
-        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
-    ]

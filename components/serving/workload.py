@@ -20,6 +20,7 @@ from components.serving.demand import demand_of
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
 from components.spec import bytes_of
+from components.spread import spread
 
 COMPONENT = "model"
 KEY_ANNOTATION = f"{DOMAIN}/server-key"
@@ -135,7 +136,7 @@ def pod(
             node_selector=dict(target.node_selector),
             tolerations=placement.tolerations(target),
             affinity=placement.affinity(spec),
-            topology_spread_constraints=placement.spread(labels),
+            topology_spread_constraints=spread(labels),
             security_context=pod_security(),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],

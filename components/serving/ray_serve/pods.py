@@ -15,6 +15,7 @@ from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
+from components.spread import spread
 
 # The user `ray` of Ray's images, whose Python and home only it may read.
 RAY_USER = 1000
@@ -85,7 +86,7 @@ def _template(
             node_selector=dict(target.node_selector),
             tolerations=placement.tolerations(target),
             affinity=placement.affinity(spec),
-            topology_spread_constraints=placement.spread(selector(workload.COMPONENT, name)),
+            topology_spread_constraints=spread(selector(workload.COMPONENT, name)),
             security_context=workload.pod_security(user=RAY_USER),
             init_containers=list(gates) or None,
             containers=[container],
