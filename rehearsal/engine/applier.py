@@ -26,6 +26,7 @@ from rehearsal.engine.operators import stand_in
 from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
 from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
 from rehearsal.engine.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.redaction import without_secrets
 from rehearsal.engine.refusals import refusal
 from rehearsal.engine.states import ResourceState, state_of
 from rehearsal.engine.values import Secret, has_unknown, mark_secrets, reveal
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 WAIT_SECONDS: Final = 600.0
-_SHORTEST_SECRET: Final = 4
 _NOT_AWAITED: Final = {
     "Ingress": "its address was not awaited: no ingress controller runs in a simulated cluster",
     "LoadBalancer": "its address was not awaited: no load balancer is there in a simulated cluster",
@@ -190,7 +190,7 @@ class Applier:
         return Realized(failed=True)
 
     def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
-        message = _without_secrets(failed.message, registration.inputs)
+        message = without_secrets(failed.message, registration.inputs)
         with self._lock:
             self._bad[target.urn] = str(target)
             self.failures.append(Failure(target=target, message=message, remedy=failed.remedy))
@@ -232,19 +232,3 @@ def _outputs(live: Object, inputs: Mapping[str, Any]) -> Object:
     if live["kind"] == "Secret":
         outputs |= {name: Secret(reveal(outputs[name])) for name in ("data", "stringData") if name in outputs}
     return outputs
-
-
-def _without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
-    for text in sorted(_secret_texts(inputs), key=len, reverse=True):
-        message = message.replace(text, "[secret]")
-    return message
-
-
-def _secret_texts(value: Any, *, secret: bool = False) -> set[str]:
-    if isinstance(value, Secret):
-        return _secret_texts(value.value, secret=True)
-    if isinstance(value, dict):
-        return {text for item in value.values() for text in _secret_texts(item, secret=secret)}
-    if isinstance(value, list):
-        return {text for item in value for text in _secret_texts(item, secret=secret)}
-    return {value} if secret and isinstance(value, str) and len(value) >= _SHORTEST_SECRET else set()
