@@ -25,9 +25,10 @@ from infra.stack_file import read_stack
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.engine.api import Api, ApiError
 from tests.engine.pretend_aws import PretendAws, serving
-from tests.engine.test_real_engine import REASON, ROOT, run
+from tests.engine.requirement import needs_pulumi
+from tests.engine.test_real_engine import ROOT, run
 
-pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 # What the controller on the nodes reaches AWS by.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from policies.engine.rule import Level
 from policies.engine.settings import read_settings, today
 from review.reader import read_bytes
 from review.report import make_report
+from tests.engine.requirement import needs_pulumi
 from tests.stacks.test_committed_stacks import recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,17 +34,7 @@ NOWHERE = {
 }
 
 
-def missing() -> str:
-    if shutil.which("pulumi") is None:
-        return "no pulumi on PATH; see https://www.pulumi.com/docs/install"
-    listed = subprocess.run(["pulumi", "plugin", "ls", "--json"], capture_output=True, text=True, check=False)  # noqa: S607 - the user's own CLI
-    if listed.returncode or not any(each["name"] == "kubernetes" for each in json.loads(listed.stdout or "[]")):
-        return "pulumi has no kubernetes provider plugin; install it with: pulumi plugin install resource kubernetes"
-    return ""
-
-
-REASON = missing()
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
+pytestmark = [pytest.mark.engine, needs_pulumi]
 
 
 @pytest.fixture

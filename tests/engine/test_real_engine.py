@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import pytest
 
 from rehearsal.cluster import start
 from rehearsal.engine.api import Api
+from tests.engine.requirement import needs_pulumi
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = (
@@ -39,17 +39,7 @@ KINDS = (
 SERVERS_OWN = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink", "finalizers"}
 
 
-def missing() -> str:
-    if shutil.which("pulumi") is None:
-        return "no pulumi on PATH; see https://www.pulumi.com/docs/install"
-    listed = subprocess.run(["pulumi", "plugin", "ls", "--json"], capture_output=True, text=True, check=False)  # noqa: S607 - the user's own CLI
-    if listed.returncode or not any(each["name"] == "kubernetes" for each in json.loads(listed.stdout or "[]")):
-        return "pulumi has no kubernetes provider plugin; install it with: pulumi plugin install resource kubernetes"
-    return ""
-
-
-REASON = missing()
-pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.skipif(bool(REASON), reason=REASON or "the engine is here")]
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 
 
 @pytest.fixture(scope="module")
