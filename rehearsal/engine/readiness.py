@@ -40,6 +40,11 @@ def condition(live: Object, type_: str) -> Object:
     return next((each for each in conditions if each.get("type") == type_), {})
 
 
+def ready_addresses(slices: list[Object]) -> int:
+    """How many endpoints of a Service's EndpointSlices are ready."""
+    return sum((each.get("conditions") or {}).get("ready") is True for part in slices for each in part.get("endpoints") or ())
+
+
 def _current(live: Object) -> bool:
     return (live.get("status") or {}).get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
 

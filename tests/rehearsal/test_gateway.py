@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -73,8 +74,15 @@ def _gateway_pods(api: Api) -> list[dict]:
 
 
 def _history(api: Api, path: str, since: str) -> list[tuple[str, dict]]:
-    """What happened to the objects at `path` after the revision `since`, in order; the server keeps it and says when that was all."""
-    return [event for event in api.watch(path, {"resourceVersion": since, "timeoutSeconds": "1"}) if event[0] != "BOOKMARK"]
+    """What happened to the objects at `path` after the revision `since`, in order, up to the newest change of those that are there."""
+    newest = max(int(each["metadata"]["resourceVersion"]) for each in api.request("GET", path)["items"])
+    events: list[tuple[str, dict]] = []
+    with contextlib.closing(api.watch(path, {"resourceVersion": since, "timeoutSeconds": "60"})) as watch:
+        for event in watch if newest > int(since) else ():
+            events.append(event)
+            if int(event[1]["metadata"]["resourceVersion"]) >= newest:
+                break
+    return [event for event in events if event[0] != "BOOKMARK"]
 
 
 def _zones(api: Api, pods: list[dict]) -> list[str]:

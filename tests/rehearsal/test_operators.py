@@ -134,7 +134,7 @@ def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up,
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
         query={"labelSelector": "kubernetes.io/service-name=serve-serve-svc"},
     )["items"]
-    assert sum(len(each["endpoints"]) for each in slices) == 2
+    assert [each["conditions"]["ready"] for part in slices for each in part["endpoints"]] == [True, True]
 
 
 def test_another_count_of_ray_workers_leaves_the_others_and_another_image_makes_a_new_cluster(up, cluster):

@@ -29,7 +29,11 @@ def crew(live: Object, owned: list[Object]) -> Crew:
     workers = [pod for group in config.get("workerGroupSpecs") or [] for pod in _workers(live, cluster, group)]
     children = (_head(live, cluster, config), *workers, *_services(live, cluster))
     status = {"serviceStatus": "Running", "numServeEndpoints": len(workers), "activeServiceStatus": {"rayClusterName": running}}
-    return Crew(operator="KubeRay", children=() if held else children, condition="Ready", status=status, held=held)
+    if held:
+        return Crew(operator="KubeRay", children=(), condition="Ready", status=status, held=held)
+    # KubeRay's own Ready waits for addresses too: its reason is NonZeroServeEndpoints.
+    endpoints = {f"{name}-serve-svc": len(workers)}
+    return Crew(operator="KubeRay", children=children, condition="Ready", status=status, endpoints=endpoints)
 
 
 def _fixed(config: Object) -> Object:

@@ -13,12 +13,12 @@ from rehearsal.engine.api import Api, ApiError
 from rehearsal.engine.deletion import delete
 from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.operators import leader_worker_set, ray_service
-from rehearsal.engine.readiness import READY, Readiness, condition, rule_for
+from rehearsal.engine.readiness import READY, Readiness, condition, ready_addresses, rule_for
 from rehearsal.engine.refusals import refusal
 from rehearsal.engine.watching import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rehearsal.engine.await_ready import Waiter
     from rehearsal.engine.operators.crew import Crew
@@ -50,7 +50,7 @@ def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) 
     crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, owned)
     try:
         made = [_make(api, each, live) for each in crew.children]
-        waiter.until(target, live, _check(waiter, made), limit)
+        waiter.until(target, live, _check(waiter, made, crew.endpoints), limit)
     except ObjectFailed as failed:
         _say(api, live, crew, failed.message, is_ready=False)
         raise
@@ -77,8 +77,11 @@ def _make(api: Api, child: Object, owner: Object) -> Object:
         raise ObjectFailed(f"{child['kind']} {metadata['name']}: {failed.message}", failed.remedy) from error
 
 
-def _check(waiter: Waiter, made: list[Object]) -> Callable[[Object], Readiness]:
+def _check(waiter: Waiter, made: list[Object], endpoints: Mapping[str, int]) -> Callable[[Object], Readiness]:
     watching = waiter.watching
+    services = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made if each["kind"] == "Service"}
+    if endpoints:
+        watching.observe("discovery.k8s.io/v1", "EndpointSlice")
     rules = {key_of(each): (rule, each) for each in made if (rule := rule_for(each)) is not None}
     for each in made:
         watching.observe(each["apiVersion"], each["kind"])
@@ -91,6 +94,14 @@ def _check(waiter: Waiter, made: list[Object]) -> Callable[[Object], Readiness]:
             found = rule(seen)
             if not found.ready:
                 return Readiness(why=f"{key.kind} {key.name}: {found.why}", failed=found.failed)
+            # A StatefulSet is ready before the pods of its former count are gone, and they still hold their cards.
+            pods, wanted = (seen.get("status") or {}).get("replicas"), seen["spec"].get("replicas")
+            if key.kind == "StatefulSet" and pods != wanted:
+                return Readiness(why=f"StatefulSet {key.name}: {pods} pods are there, {wanted} are wanted")
+        for service, wanted in endpoints.items():
+            addresses = ready_addresses(watching.owned("EndpointSlice", services[service]))
+            if addresses < wanted:
+                return Readiness(why=f"Service {service}: {addresses} of {wanted} addresses are ready")
         return READY
 
     return check
