@@ -163,13 +163,21 @@ def rule_for(live: Object) -> Callable[[Object], Readiness] | None:
     return check
 
 
+def _told(live: Object, name: str, wanted: str) -> Readiness:
+    found = condition(live, name)
+    # A condition may be of before the last change: whoever writes it says which generation it speaks of, in either place.
+    observed = found.get("observedGeneration", (live.get("status") or {}).get("observedGeneration"))
+    if found and observed is not None and observed < live["metadata"].get("generation", 0):
+        return Readiness(why=f"{name} is of before the last change")
+    same = str(found.get("status", "")).lower() == wanted.lower()
+    return READY if same else Readiness(why=f"condition={name}={wanted} is not met")
+
+
 def _custom(expression: str) -> Callable[[Object], Readiness]:
     if expression.startswith("condition="):
         name, _, wanted = expression.removeprefix("condition=").partition("=")
         wanted = wanted or "True"
-        return lambda live: (
-            READY if str(condition(live, name).get("status", "")).lower() == wanted.lower() else Readiness(why=f"{expression} is not met")
-        )
+        return lambda live: _told(live, name, wanted)
     match = _JSONPATH.match(expression)
     if match is None or "[" in match["path"]:
         raise ValueError(f"{WAIT_FOR}: {expression!r} is not understood; write condition=Name or jsonpath={{.plain.path}}=value")

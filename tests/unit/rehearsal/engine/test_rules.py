@@ -132,6 +132,20 @@ def test_a_wait_that_the_program_asks_for_is_honoured(annotations, ready):
     assert readiness(live, phase="Up", conditions=[{"type": "Ready", "status": "True"}]).ready is ready
 
 
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 1}]}, False),
+        ({"conditions": [{"type": "Ready", "status": "True"}], "observedGeneration": 1}, False),
+        ({"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}], "observedGeneration": 1}, True),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, True),
+    ],
+)
+def test_a_condition_that_says_it_is_of_before_the_last_change_is_not_believed(status, ready):
+    metadata = {"name": "t", "generation": 2, "annotations": {"pulumi.com/waitFor": "condition=Ready"}}
+    assert readiness({"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": metadata}, **status).ready is ready
+
+
 def test_a_wait_that_nobody_understands_is_refused():
     with pytest.raises(ValueError, match=r"pulumi\.com/waitFor"):
         rule_for({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"pulumi.com/waitFor": "jsonpath={.a[0]}"}}})
