@@ -12,6 +12,7 @@ import pytest
 from review import html as page
 from review.reader import read_file
 from review.report import make_report
+from tests.patience import PATIENCE_SECONDS
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "kubernetes-previews"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -54,7 +55,7 @@ def browser(*arguments: str, profile: Path) -> str:
         f"--user-data-dir={profile}",
         *arguments,
     ]
-    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS).stdout
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import PATIENCE_SECONDS
 from tests.review_streams import stack_step, stream
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +61,7 @@ class Place:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
         asked = self.bin / "asked"
         return done.returncode, asked.read_text().splitlines() if asked.exists() else []

@@ -8,6 +8,8 @@ import queue
 import threading
 from dataclasses import dataclass, field
 
+from tests.patience import PATIENCE_SECONDS
+
 _HEAD_LIMIT = 2**20
 
 
@@ -44,7 +46,7 @@ class Backend:
 
     def start(self) -> Backend:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(PATIENCE_SECONDS)
         return self
 
     def stop(self) -> None:
@@ -52,7 +54,7 @@ class Backend:
         for _ in range(10_000):
             self.permits.put("the end")
         self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())

@@ -6,6 +6,8 @@ from concurrent import futures
 
 import grpc
 
+from tests.ports import free_port
+
 SERVICE = "inference.GRPCInferenceService"
 
 
@@ -22,7 +24,8 @@ class GrpcEngine:
             "RepositoryModelLoad": grpc.unary_unary_rpc_method_handler(self._infer),
         }
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        # A port of its own also after it has ended, so that nobody else answers in its place.
+        self.port = self.server.add_insecure_port(f"127.0.0.1:{free_port()}")
         self.server.start()
 
     def _infer(self, request, context):

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tests.patience import PATIENCE_SECONDS
+
 Fields = Sequence[tuple[bytes, bytes]]
 # Streams under way at once, below the 128 that nginx allows, and on one connection, below the 1,000 after which it closes it.
 _AT_ONCE, _ON_A_CONNECTION = 100, 900
@@ -45,7 +47,7 @@ def ask(port: int, requests: Iterable[Request]) -> list[int]:
 def _connection(port: int, requests: Sequence[Request]) -> list[int]:
     """The statuses of the first of `requests`, as many as one connection bears; at least one."""
     statuses: list[int] = []
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         reader = _Reader(connection)
         settings = _frame(_SETTINGS, 0, 0, b"\x00\x04\x7f\xff\xff\xff") + _frame(_WINDOW, 0, 0, (2**30).to_bytes(4, "big"))
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
@@ -60,7 +62,7 @@ def _connection(port: int, requests: Sequence[Request]) -> list[int]:
 
 
 def _alone(port: int, one: Request) -> int:
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b""))
         return (_Reader(connection).answers({1: one}) or [REFUSED])[0]
 

@@ -1,6 +1,6 @@
 """The gateway's pod as its manifest describes it, without a kubelet: a root of its own that cannot be written, its user, its mounts.
 
-Run as a program inside namespaces of its own (`unshare --mount --net`); prints what happened as JSON, for test_pod.py to judge.
+Run as a program inside namespaces of its own (`unshare`); prints what happened as JSON, for test_pod.py to judge.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import wait_for
+from tests.patience import PATIENCE_SECONDS
 
 _SYSTEM = ("/usr", "/dev", "/proc")
 _LINKS = ("bin", "sbin", "lib", "lib64")
@@ -108,7 +109,7 @@ def _loopback_up() -> None:
 def _call(
     method: str, port: int, path: str, key: str = "", body: bytes = b""
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     connection.request(method, path, body=body, headers={"Authorization": f"Bearer {key}"} if key else {})
     return connection, connection.getresponse()
 
@@ -148,8 +149,8 @@ def run(root: Path, manifest: dict[str, Any], shell: str) -> dict[str, Any]:
         backend.permits.put("next")
     made["stream"] += stream.read().decode()
     connection.close()
-    made["log"], made["errors"] = serving.communicate(timeout=30)
-    made["ended"], made["left"] = serving.returncode, leaving.wait(30)
+    made["log"], made["errors"] = serving.communicate(timeout=PATIENCE_SECONDS)
+    made["ended"], made["left"] = serving.returncode, leaving.wait(PATIENCE_SECONDS)
     backend.stop()
     return made
 

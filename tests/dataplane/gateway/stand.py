@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import os
 import shutil
@@ -23,6 +24,7 @@ from components.gateway.proxy import Place, proxy_config
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec, GatewaySpec
 from components.handles import Endpoint, Protocol, SecretRef
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 SEED = "c2VlZCBvZiB0aGUgdGVzdCBzdGFuZCwgbm8gc2VjcmV0IGF0IGFsbA=="
@@ -116,14 +118,20 @@ class Proxy:
         path = f"{Path(self.binary).parent}:{os.environ['PATH']}"
         command = ["sh", str(PREPARE), *arguments]
         return subprocess.run(
-            command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path, **environment}, timeout=60
+            command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path, **environment}, timeout=PATIENCE_SECONDS
         )
 
     def start(self) -> None:
         user = "user root; " if os.geteuid() == 0 else ""
         command = [self.binary, "-c", str(self.directory / "nginx.conf"), "-p", str(self.directory), "-g", f"{user}daemon off;"]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        wait_for(lambda: self.get_status("/healthz") == 200, "nginx answers its own probe")
+        with (self.directory / "stderr").open("w") as said:
+            self.process = subprocess.Popen(command, stderr=said)
+        wait_for(self._serves, "nginx answers its own probe")
+
+    def _serves(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.directory / "stderr").read_text()
+        return self.get_status("/healthz") == 200
 
     def run(self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], **options: str) -> Proxy:
         checked = self.write(gateway, endpoints, consumers, **options)
@@ -158,32 +166,36 @@ class Proxy:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+            self.process.wait(PATIENCE_SECONDS)
 
     def key(self, name: str, version: int = 1) -> str:
         return keys.consumer_key(self.seed, name, version)
 
     def get_status(self, path: str) -> int:
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=10)
-            connection.request("GET", path)
-            return connection.getresponse().status
-        except ConnectionError:
-            return 0
+        with closing(http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=PATIENCE_SECONDS)) as connection:
+            try:
+                connection.request("GET", path)
+                return connection.getresponse().status
+            except ConnectionError:
+                return 0
+
+    def refuses(self) -> bool:
+        """Whether nothing listens any more, neither for callers nor for the probe."""
+        return all(_refused(port) for port in (self.port, self.status_port))
 
     def call(
         self, method: str, path: str, key: str | None = None, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> Answer:
         """One request on a connection of its own."""
         sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)) as connection:
             connection.request(method, path, body=body, headers=sent)
             response = connection.getresponse()
             return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
 
     def raw(self, request: bytes) -> bytes:
         """What comes back for these very bytes, until nginx closes; the request should ask for that."""
-        with closing(socket.create_connection(("127.0.0.1", self.port), timeout=20)) as connection:
+        with closing(socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)) as connection:
             connection.sendall(request)
             parts = []
             while part := connection.recv(65536):
@@ -191,10 +203,17 @@ class Proxy:
             return b"".join(parts)
 
     def access_log(self, *answers: Answer) -> str:
-        """The access log, once it has the lines of `answers`: nginx collects lines for up to a second."""
-        log = self.directory / "access.log"
-        wait_for(lambda: all(each.headers["x-request-id"] in log.read_text() for each in answers), "the log has the lines")
-        return log.read_text()
+        """The whole lines of the access log, once those of `answers` are among them: nginx collects lines for up to a second."""
+        read = [""]
+
+        def has_them() -> bool:
+            # Whoever reads while nginx writes may see half a line.
+            whole, newline, _ = (self.directory / "access.log").read_text().rpartition("\n")
+            read[0] = whole + newline
+            return all(each.headers["x-request-id"] in read[0] for each in answers)
+
+        wait_for(has_them, "the log has the lines")
+        return read[0]
 
 
 def _title(pid: int) -> str:
@@ -204,7 +223,12 @@ def _title(pid: int) -> str:
         return ""
 
 
-def wait_for(condition: object, what: str, seconds: float = 30) -> None:
+def _refused(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+def wait_for(condition: object, what: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Waits until `condition` holds; fails and names it when it never does."""
     assert callable(condition)
     end = time.monotonic() + seconds

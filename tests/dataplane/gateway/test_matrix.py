@@ -11,6 +11,7 @@ from components.handles import Protocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
+from tests.patience import PATIENCE_SECONDS
 
 ROUTES = sorted({*SERVED.split(), *OTHERS.split(), *TRITON_AND_RAY.split()})
 # What passes, by model, and what the model's server is then asked for; written out, not read from the code under test.
@@ -83,7 +84,7 @@ def test_each_route_and_method_gets_exactly_its_answer(served, kind, model):
     key = _keys(proxy)[kind]
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     wrong = []
-    with closing(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)) as connection:
         for route in ROUTES:
             for method in METHODS:
                 mine.seen.clear()

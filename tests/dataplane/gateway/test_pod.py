@@ -18,10 +18,13 @@ from components.gateway.gateway import Gateway
 from components.gateway.keys import consumer_key
 from rehearsal.engine.values import reveal
 from tests.dataplane.gateway.stand import SEED, consumer, endpoint, nginx_binary, spec
+from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare
 
 ROOT = Path(__file__).resolve().parents[3]
 BACKEND = 8000
+# Processes too, so that all of them end with the first one, however a test ends.
+OWN = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +55,14 @@ def run(tmp_path):
     def run(manifest, shell="sh"):
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
         (tmp_path / "root").mkdir()
-        command = ["unshare", "--mount", "--net", "--propagation", "private", sys.executable, "-m", "tests.dataplane.gateway.pod"]
+        command = [*OWN, sys.executable, "-m", "tests.dataplane.gateway.pod"]
         arguments = [str(tmp_path / "root"), str(tmp_path / "manifest.json"), shell]
-        done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout)
 
     nginx_binary()
-    own = ["unshare", "--mount", "--net", "true"]
-    if os.geteuid() != 0 or subprocess.run(own, check=False, capture_output=True).returncode != 0:
+    if os.geteuid() != 0 or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("a root and a network of its own need root and the right to make namespaces")
     return run
 

@@ -14,6 +14,7 @@ from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_serve_s_own_routes_stay_inside(triton, path):
 
 def _call(proxy, method, metadata, payload=b"abc"):
     with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
-        return channel.unary_unary(f"/{method}")(payload, metadata=metadata, timeout=20)
+        return channel.unary_unary(f"/{method}")(payload, metadata=metadata, timeout=PATIENCE_SECONDS)
 
 
 def test_a_grpc_call_with_a_key_reaches_the_model_it_names(triton):
@@ -180,7 +181,7 @@ def test_each_grpc_method_and_kind_of_key_gets_exactly_its_code(triton, header):
             shown = "" if key is None else f"Bearer {key}" if header == "authorization" else key
             metadata = (("x-model", "vision"), (header, shown))
             for call in calls:
-                stream = channel.stream_stream(f"/{call}")(iter([b"abc"]), metadata=metadata, timeout=20)
+                stream = channel.stream_stream(f"/{call}")(iter([b"abc"]), metadata=metadata, timeout=PATIENCE_SECONDS)
                 with suppress(grpc.RpcError):
                     assert list(stream) == [b"cba"]
                 if (code := stream.code()) != _grpc_expected(kind, call):
@@ -198,12 +199,12 @@ def test_a_grpc_stream_runs_both_ways_message_by_message(triton):
         for number in range(5):
             yield f"message {number}".encode()
             # The next message leaves only when the answer to this one is here: neither side waits for the other's end.
-            assert answered.acquire(timeout=20)
+            assert answered.acquire(timeout=PATIENCE_SECONDS)
 
     with grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}") as channel:
         stream = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
         metadata = (("x-api-key", proxy.key("chat")), ("x-model", "vision"))
-        for number, answer in enumerate(stream(messages(), metadata=metadata, timeout=60)):
+        for number, answer in enumerate(stream(messages(), metadata=metadata, timeout=PATIENCE_SECONDS)):
             assert answer == f"message {number}".encode()[::-1]
             answered.release()
     assert number == 4
@@ -222,7 +223,7 @@ def test_the_http_port_serves_no_grpc_path_and_the_grpc_port_no_http_one(triton)
     for headers in ({"X-Model": "vision"}, {"X-Model": "vision", "Content-Type": "application/grpc"}):
         assert proxy.call("POST", f"/{SERVICE}/ModelInfer", proxy.key("chat"), b"", headers).status == 404
     with pytest.raises(grpc.RpcError) as refused, closing(grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}")) as channel:
-        channel.unary_unary("/vision/v2/models/resnet/infer")(b"{}", metadata=(("x-api-key", proxy.key("chat")),), timeout=20)
+        channel.unary_unary("/vision/v2/models/resnet/infer")(b"{}", metadata=(("x-api-key", proxy.key("chat")),), timeout=PATIENCE_SECONDS)
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
     assert not http.seen
     assert not engine.seen

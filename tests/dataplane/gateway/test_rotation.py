@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from contextlib import closing
 from datetime import date
 
@@ -12,7 +11,8 @@ import pytest
 
 from components.gateway.proxy_keys import end_of
 from tests.dataplane.gateway.backend import Backend
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
+from tests.patience import PATIENCE_SECONDS
 
 CLIENTS = 4
 
@@ -51,7 +51,7 @@ class _Clients:
     def _run(self, number):
         while not self.done.is_set():
             # As many as a client sends before it opens another connection; nginx closes idle ones when it reloads.
-            with closing(http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=20)) as connection:
+            with closing(http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=PATIENCE_SECONDS)) as connection:
                 for sent in range(20):
                     try:
                         connection.request("POST", "/llama/v1/completions", body=b"{}", headers={"Authorization": f"Bearer {self.key}"})
@@ -67,15 +67,18 @@ class _Clients:
                     self.answers[number] += 1
 
     def until(self, total):
-        end = time.monotonic() + 120
-        while self.total < total:
-            assert time.monotonic() < end, f"only {self.total} answers"
-            self.done.wait(0.005)
+        wait_for(lambda: self.total >= total, f"{total} answers")
+
+    def change_to(self, key):
+        """Returns when no client can send the former key any more: each has had two answers since, one to a call of before."""
+        self.key = key
+        before = dict(self.answers)
+        wait_for(lambda: all(self.answers[each] >= before[each] + 2 for each in before), "every client has the new key")
 
     def finish(self):
         self.done.set()
         for thread in self.threads:
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("requests", [2_000, pytest.param(10_000, marks=pytest.mark.full)])
@@ -89,7 +92,7 @@ def test_no_request_is_refused_while_keys_go_from_old_to_both_to_new(proxy, back
         clients.until(requests // 4)
         proxy.reload(spec(), endpoints, {"chat": consumer(keys=[2, 1])})
         clients.until(requests // 2)
-        clients.key = new
+        clients.change_to(new)
         clients.until(requests * 3 // 4)
         proxy.reload(spec(), endpoints, {"chat": consumer(keys=[2])})
         assert proxy.call("POST", "/llama/v1/completions", old, b"{}").status == 401
