@@ -45,8 +45,17 @@ def child(api_version: str, kind: str, name: str, parent: Object, labels: dict[s
 
 def labelled(template: Object, labels: dict[str, str]) -> Object:
     """The pod template with further labels."""
+    return _marked(template, "labels", labels)
+
+
+def annotated(template: Object, annotations: dict[str, str]) -> Object:
+    """The pod template with further annotations."""
+    return _marked(template, "annotations", annotations)
+
+
+def _marked(template: Object, key: str, marks: dict[str, str]) -> Object:
     metadata = template.get("metadata") or {}
-    return {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
+    return {**template, "metadata": {**metadata, key: {**(metadata.get(key) or {}), **marks}}}
 
 
 def with_environment(template: Object, variables: list[Object]) -> Object:

@@ -1,14 +1,16 @@
 """What the LeaderWorkerSet operator would make of a LeaderWorkerSet: a StatefulSet of leaders, one of workers for each group, a Service.
 
 Names, labels and variables are those of LeaderWorkerSet v0.10.0. Unlike the operator's, each StatefulSet belongs to the
-LeaderWorkerSet itself, and a group is not made anew when one of its pods is: no controller keeps watching here.
+LeaderWorkerSet itself, and a group is not made anew when one of its pods is: no controller keeps watching here. What the operator
+writes into single pods when they are admitted (group and worker index) is left out, for nothing stands in that request here.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
-from rehearsal.engine.operators.crew import Crew, child, labelled, with_environment
+from rehearsal.engine.operators.crew import Crew, annotated, child, labelled, with_environment
 
 Object = dict[str, Any]
 
@@ -24,7 +26,8 @@ def crew(live: Object, _owned: list[Object]) -> Crew:
     groups, size = spec["replicas"], template["size"]
     leaders = _leaders(live, template.get("leaderTemplate") or template["workerTemplate"], groups, size)
     workers = [_workers(live, template["workerTemplate"], group, size) for group in range(groups)] if size > 1 else []
-    status = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups, "hpaPodSelector": f"{_PREFIX}name={name}"}
+    chosen = f"{_PREFIX}name={name},{_PREFIX}worker-index=0"
+    status = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups, "hpaPodSelector": chosen}
     return Crew(operator="LeaderWorkerSet operator", children=(_service(live), leaders, *workers), condition="Available", status=status)
 
 
@@ -37,18 +40,24 @@ def _service(live: Object) -> Object:
 
 def _leaders(live: Object, template: Object, groups: int, size: int) -> Object:
     name = live["metadata"]["name"]
-    chosen = {f"{_PREFIX}name": name, f"{_PREFIX}worker-index": "0"}
+    labels = {f"{_PREFIX}name": name}
+    chosen = {**labels, f"{_PREFIX}worker-index": "0"}
     variables = [{"name": "LWS_POD_NAME", "valueFrom": _POD_NAME}, *_variables(live, "$(LWS_POD_NAME)", size, {"value": "0"})]
-    pods = with_environment(labelled(template, chosen), variables)
-    return _stateful_set(live, name, chosen, pods, groups)
+    pods = with_environment(annotated(labelled(template, chosen), {f"{_PREFIX}size": str(size)}), variables)
+    made = _stateful_set(live, name, labels, chosen, pods, groups)
+    made["metadata"]["annotations"] |= {f"{_PREFIX}replicas": str(groups)}
+    return made
 
 
 def _workers(live: Object, template: Object, group: int, size: int) -> Object:
     name = f"{live['metadata']['name']}-{group}"
+    key = hashlib.sha1(f"{live['metadata']['namespace']}/{name}".encode(), usedforsecurity=False).hexdigest()
     chosen = {f"{_PREFIX}name": live["metadata"]["name"], f"{_PREFIX}group-index": str(group)}
+    labels = {**chosen, f"{_PREFIX}group-key": key}
     variables = _variables(live, name, size, {"valueFrom": _POD_INDEX})
-    pods = with_environment(labelled(template, chosen), variables)
-    made = _stateful_set(live, name, chosen, pods, size - 1)
+    annotations = {f"{_PREFIX}size": str(size), f"{_PREFIX}leader-name": name}
+    pods = with_environment(annotated(labelled(template, labels), annotations), variables)
+    made = _stateful_set(live, name, labels, chosen, pods, size - 1)
     made["spec"]["ordinals"] = {"start": 1}
     return made
 
@@ -62,7 +71,7 @@ def _variables(live: Object, leader: str, size: int, index: Object) -> list[Obje
     ]
 
 
-def _stateful_set(live: Object, name: str, chosen: dict[str, str], pods: Object, replicas: int) -> Object:
+def _stateful_set(live: Object, name: str, labels: dict[str, str], chosen: dict[str, str], pods: Object, replicas: int) -> Object:
     spec = {
         "replicas": replicas,
         "serviceName": live["metadata"]["name"],
@@ -70,4 +79,8 @@ def _stateful_set(live: Object, name: str, chosen: dict[str, str], pods: Object,
         "selector": {"matchLabels": chosen},
         "template": pods,
     }
-    return child("apps/v1", "StatefulSet", name, live, chosen, spec=spec)
+    made = child("apps/v1", "StatefulSet", name, live, {**(live["metadata"].get("labels") or {}), **labels}, spec=spec)
+    # Pulumi's own annotations would have the rehearsal wait for the StatefulSet as for the LeaderWorkerSet.
+    carried = (live["metadata"].get("annotations") or {}).items()
+    made["metadata"]["annotations"] = {key: value for key, value in carried if not key.startswith("pulumi.com/")}
+    return made

@@ -68,7 +68,7 @@ def dismantle(api: Api, waiter: Waiter, live: Object, limit: float) -> None:
 
 def _make(api: Api, child: Object, owner: Object) -> Object:
     reference = {key: owner[key] for key in ("apiVersion", "kind")} | {key: owner["metadata"][key] for key in ("name", "uid")}
-    metadata: Object = {**child["metadata"], "ownerReferences": [{**reference, "controller": True}]}
+    metadata: Object = {**child["metadata"], "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}]}
     path = api.resource(child["apiVersion"], child["kind"]).path(metadata["namespace"], metadata["name"])
     try:
         return api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
