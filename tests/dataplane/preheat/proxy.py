@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.patience import PATIENCE_SECONDS
 
 BUCKET = "acme-weights"
 _UNAVAILABLE: tuple[Any, ...] = ("status", 503)
@@ -27,6 +30,8 @@ class Faults:
     body_bytes: int = 0
     failing_lists: int = 0
     """How many requests for something else than files, such as lists, are answered with 503."""
+    before_list: Callable[[], None] = lambda: None
+    """What happens before each such request is answered."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -61,6 +66,8 @@ class Misbehaving(BaseHTTPRequestHandler):
             with faults.lock:
                 faults.failing_lists -= 1
             action = _UNAVAILABLE
+        elif self.command == "GET":
+            faults.before_list()
         if action[:1] == ("call",):
             action[1]()
         if action[:1] == ("status",):
@@ -100,7 +107,7 @@ class Misbehaving(BaseHTTPRequestHandler):
             case ("stall",):
                 self.wfile.write(data[: len(data) // 2])
                 self.wfile.flush()
-                self.server.released.wait(60)
+                self.server.released.wait(PATIENCE_SECONDS)
                 self.close_connection = True
                 return
         step = len(data) if action[:1] != ("pace",) else max(1, action[1] // 100)
@@ -119,16 +126,25 @@ class FaultyServer(ThreadingHTTPServer):
     """A server on a free port of this machine that does what `faults` says."""
 
     daemon_threads = True
+    # More than any client opens at once: a connection that finds no place is tried again a second later.
+    request_queue_size = 128
 
     def __init__(self, handler: type[Misbehaving]) -> None:
         super().__init__(("127.0.0.1", 0), handler)
         self.faults = Faults()
         self.released = threading.Event()
+        self.scheme = "http"
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from now on, with the certificate of `context`."""
+        # The handshake is for the connection's own thread: one client that refuses the certificate keeps no other waiting.
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.scheme = "https"
 
     @property
     def url(self) -> str:
         """Where clients find it."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed is part of the plan."""
@@ -148,7 +164,7 @@ class _Forward(Misbehaving):
         return path.startswith(f"/{BUCKET}/") and self.headers.get("Range") != "bytes=0-0"
 
     def fetch(self) -> Answer:
-        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=60)
+        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=PATIENCE_SECONDS)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():

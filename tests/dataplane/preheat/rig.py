@@ -7,11 +7,14 @@ import functools
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from components.handles import ModelSource, VolumeClaim
 from components.preheat.preheat_job import PreheatJob
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
+from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare
 
 PAYLOAD_HOME = Path(__file__).parents[3] / "components" / "preheat"
@@ -73,7 +77,8 @@ class Job:
         env = {each["name"]: self._value(each) for each in self._container["env"]}
         request = json.loads(env["PREHEAT_REQUEST"])
         self.directory = self.target / request["directory"]
-        fast = {"backoff_seconds": 0.02, "report_seconds": 0.2, "lease_seconds": 3.0, "segment_bytes": 64 * MIB, "stall_seconds": 5.0}
+        # Leases and connections that no busy machine loses; tests that are about losing them say shorter times.
+        fast = {"backoff_seconds": 0.02, "report_seconds": 0.2, "lease_seconds": 600.0, "segment_bytes": 64 * MIB, "stall_seconds": 60.0}
         request |= {**fast, "target": str(self.target), **self.tuning}
         for mounted, here in self.mounts.items():
             request["root"] = request["root"].replace(mounted, str(here))
@@ -96,7 +101,7 @@ class Job:
             command, cwd=PAYLOAD_HOME, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
 
-    def run(self, timeout: float = 90, before: Sequence[str] = ()) -> Outcome:
+    def run(self, timeout: float = PATIENCE_SECONDS, before: Sequence[str] = ()) -> Outcome:
         """Run to the end."""
         process = self.start(before)
         try:
@@ -108,11 +113,31 @@ class Job:
 
     def retried(self, before: Sequence[str] = ()) -> Outcome:
         """Run as Kubernetes does, anew after a lost lock: on a machine that is busy a lease of a second may pass unrenewed."""
-        for _ in range(4):
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
             outcome = self.run(before=before)
-            if outcome.code != LOST_LOCK:
+            if outcome.code != LOST_LOCK or time.monotonic() > end:
                 return outcome
-        return self.run(before=before)
+
+    def underway(self, reached: Callable[[], bool], before: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """A run that has come as far as `reached` says, or is over by then; started anew after a lost lock, as in `retried`."""
+        while True:
+            process = self.start(before)
+            while not reached() and process.poll() is None:
+                time.sleep(0.002)
+            if process.poll() in (None, 0):
+                return process
+            output, _ = process.communicate()
+            assert process.returncode == LOST_LOCK, output
+
+    def staged(self) -> int:
+        """Bytes that are written of files that are not READY."""
+        found = (path.stat() for path in (self.target / ".inferplan" / "staging").rglob("files/**/*") if path.is_file())
+        return sum(min(status.st_blocks * 512, status.st_size) for status in found)
+
+    def expire(self) -> None:
+        """As if the lock of a dead holder had expired, which the tests in test_clocks.py wait for."""
+        shutil.rmtree(self.target / ".inferplan" / "locks", ignore_errors=True)
 
     @property
     def ready(self) -> bool:
@@ -138,6 +163,30 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+class Listener:
+    """Reads what a running container says, line by line, so that a test can wait for words of it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.lines: list[str] = []
+        self._process = process
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.lines.extend(self._process.stdout)
+
+    def said(self, words: str) -> bool:
+        """Whether a line of it holds `words`."""
+        return any(words in line for line in list(self.lines))
+
+    def end(self) -> Outcome:
+        """Waits for the end of the container."""
+        code = self._process.wait(PATIENCE_SECONDS)
+        self._thread.join(PATIENCE_SECONDS)
+        return Outcome(code, "".join(self.lines))
 
 
 def refused(outcome: Outcome, preheat: Job, code: int, *words: str) -> None:

@@ -6,12 +6,15 @@ import hashlib
 import io
 import json
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
 from boto3.s3.transfer import TransferConfig
 
 from components.handles import VolumeClaim
+from tests.patience import PATIENCE_SECONDS
+from tests.ports import free_port
 
 from .proxy import BUCKET
 from .rig import MIB, MODEL, SECRET, tiny_model
@@ -147,7 +150,7 @@ def test_an_empty_source_says_where_it_looked(job):
 
 @pytest.mark.usefixtures("bucket")
 def test_a_source_that_is_down_ends_with_a_remedy_and_no_traceback(job, store):
-    outcome = job(source=replace(store, endpoint="http://127.0.0.1:9"), tuning={"retries": 1}).run()
+    outcome = job(source=replace(store, endpoint=f"http://127.0.0.1:{free_port()}"), tuning={"retries": 1}).run()
     assert outcome.code == 5, outcome.output
     assert "check that it is up" in outcome.output
     assert "Traceback" not in outcome.output
@@ -175,21 +178,22 @@ def test_no_credential_reaches_the_log_or_the_share(job, proxy):
 
 
 def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
-    proxy.faults.plan = lambda _path, _count: ("pace", 8 * MIB)
+    seen = threading.Event()
+    # The second shard comes once everything has been looked at.
+    proxy.faults.plan = lambda path, _count: ("pace", 8 * MIB) if path.endswith(SHARD) else ("call", lambda: seen.wait(PATIENCE_SECONDS))
     preheat = job()
     words = preheat.target.parent / "termination-log"
     words.touch()
     preheat.env["PREHEAT_LAST_WORDS"] = str(words)
     process = preheat.start()
-    lines, status = [], {}
-    for line in process.stdout:
-        lines.append(line)
-        if "/s, " in line:
-            status = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
-            break
-    process.communicate()
-    assert "left" in lines[-1]
-    assert "of 24.0 MiB" in lines[-1]
+    told = next(line for line in process.stdout if "/s, " in line)
+    # The file is written after the line, and before the next one.
+    next(process.stdout)
+    status = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
+    seen.set()
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert "left" in told
+    assert "of 24.0 MiB" in told
     assert status["state"] == "running"
     final = json.loads((preheat.target / ".inferplan" / "status" / "tiny.json").read_text())
     assert (final["state"], final["total"]) == ("ready", sum(map(len, model.values())))

@@ -68,7 +68,7 @@ def preheat(job, source, tmp_path):
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "fail", "stall"])
 def test_a_reading_that_goes_wrong_once_ends_verified(preheat, fault):
-    made = preheat(fault, stall_seconds=2.0)
+    made = preheat(fault, stall_seconds=2.0, retries=40)
     verified(made.run(), made, tiny_model())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 
 import pytest
+
+from tests.patience import PATIENCE_SECONDS
 
 from .origins import hub_origin, web_origin
 from .rig import MIB, kill_group, refused, tiny_model, verified
@@ -67,7 +68,7 @@ def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(origin,
 
 def test_a_connection_that_falls_silent_is_dropped_and_continued(origin, preheat):
     origin.fail(lambda _path, count: ("stall",) if count == origin.probes + 1 else None, SHARD)
-    made = preheat(tuning={"stall_seconds": 1.0, "segment_bytes": 4 * MIB})
+    made = preheat(tuning={"stall_seconds": 2.0, "segment_bytes": 4 * MIB, "retries": 40})
     verified(made.run(), made, tiny_model())
 
 
@@ -110,16 +111,14 @@ def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, s
     model = tiny_model()
     fatal = random.Random(seed).randrange(sum(map(len, model.values())))  # noqa: S311 - a place to kill at, nothing secret
     origin.fail(lambda _path, _count: ("pace", 64 * MIB))
-    made = preheat(tuning={"lease_seconds": 1.0, "segment_bytes": 2 * MIB, "streams": 2})
-    process = made.start()
-    while process.poll() is None and origin.sent < fatal:
-        time.sleep(0.002)
-    kill_group(process)
+    made = preheat(tuning={"segment_bytes": 2 * MIB, "streams": 2})
+    kill_group(made.underway(lambda: origin.sent >= fatal))
     if made.ready:
         assert made.files() == model
     origin.fail(lambda _path, _count: None)
     before = origin.sent
-    verified(made.retried(), made, model)
+    made.expire()
+    verified(made.run(), made, model)
     # A web server's files are read once more as the proof; the hub's are not.
     readings = 2 if origin.weights == {} else 1
     assert origin.sent - before <= readings * sum(map(len, model.values())) + 8 * MIB
@@ -143,7 +142,7 @@ def test_two_runs_at_once_make_one_copy(origin, preheat):
     origin.fail(lambda _path, _count: ("pace", 16 * MIB))
     first, second = preheat(), preheat(name="other")
     processes = [first.start(), second.start()]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=PATIENCE_SECONDS)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert sum(", 0 B moved" in output for output in outputs) == 1
     assert first.files() == tiny_model()

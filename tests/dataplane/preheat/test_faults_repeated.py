@@ -77,8 +77,8 @@ def test_whatever_happens_on_the_way_ends_verified_or_refused_with_the_reason(re
     replacement = {} if pinned else {SHARD: model[OTHER]}
     weather = Weather(seed, origin, replacement)
     origin.fail(weather)
-    made = job(source=origin.source, weights=origin.weights, tuning={"retries": 3, "segment_bytes": 4 * MIB})
-    outcome = made.run(timeout=300)
+    made = job(source=origin.source, weights=origin.weights, tuning={"retries": 3, "segment_bytes": 4 * MIB, "stall_seconds": 5.0})
+    outcome = made.run(timeout=500)
     now = model | replacement if weather.replaced else model
     if outcome.code == 0:
         verified(outcome, made, now)

@@ -19,7 +19,7 @@ def small_share(tmp_path):
     if done.returncode:
         pytest.skip(f"no file system of a fixed size can be mounted here: {done.stderr.strip()}")
     yield share
-    subprocess.run(["/bin/umount", str(share)], check=True)
+    subprocess.run(["/bin/umount", "--lazy", str(share)], check=True)
 
 
 @pytest.mark.usefixtures("model")

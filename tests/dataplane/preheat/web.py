@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from tests.patience import PATIENCE_SECONDS
+
 from .proxy import Answer, FaultyServer, Misbehaving
 
 REPOSITORY = "acme/tiny-llm"
@@ -108,7 +110,7 @@ class _HubApi(Misbehaving):
         if hub.token is not None and self.headers.get("Authorization") != f"Bearer {hub.token}":
             return self._error(401, "RepoNotFound", "Invalid credentials in Authorization header")
         if hub.stall_listing and path.startswith("/api/"):
-            hub.released.wait(60)
+            hub.released.wait(PATIENCE_SECONDS)
         if hub.gated:
             return self._error(403, "GatedRepo", "Access to this model is restricted")
         if match := re.fullmatch(rf"/api/models/{REPOSITORY}/tree/([^/]+)", path):
@@ -181,4 +183,4 @@ class Hub(FaultyServer):
     @property
     def url(self) -> str:
         """Where clients find it."""
-        return f"http://localhost:{self.server_address[1]}"
+        return f"{self.scheme}://localhost:{self.server_address[1]}"
