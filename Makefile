@@ -33,10 +33,12 @@ lint: setup
 
 test: setup-tests lint
 	$(INFERPLAN) toolchain
+	@.venv/bin/python -m tests.dataplane.serving.environment
 	$(PYTEST) -m "not full"
 
 test-full: setup-tests lint
 	$(INFERPLAN) toolchain
+	@.venv/bin/python -m tests.dataplane.serving.environment
 	HYPOTHESIS_PROFILE=new $(PYTEST)
 
 bench: setup-tests

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dataplane.serving.environment import Environment, Unavailable, environment
+from tests.dataplane.serving.environment import IN_A_TEST_SECONDS, Environment, Unavailable, environment
 from tests.dataplane.serving.triton_stand import binary
 
 
 def _environment(name: str) -> Environment:
     try:
-        return environment(name)
+        return environment(name, IN_A_TEST_SECONDS)
     except Unavailable as reason:
         pytest.skip(f"the environment {name} cannot be built: {reason}")
 

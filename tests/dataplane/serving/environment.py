@@ -13,13 +13,17 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 LOCKS = Path(__file__).parent / "environments"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inferplan" / "test-environments"
-_BUILD_SECONDS = 900
+# How long a build may take in the set-up, and in a test that finds none: less than the test itself may.
+_BUILD_SECONDS = 1200
+IN_A_TEST_SECONDS = 480
+_PATIENT = {"UV_HTTP_RETRIES": "8", "UV_HTTP_TIMEOUT": "120"}
 _ASK = (
     "import json, sys, sysconfig; v = sysconfig.get_config_var; "
     "print(json.dumps([sys.version, list(sys.version_info[:3]), v('LIBDIR'), v('INSTSONAME')]))"
@@ -58,8 +62,8 @@ class _Interpreter:
     library: Path | None
 
 
-def environment(name: str) -> Environment:
-    """The environment of `environments/<name>.lock`, built now if it is not there. Raises Unavailable with the reason."""
+def environment(name: str, seconds: float = _BUILD_SECONDS) -> Environment:
+    """The environment of `environments/<name>.lock`, built now within `seconds` if it is not there. Raises Unavailable with the reason."""
     lock = LOCKS / f"{name}.lock"
     interpreter = _with_library() if name == "triton" else _described(sys.executable)
     if interpreter is None:
@@ -68,14 +72,23 @@ def environment(name: str) -> Environment:
     root = CACHE / key
     built = Environment(root, interpreter.library)
     CACHE.mkdir(parents=True, exist_ok=True)
+    asked, refused = time.time(), CACHE / f"{key}.refused"
     with (CACHE / f"{key}.building").open("w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
-        if not (root / "ready").exists():
-            _build(interpreter, lock, built)
+        if (root / "ready").exists():
+            return built
+        # What failed for one while others waited for it is not tried again by each of them.
+        if refused.exists() and refused.stat().st_mtime > asked:
+            raise Unavailable(refused.read_text())
+        try:
+            _build(interpreter, lock, built, seconds)
+        except Unavailable as reason:
+            refused.write_text(str(reason))
+            raise
     return built
 
 
-def _build(interpreter: _Interpreter, lock: Path, built: Environment) -> None:
+def _build(interpreter: _Interpreter, lock: Path, built: Environment, seconds: float) -> None:
     shutil.rmtree(built.root, ignore_errors=True)
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if uv is None:
@@ -85,11 +98,9 @@ def _build(interpreter: _Interpreter, lock: Path, built: Environment) -> None:
         [uv, "pip", "sync", "--quiet", "--python", str(built.python), "--require-hashes", "--only-binary", ":all:", str(lock)],
     ):
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_BUILD_SECONDS)
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds, env={**_PATIENT, **os.environ})
         except subprocess.TimeoutExpired:
-            raise Unavailable(
-                f"{' '.join(command[:3])} did not finish in {_BUILD_SECONDS} s; see whether the package index answers"
-            ) from None
+            raise Unavailable(f"{' '.join(command[:3])} did not finish in {seconds:.0f} s; see whether the package index answers") from None
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise Unavailable(f"{' '.join(command[:3])} failed: {said[-1]}")

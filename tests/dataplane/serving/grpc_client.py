@@ -49,7 +49,7 @@ def _stream(client, model, inputs, metadata):
     client.async_stream_infer(model, _inputs(inputs), enable_empty_final_response=True)
     texts = []
     while True:
-        result, error = answers.get(timeout=60)
+        result, error = answers.get(timeout=240)
         if error is not None:
             texts = error.message()
             break

@@ -7,6 +7,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.patience import PATIENCE_SECONDS
+
 
 class OpenAiDouble:
     """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a prompt "fail" ends in an error event.
@@ -43,7 +45,7 @@ class OpenAiDouble:
                 for event in _events(body):
                     line = f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
                     self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-                    double.go_on.wait(timeout=60)
+                    double.go_on.wait(timeout=PATIENCE_SECONDS)
                 self.wfile.write(b"0\r\n\r\n")
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the base class gives it

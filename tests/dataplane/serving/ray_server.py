@@ -5,9 +5,13 @@ import sys
 import ray
 import yaml
 from ray import serve
+from ray.serve._private import api, client
 from ray.serve.config import HTTPOptions
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema
+
+# Serve gives up on its own proxy after a minute, which a busy machine may take to import it.
+api.HTTP_PROXY_TIMEOUT = client.HTTP_PROXY_TIMEOUT = 600
 
 
 def main(text):

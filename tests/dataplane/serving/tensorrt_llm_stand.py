@@ -17,7 +17,8 @@ from components.serving.tensorrt_llm.repository import repository_files
 from components.serving.tensorrt_llm.service import command
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from tests.dataplane.serving.environment import Environment
-from tests.dataplane.serving.triton_stand import GAUDI, START_SECONDS, Binary, Triton, write
+from tests.dataplane.serving.triton_stand import GAUDI, PATIENT, START_SECONDS, Binary, Triton, write
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 # One token a byte, so that a character may come in halves; the last token ends an answer.
@@ -121,14 +122,14 @@ class LLM:
 def spec_of(**fields: Any) -> TensorrtLlmSpec:
     """A TensorRT-LLM service on ports that are free now."""
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
-    base = {"engine": "tensorrt-llm", "weights": {"store": "shared", "path": "llm"}, "pool": "cards", "ports": ports, "drainSeconds": 5}
+    base = {"engine": "tensorrt-llm", "weights": {"store": "shared", "path": "llm"}, "pool": "cards", "ports": ports, "drainSeconds": 60}
     return TensorrtLlmSpec.model_validate({**base, "preheat": {"into": "shared"}, **fields})
 
 
 def tokenizer(environment: Environment, directory: Path) -> None:
     """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one, and makes room for engines beside it."""
     (directory / "engines").mkdir()
-    subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=120)
+    subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
 
 
 def with_backend(server: Binary, name: str, source: str, directory: Path) -> Binary:
@@ -151,7 +152,7 @@ def ranks(server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], direc
     launcher = directory.parent / "ranks.py"
     launcher.write_text(files["launch/ranks.py"])
     quiet = tuple(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics"))
-    options = (f"--backend-directory={server.backends}", f"--cache-directory={server.home / 'caches'}", *quiet)
+    options = (f"--backend-directory={server.backends}", f"--cache-directory={server.home / 'caches'}", PATIENT, *quiet)
     rights = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
     path = os.pathsep.join([str(server.home / "bin"), server.variables["PATH"]])
     variables = {**server.variables, **rights, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": path}
@@ -167,7 +168,7 @@ def ranks(server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], direc
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -19,10 +19,11 @@ from components.handles import SecretRef
 from components.serving.triton.service import endpoint as triton_endpoint
 from components.serving.triton.service import key_args
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec
-from tests.dataplane.serving.environment import Unavailable, environment
+from tests.dataplane.serving.environment import IN_A_TEST_SECONDS, Unavailable, environment
 from tests.dataplane.serving.openai_double import OpenAiDouble
 from tests.dataplane.serving.test_triton_serves import GENERATOR
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.full
 
@@ -42,7 +43,7 @@ open(sys.argv[1] + "/config.json", "w").write('{"model_type": "gpt2"}')
 @pytest.fixture(scope="module")
 def aiperf():
     try:
-        return environment("full/aiperf")
+        return environment("full/aiperf", IN_A_TEST_SECONDS)
     except Unavailable as reason:
         pytest.skip(f"the environment full/aiperf cannot be built: {reason}")
 
@@ -61,7 +62,7 @@ def writer(tritonserver, tmp_path):
 @pytest.mark.timeout(1200)
 def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line_for_each(aiperf, writer, tmp_path):
     tokenizer = tmp_path / "tokenizer"
-    subprocess.run([str(aiperf.python), "-c", TOKENIZER, str(tokenizer)], check=True, capture_output=True, timeout=120)
+    subprocess.run([str(aiperf.python), "-c", TOKENIZER, str(tokenizer)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     doubles = [OpenAiDouble(), OpenAiDouble()]
     endpoints = {name: endpoint(name, double.port, ("team",)) for name, double in zip(("one", "two"), doubles, strict=True)}
     endpoints["writer"] = writer

@@ -7,6 +7,7 @@ from cli.client.target import Caller, target
 from cli.contract import Contract
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_the_first_words_are_there_while_the_server_waits_with_the_others(tmp_path):
@@ -18,7 +19,7 @@ def test_the_first_words_are_there_while_the_server_waits_with_the_others(tmp_pa
         exported = Contract(namespace="inference", gateway=None, grpc=None, endpoints={"chatty": made})
         aim = target(exported, "chatty", protocol=None, gateway=f"http://127.0.0.1:{proxy.port}", path=None, stack="s")
         who = Caller(consumer="team", key=proxy.key("team"))
-        pieces = answer(aim, who, "a b c", max_tokens=9, silence_seconds=30, stack="s")
+        pieces = answer(aim, who, "a b c", max_tokens=9, silence_seconds=PATIENCE_SECONDS, stack="s")
         assert next(pieces) == "c"
         double.go_on.set()
         assert list(pieces) == [" b", " a"]

@@ -24,6 +24,7 @@ from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
 from tests.dataplane.serving.triton_models import GENERATOR
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
 STACK = (ROOT / "docs" / "engines" / "Pulumi.triton.yaml").read_text()
@@ -211,11 +212,11 @@ def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, langua
     code.write_text(made.stdout)
     environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
     command = ["bash", str(code)] if language == "curl" else [str(stand.python), str(code)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert text_in(done.stdout, protocol, language) == SHORTENED.replace(" ", "")
     refused = subprocess.run(
-        command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert refused.returncode != 0
 

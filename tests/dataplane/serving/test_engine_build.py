@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from components.preheat.verify import verify
 from components.serving.tensorrt_llm.engine_build import engine_program
 from tests.dataplane.serving.triton_stand import write
+from tests.patience import PATIENCE_SECONDS
 
 KEY = "0123456789"
 # Both write down how they were called; what they should do wrong is told by the model's own file.
@@ -98,7 +100,7 @@ class Rig:
 
     def run(self, **changes: Any) -> tuple[int, str]:
         process = self.start(**changes)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
         return process.returncode, said
 
 
@@ -175,8 +177,9 @@ def test_a_stopped_build_publishes_nothing_and_the_next_one_builds(rig):
     process = rig.start()
     while not (rig.tools / "waiting").exists():
         assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    log, _ = process.communicate(timeout=30)
+    log, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 143, log
     assert not rig.directory().exists()
     rig.model()
@@ -185,7 +188,7 @@ def test_a_stopped_build_publishes_nothing_and_the_next_one_builds(rig):
 
 def test_two_builds_of_the_same_engines_make_them_once(rig):
     processes = [rig.start() for _ in range(2)]
-    logs = [process.communicate(timeout=60)[0] for process in processes]
+    logs = [process.communicate(timeout=PATIENCE_SECONDS)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], logs
     assert len(rig.calls) == 1
 

@@ -21,6 +21,7 @@ from tests.dataplane.serving.test_pytriton import serving
 from tests.dataplane.serving.triton_models import ECHO
 from tests.dataplane.serving.triton_stand import generated, running, with_packages_of
 from tests.dataplane.serving.vllm_stand import prepared, weights
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -83,7 +84,7 @@ def test_the_script_for_pytriton_serves_it_until_it_is_told_to_end(tritonserver,
             answer = triton.infer("text_generation", text_input=("BYTES", ["a longer prompt"]), max_tokens=("INT32", [6]))
             assert answer["text_output"] == pieces
         triton.process.send_signal(signal.SIGTERM)
-        assert triton.process.wait(timeout=60) == 0
+        assert triton.process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def from_the_example(model: str) -> TritonSpec:

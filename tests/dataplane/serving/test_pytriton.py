@@ -26,6 +26,7 @@ from tests.dataplane.gateway.stand import SEED
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_models import GENERATOR
 from tests.dataplane.serving.triton_stand import Triton, with_own_mounts, write
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.unit.serving.models import site
 
@@ -72,7 +73,7 @@ def serving(
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_SECONDS)
 
 
 def _await_ready(server: Triton, model: str, log) -> None:
@@ -133,7 +134,7 @@ def test_each_prompt_of_a_batch_has_its_own_number_of_tokens(whole):
 
 def test_a_stream_comes_in_pieces_beside_another_and_ends_before_a_process_that_is_told_to_end(tritonserver, tmp_path_factory):
     # A short path: PyTriton's sockets lie below its home, and a socket's path ends at 107 bytes.
-    with serving(tritonserver, tmp_path_factory.mktemp("pieces"), streaming=True, drainSeconds=30) as (server, weights):
+    with serving(tritonserver, tmp_path_factory.mktemp("pieces"), streaming=True, drainSeconds=200) as (server, weights):
         assert [each["text_output"] for each in server.stream("text_generation", text_input="x y z")] == ["z", "y", "x"]
         events: list = []
         caller = threading.Thread(target=lambda: events.extend(server.stream("text_generation", text_input="wait")))
@@ -142,9 +143,9 @@ def test_a_stream_comes_in_pieces_beside_another_and_ends_before_a_process_that_
         assert [each["text_output"] for each in server.stream("text_generation", text_input="x y")] == ["y", "x"]
         server.process.send_signal(signal.SIGTERM)
         (weights / "go").touch()
-        caller.join(timeout=60)
+        caller.join(timeout=PATIENCE_SECONDS)
         assert [each["text_output"] for each in events] == ["wait"]
-        assert server.process.wait(timeout=60) == 0
+        assert server.process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.full
@@ -156,4 +157,4 @@ def test_it_serves_from_a_root_that_is_read_only_and_writes_to_its_volumes_alone
     with serving(tritonserver, directory, before=with_own_mounts(own)) as (server, _):
         assert server.infer("text_generation", text_input=("BYTES", ["a b"])) == {"text_output": ["b a"]}
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(timeout=60) == 0
+        assert server.process.wait(timeout=PATIENCE_SECONDS) == 0

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from components.serving.ray_serve.serve_config import serve_config
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.serving.test_ray_serve import CUSTOM, LLM, ray
 
 JUDGE = """
@@ -128,7 +129,7 @@ def verdicts(ray_environment):
         input=json.dumps(list(configs.values())),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

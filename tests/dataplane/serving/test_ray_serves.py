@@ -18,11 +18,24 @@ import yaml
 from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.service import endpoint
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.unit.serving.test_ray_serve import CUSTOM, ray
 
+pytestmark = pytest.mark.timeout(900)
+
 SERVER = Path(__file__).parent / "ray_server.py"
-START_SECONDS = 150
+START_SECONDS = 600
+# Ray restarts or gives up what does not answer in time, and kills actors where others have filled the memory: none of that is tried here.
+PATIENT = {
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "600",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "600",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_health_check_timeout_ms": "600000",
+    "RAY_gcs_server_request_timeout_seconds": "600",
+    "RAY_memory_monitor_refresh_ms": "0",
+}
 APP = """
 import json, os
 from fastapi import FastAPI
@@ -55,7 +68,7 @@ def port(ray_environment, tmp_path_factory):
     chosen = free_port()
     # The only change: loopback and a port that is free, where a pod has its own address.
     config["http_options"] = {"host": "127.0.0.1", "port": chosen}
-    environment = {**os.environ, "PYTHONPATH": str(directory), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}  # noqa: S108 - Ray's sockets need a path of at most 107 bytes
+    environment = {**os.environ, **PATIENT, "PYTHONPATH": str(directory), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}  # noqa: S108 - Ray's sockets need a path of at most 107 bytes
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
             [str(ray_environment.python), str(SERVER), yaml.safe_dump(config)],
@@ -75,14 +88,14 @@ def port(ray_environment, tmp_path_factory):
             limit.cancel()
             process.stdin.close()
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
 
 def ask(port: int, method: str, path: str, body: object = None) -> tuple[int, list[str], str | None]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()

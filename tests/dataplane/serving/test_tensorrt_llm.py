@@ -14,6 +14,7 @@ import pytest
 from components.serving.tensorrt_llm.models import payload
 from tests.dataplane.serving.tensorrt_llm_stand import ECHO, generated, ranks, spec_of, tokenizer, with_backend
 from tests.dataplane.serving.triton_stand import running
+from tests.patience import PATIENCE_SECONDS
 
 ENGINES = {"build": {"modelFamily": "llama"}, "maxBatchSize": 4, "maxTokens": 6}
 
@@ -144,7 +145,7 @@ def test_a_fault_of_the_llm_api_is_the_answer_and_the_model_stays(llm_api, promp
 
 
 def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(backend, weights, tmp_path):
-    spec = spec_of(**ENGINES, tensorParallelSize=2, drainSeconds=30)
+    spec = spec_of(**ENGINES, tensorParallelSize=2, drainSeconds=200)
     with ranks(backend, spec, generated(spec, weights), tmp_path / "repository", key="sesame") as server:
         loaded = [(weights / "engines" / rank).read_text() for rank in ("rank0", "rank1")]
         assert len(set(loaded)) == 2
@@ -157,13 +158,13 @@ def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_tol
         server.await_file(weights / "engines" / "waiting")
         server.process.send_signal(signal.SIGTERM)
         (weights / "engines" / "go").touch()
-        caller.join(timeout=30)
+        caller.join(timeout=PATIENCE_SECONDS)
         assert "".join(each["text_output"] for each in events) == "hello"
-        server.process.wait(timeout=30)
+        server.process.wait(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -KILL $$", 137), ("exit 0", 0)])
 def test_ranks_that_end_by_themselves_end_the_container_as_they_did(tmp_path, command, code):
     launcher = tmp_path / "ranks.py"
     launcher.write_text(payload("ranks.py"))
-    assert subprocess.run([sys.executable, str(launcher), "sh", "-c", command], check=False, timeout=30).returncode == code
+    assert subprocess.run([sys.executable, str(launcher), "sh", "-c", command], check=False, timeout=PATIENCE_SECONDS).returncode == code

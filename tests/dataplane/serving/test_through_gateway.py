@@ -19,6 +19,7 @@ from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
 from tests.dataplane.serving.test_pytriton import serving
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
+from tests.patience import PATIENCE_SECONDS
 
 CLIENT = Path(__file__).parent / "grpc_client.py"
 KEY = SecretRef(name="chat-server-key", key="api-key")
@@ -61,7 +62,11 @@ def pytriton(tritonserver, tmp_path_factory):
 def grpc(server, port, metadata, *calls):
     arguments = [f"127.0.0.1:{port}", json.dumps(calls), json.dumps(metadata)]
     done = subprocess.run(
-        [str(server.binary.environment.python), str(CLIENT), *arguments], capture_output=True, text=True, check=False, timeout=60
+        [str(server.binary.environment.python), str(CLIENT), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

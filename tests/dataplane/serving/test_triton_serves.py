@@ -12,6 +12,7 @@ import pytest
 
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR, SOUND, relay
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
+from tests.patience import PATIENCE_SECONDS
 
 CLIENT = Path(__file__).parent / "grpc_client.py"
 
@@ -42,7 +43,7 @@ def triton(tritonserver, weights, tmp_path_factory):
 
 def grpc(triton, *calls):
     command = [str(triton.binary.environment.python), str(CLIENT), f"127.0.0.1:{triton.spec.ports.grpc}", json.dumps(calls)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -150,12 +151,12 @@ def test_a_fault_inside_an_ensemble_that_streams_does_not_keep_the_server_from_e
         status, body = server.ask("POST", "/v2/models/relay/generate", {"said": "fail"})
         assert (status, json.loads(body)["error"]) == (400, "in ensemble 'relay', the generator failed")
         server.process.send_signal(signal.SIGTERM)
-        server.process.communicate(timeout=30)
+        server.process.communicate(timeout=PATIENCE_SECONDS)
         assert server.process.returncode == 0
 
 
 def test_a_stopped_server_finishes_the_stream_that_runs(tritonserver, tmp_path):
-    spec = spec_of({"pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True}}, drainSeconds=30)
+    spec = spec_of({"pieces": {**GENERATION, "generatorFile": "generator.py", "streaming": True}}, drainSeconds=200)
     own = tmp_path / "weights"
     own.mkdir()
     (own / "generator.py").write_text(GENERATOR)
@@ -166,5 +167,5 @@ def test_a_stopped_server_finishes_the_stream_that_runs(tritonserver, tmp_path):
         server.await_file(own / "waiting")
         server.process.send_signal(signal.SIGTERM)
         (own / "go").touch()
-        caller.join(timeout=60)
+        caller.join(timeout=PATIENCE_SECONDS)
         assert [each["text_output"] for each in events] == ["wait"]

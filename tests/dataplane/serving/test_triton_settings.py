@@ -13,6 +13,7 @@ import pytest
 from components.spec import bytes_of
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR, TEXT
 from tests.dataplane.serving.triton_stand import Triton, generated, running, spec_of, verdict_on
+from tests.patience import PATIENCE_SECONDS
 
 # Says whether another execution of the model runs at the same time; the first one waits for a file.
 ALONE = """
@@ -101,7 +102,7 @@ def test_executions_wait_for_the_resource_that_they_share_though_an_instance_is_
         time.sleep(0.01)
     (place / "go").touch()
     for each in callers:
-        each.join(timeout=60)
+        each.join(timeout=PATIENCE_SECONDS)
     assert said == ["alone", "alone"]
 
 

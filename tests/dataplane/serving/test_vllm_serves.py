@@ -18,6 +18,7 @@ from components.gateway import keys
 from components.serving.vllm.service import endpoint
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
 from tests.dataplane.serving.vllm_stand import START_SECONDS, prepared, serve, weights
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.serving.models import KEY, container_of, declared, pool, vllm
 from tests.unit.serving.vllm_flags import FLAGS, READER, flags_of
 
@@ -64,7 +65,7 @@ def gateway(server, tmp_path_factory):
 
 def post(path: str, port: int, key: str, body: dict[str, Any]) -> Iterator[bytes]:
     """The answer's status, then the lines of its body as they come."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", "Authorization": f"Bearer {key}"})
         answer = connection.getresponse()
         yield str(answer.status).encode()
@@ -85,7 +86,7 @@ def test_the_paths_of_our_probes_answer_and_no_other_tells_who_has_no_key(server
 
 
 def test_the_metrics_path_of_the_record_shows_the_model_by_its_name(server):
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("GET", endpoint(NAME, MODEL, KEY).metrics_path)
         text = connection.getresponse().read().decode()
     assert f'vllm:num_requests_running{{engine="0",model_name="{NAME}"}}' in text

@@ -27,18 +27,21 @@ from components.serving.triton.service import server_args
 from components.serving.triton.spec import TritonSpec
 from components.spec import bytes_of
 from tests.dataplane.serving.environment import Environment
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 # On Gaudi, Triton's models are KIND_CPU as they stand, so that the server of a machine without cards loads the generated files unchanged.
 GAUDI: NodeTarget = target_of("gaudi", SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}))
 STARTED = "Started Metrics Service"
-START_SECONDS = 300
+START_SECONDS = 500
+# By itself the server gives a model's process 30 s to start, and ten of them start at once where one core may be all there is.
+PATIENT = "--backend-config=python,stub-timeout-seconds=400"
 
 
 def spec_of(repository: Mapping[str, Any], **fields: Any) -> TritonSpec:
     """A Triton service with `repository`, on ports that are free now."""
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
-    base = {"engine": "triton", "weights": {"store": "shared", "path": "llm"}, "pool": "gaudi", "ports": ports, "drainSeconds": 5}
+    base = {"engine": "triton", "weights": {"store": "shared", "path": "llm"}, "pool": "gaudi", "ports": ports, "drainSeconds": 60}
     return TritonSpec.model_validate({**base, "repository": repository, **fields})
 
 
@@ -116,7 +119,7 @@ class Triton:
 
     def ask(self, method: str, path: str, body: Any = None, *, port: int | None = None) -> tuple[int, bytes]:
         """One HTTP call: status and whole body."""
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.spec.ports.http, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.spec.ports.http, timeout=PATIENCE_SECONDS)
         try:
             connection.request(
                 method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json", **self.headers}
@@ -193,6 +196,7 @@ def _start(
         *server_args(spec, repository=str(directory)),
         f"--backend-directory={server.backends}",
         f"--cache-directory={server.home / 'caches'}",
+        PATIENT,
         *(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")),
         *options,
     ]
@@ -210,7 +214,7 @@ def _start(
             if STARTED in line:
                 _await_listening(spec.ports.http)
                 return Verdict(True, "".join(said)), process
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_SECONDS)
     finally:
         limit.cancel()
     return Verdict(False, "".join(said)), process
@@ -221,7 +225,7 @@ def _await_listening(port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS).close()
         except ConnectionRefusedError:
             assert time.monotonic() < deadline, f"nothing listens on port {port}"
             time.sleep(0.01)
@@ -234,7 +238,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
         process.send_signal(signal.SIGTERM)
     try:
         # Reading to the end keeps the pipe from filling while the server winds down.
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.dataplane.serving.environment import Environment
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 TINY = Path(__file__).with_name("tiny_llama.py")
@@ -47,7 +48,7 @@ class VllmProcess:
 
     def status(self, path: str) -> int:
         """What `path` answers to nobody in particular, 0 while nothing listens."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
