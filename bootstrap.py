@@ -23,6 +23,9 @@ STAMP = VENV / ".inferplan-ready"
 OLDEST = (3, 11)
 # What the tests run for real and PyPI does not carry: command -> Debian package.
 DEBIAN = {"nginx": "nginx-light", "rclone": "rclone", "curl": "curl", "chromium": "chromium", "wrk": "wrk"}
+# A machine that has just started updates itself, and an index that does not answer at once may do so at the next try.
+APT = ["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=5"]
+PATIENT = {"PIP_RETRIES": "8", "PIP_DEFAULT_TIMEOUT": "60", "UV_HTTP_RETRIES": "8", "UV_HTTP_TIMEOUT": "120"}
 # tritonserver's Python backend loads the interpreter as a library: file -> Debian packages.
 DEBIAN_LIBRARIES = {"libpython3.*.so.1.0": ["libpython3-dev", "python3-venv"]}
 
@@ -127,14 +130,15 @@ def _apt_install(packages: list[str], remedy: str) -> None:
     if apt is None or os.geteuid() != 0:
         raise SetupError(f"needs root and apt-get; {remedy}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in ([apt, "update", "-qq"], [apt, "install", "-qq", "-y", "--no-install-recommends", *packages]):
+    for command in ([apt, "update", *APT, "-qq"], [apt, "install", *APT, "-qq", "-y", "--no-install-recommends", *packages]):
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-        if done.returncode:
+        # One source of several that does not answer fails the update, and need not be the one that has the packages.
+        if done.returncode and command[1] == "install":
             raise SetupError(f"{' '.join(command[:2])} failed ({(done.stderr.strip().splitlines() or ['no message'])[-1]}); {remedy}")
 
 
 def _run(command: list[str], remedy: str) -> None:
-    if subprocess.run(command, check=False).returncode:
+    if subprocess.run(command, check=False, env={**PATIENT, **os.environ}).returncode:
         raise SetupError(f"{' '.join(command[:4])} ... did not succeed; {remedy}")
 
 

@@ -90,10 +90,14 @@ def test_zizmor_finds_nothing():
 
 
 @pytest.mark.skipif(GO is None, reason="actionlint is built with go, which is not on this machine")
-def test_actionlint_finds_nothing():
-    folder = Path(__file__).parent / "actionlint"
+def test_actionlint_finds_nothing(tmp_path):
+    folder, actionlint = Path(__file__).parent / "actionlint", tmp_path / "actionlint"
     environment = {**os.environ, "GOFLAGS": "-mod=readonly"}
-    judged = subprocess.run(
-        [str(GO), "tool", "actionlint", *map(str, WORKFLOWS)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    module = "github.com/rhysd/actionlint/cmd/actionlint"
+    built = subprocess.run(
+        [str(GO), "build", "-o", str(actionlint), module], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
+    if built.returncode:
+        pytest.skip(f"actionlint cannot be built here: {built.stderr.strip().splitlines()[-1:]}")
+    judged = subprocess.run([str(actionlint), *map(str, WORKFLOWS)], capture_output=True, text=True, check=False)
     assert judged.returncode == 0, judged.stdout + judged.stderr
