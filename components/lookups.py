@@ -5,12 +5,16 @@ It reads and never changes; what a plan without credentials gets instead is the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pulumi
 
 Result = TypeVar("Result")
+
+# What S3, KMS and EC2 answer, through the provider, where there is no such thing; anything else may be a right that is missing.
+_ABSENT: Final = re.compile(r"NotFound|NoSuch|not found|couldn't find|no results", re.IGNORECASE)
 
 
 async def look_up(
@@ -29,6 +33,31 @@ async def look_up(
     if found is None:
         raise pulumi.RunError(f"{key}: {value!r} is known only after an update; name one that exists")
     return found
+
+
+async def found(
+    token: str, arguments: Mapping[str, Any], *, named: str, key: str, remedy: str, options: pulumi.InvokeOptions
+) -> Mapping[str, Any]:
+    """What the provider function `token` tells of the thing that `key` calls `named`, {} when it tells nothing.
+
+    Whoever deploys may lack the right to look at what pods will use (the bucket of another account): that is a warning.
+    Raises pulumi.RunError with `remedy` when there is no such thing.
+    """
+    try:
+        return await pulumi.runtime.invoke_async(token, dict(arguments), opts=options) or {}
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key it is about
+        cause = " ".join(str(error).split())
+        if _ABSENT.search(cause):
+            raise pulumi.RunError(f"{key}: {named!r} was not found ({cause}); {remedy}") from None
+        pulumi.warn(f"{key}: whether {named!r} is there could not be asked ({cause}); it is taken as it is")
+        return {}
+
+
+async def kms_key(arn: str, *, key: str, options: pulumi.InvokeOptions) -> str:
+    """`arn`, which `key` names, once KMS knows of it; raises as `found` does."""
+    remedy = "correct it, or leave it out where no key of your own encrypts this"
+    await found("aws:kms/getKey:getKey", {"keyId": arn}, named=arn, key=key, remedy=remedy, options=options)
+    return arn
 
 
 async def caller(options: pulumi.InvokeOptions) -> str | None:

@@ -12,6 +12,7 @@ import pulumi
 from pulumi_aws import ec2, eks, iam
 
 from components.identity.policies import service_trust
+from components.lookups import found
 from components.naming import autonamed
 from components.nodes import eks_launch_template as template
 from components.nodes.eks_spec import EFA_RESOURCE
@@ -40,9 +41,7 @@ class NodeIdentity(pulumi.ComponentResource):
 
     def __init__(self, name: str, *, home: EksHome, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
         policies = (*_MANAGED_POLICIES, _CNI_POLICY) if cni else _MANAGED_POLICIES
-        before = pulumi.ResourceOptions(aliases=[pulumi.Alias(type_="inferplan:nodes:NodeRole")])
-        options = pulumi.ResourceOptions.merge(opts, before)
-        super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, options)
+        super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com")), opts=child)
         self.arn: pulumi.Output[str] = role.arn
@@ -89,6 +88,8 @@ class EksNodePool(pulumi.ComponentResource):
         together = ec2.PlacementGroup(f"{name}-together", strategy="cluster", opts=child) if spec.placement_group else None
         efa = _efa_group(name, home, child) if spec.efa else None
         shape = _launch_template(name, spec, home=home, identity=identity, together=together, efa=efa, images=images)
+        if spec.ami_id is not None:
+            shape.image_id = pulumi.Output.from_input(_image(name, spec.ami_id, pulumi.InvokeOptions(parent=self)))
         shape.user_data = template.user_data(spec, self.target, home, directories)
         launch = ec2.LaunchTemplate(name, args=shape, opts=child)
         self.groups: tuple[pulumi.Resource, ...] = tuple(
@@ -120,7 +121,6 @@ def _launch_template(
 ) -> ec2.LaunchTemplateArgs:
     groups: list[pulumi.Input[str]] = [home.security_group, identity.group, *([] if efa is None else [efa.id])]
     return ec2.LaunchTemplateArgs(
-        image_id=spec.ami_id,
         # A capacity block's template carries the type itself (EKS user guide, capacity-blocks-mng); elsewhere the group lists several.
         instance_type=spec.machines[0] if spec.capacity_reservation else None,
         instance_market_options=template.market(spec),
@@ -134,6 +134,14 @@ def _launch_template(
         tag_specifications=template.tag_specifications(name, home),
         update_default_version=True,
     )
+
+
+async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
+    """The image `ami`, once EC2 knows of it: a group of nodes without one fails after a quarter of an hour."""
+    asked = {"filters": [{"name": "image-id", "values": [ami]}], "includeDeprecated": True}
+    remedy = "correct it, copy the image to the cluster's region, or have it shared with this account"
+    await found("aws:ec2/getAmi:getAmi", asked, named=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
+    return ami
 
 
 def _node_group(

@@ -13,7 +13,7 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import VolumeClaim
-from components.lookups import look_up
+from components.lookups import kms_key, look_up
 from components.naming import content_key
 from components.storage.static_volume import static_claim
 
@@ -101,10 +101,14 @@ def _file_system(
     child = pulumi.ResourceOptions(parent=parent)
     # What says who may use the files, and keeps their backups, stays with them: a file system without its policy lets root in.
     kept = pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain)
+    key: pulumi.Input[str] | None = spec.kms_key_arn
+    if spec.kms_key_arn is not None:
+        look = pulumi.InvokeOptions(parent=parent)
+        key = pulumi.Output.from_input(kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=look))
     system = efs.FileSystem(
         name,
         encrypted=True,
-        kms_key_id=spec.kms_key_arn,
+        kms_key_id=key,
         throughput_mode=spec.throughput_mode,
         tags={**home.tags, "Name": f"inferplan-{name}"},
         opts=kept,

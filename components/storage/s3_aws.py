@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+import pulumi
+
 from components.identity.store_reader import Reads, StoreReader
+from components.lookups import found, kms_key
 from components.storage.model_store import S3Store
 from components.storage.s3_bucket import ModelBucket
 
 if TYPE_CHECKING:
-    import pulumi
-
     from components.handles import EksHome, ObjectStore
     from components.storage.spec import S3StoreSpec
 
@@ -38,20 +39,32 @@ class AwsS3Store(S3Store):
         self._method: Literal["podIdentity", "irsa"] = method
         self._namespace = namespace
         self._opts = opts
-        self._bucket = None if spec.create is None else ModelBucket(name, spec.bucket, spec.create, opts=opts)
+        self._region = spec.region or home.region
+        self._bucket: pulumi.Input[str] = spec.bucket
+        self._key_arn: pulumi.Input[str] | None = spec.kms_key_arn
+        if spec.create is not None:
+            made = ModelBucket(name, spec.bucket, spec.create, opts=opts)
+            self._bucket, self._key_arn = made.bucket, made.key_arn
+        elif not self._without_roles:
+            look = pulumi.InvokeOptions(provider=opts.provider)
+            self._bucket = pulumi.Output.from_input(_bucket(name, spec, self._region, look))
+            if spec.kms_key_arn is not None:
+                self._key_arn = pulumi.Output.from_input(kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=look))
+
+    @property
+    def _without_roles(self) -> bool:
+        return self._spec.credentials is not None or self._spec.endpoint is not None
 
     def reader(self, account: str, path: str) -> ObjectStore:
         """The store as the service account `account` reads the directory `path` of it."""
-        spec = self._spec
-        if spec.credentials is not None or spec.endpoint is not None:
+        if self._without_roles:
             return self.objects
-        region = spec.region or self._home.region
         reads = Reads(
-            bucket=spec.bucket if self._bucket is None else self._bucket.bucket,
-            bucket_name=spec.bucket,
-            prefix="/".join(part for part in (spec.prefix, path) if part),
-            region=region,
-            key_arn=spec.kms_key_arn if self._bucket is None else self._bucket.key_arn,
+            bucket=self._bucket,
+            bucket_name=self._spec.bucket,
+            prefix="/".join(part for part in (self._spec.prefix, path) if part),
+            region=self._region,
+            key_arn=self._key_arn,
         )
         reader = StoreReader(
             account,
@@ -62,4 +75,21 @@ class AwsS3Store(S3Store):
             reads=reads,
             opts=self._opts,
         )
-        return replace(self.objects, region=region, identity=reader.identity)
+        return replace(self.objects, region=self._region, identity=reader.identity)
+
+
+async def _bucket(name: str, spec: S3StoreSpec, region: str, look: pulumi.InvokeOptions) -> str:
+    """The bucket that the store `name` adopts, once it is known to be there and in `region`."""
+    here = f"storage.{name}"
+    told = await found(
+        "aws:s3/getBucket:getBucket",
+        {"bucket": spec.bucket},
+        named=spec.bucket,
+        key=f"{here}.bucket",
+        remedy="correct it, check whose credentials these are, or add create: {} to create it",
+        options=look,
+    )
+    elsewhere = told.get("bucketRegion")
+    if elsewhere not in (None, region):
+        raise pulumi.RunError(f"{here}.region: the bucket {spec.bucket!r} is in {elsewhere}, not in {region}; write region: {elsewhere}")
+    return spec.bucket

@@ -129,10 +129,13 @@ _TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     "aws:s3/bucket:Bucket": _bucket,
 }
 _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
+    "aws:ec2/getAmi:getAmi": lambda arguments: {"id": arguments["filters"][0]["values"][0]},
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},
     "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
     "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},
     "aws:eks/getCluster:getCluster": _found_cluster,
+    "aws:kms/getKey:getKey": lambda arguments: {"id": arguments.get("keyId")},
+    "aws:s3/getBucket:getBucket": lambda arguments: {"id": arguments.get("bucket"), "bucket": arguments.get("bucket")},
     # Whoever rehearses has shown no credentials, and so is nobody.
     "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {},
     "aws:index/getPartition:getPartition": lambda _: {"partition": "aws", "dnsSuffix": "amazonaws.com", "id": "aws"},

@@ -233,3 +233,7 @@ def test_an_adopted_cluster_is_found_left_as_it_is_and_missed_by_its_key(place, 
     assert "cluster.name: 'shared-dev' was not found" in told
     assert "couldn't find resource" in told
     assert "Traceback" not in told
+    aws.missing.symmetric_difference_update({"aws:eks/getCluster:getCluster", "aws:s3/getBucket:getBucket"})
+    told = pulumi(place, "preview", check=False)
+    assert "storage.weights.bucket: 'acme-inference-dev-weights' was not found" in told
+    assert "Traceback" not in told

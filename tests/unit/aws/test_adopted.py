@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import grpc
 import pytest
 
 from rehearsal.engine.errors import ProgramFailed
-from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, _Known, declared
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model
 
 POOLS = {"l40s": L40S, "system": SYSTEM}
 
@@ -28,22 +29,26 @@ def test_an_adopted_cluster_is_looked_up_and_nothing_of_it_is_changed():
 class Refusal(grpc.RpcError):
     """What an engine answers when a provider's function fails."""
 
+    def __init__(self, cause: str) -> None:
+        self._cause = cause
+
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNKNOWN
 
     def details(self) -> str:
-        return "couldn't find resource"
+        return self._cause
 
 
 class Missing(_Known):
-    """An AWS that lacks what one look-up asks for."""
+    """An AWS that lacks what one look-up asks for, or answers it with another `cause`."""
 
-    def __init__(self, function: str) -> None:
+    def __init__(self, function: str, cause: str = "couldn't find resource") -> None:
         self._function = function
+        self._cause = cause
 
     def invoke(self, token: str, arguments: Any) -> Any:
         if token.endswith(self._function):
-            raise Refusal
+            raise Refusal(self._cause)
         return super().invoke(token, arguments)
 
 
@@ -77,6 +82,67 @@ def test_a_subnet_of_another_zone_is_refused(cluster):
     with pytest.raises(ProgramFailed) as caught:
         declared(Elsewhere(), cluster={**cluster, "subnets": subnets}, nodePools=POOLS)
     assert "cluster.subnets.us-east-1a: 'subnet-0000000a' is in us-east-1b; name a subnet of us-east-1a" in str(caught.value)
+
+
+KEY = "arn:aws:kms:us-east-1:111122223333:key/0d9c1c1e-1111-4222-8333-444455556666"
+DL1 = {
+    "provider": "eks",
+    "accelerator": "gaudi-1",
+    "instanceTypes": ["dl1.24xlarge"],
+    "amiType": "CUSTOM",
+    "amiId": "ami-0123456789abcdef0",
+    "size": {"max": 1},
+}
+NAMED = {
+    "getBucket": ("storage.weights.bucket: 'acme-weights'", "add create: {} to create it"),
+    "getKey": (f"storage.weights.kmsKeyArn: '{KEY}'", "leave it out where no key of your own encrypts this"),
+    "getAmi": ("nodePools.dl1.amiId: 'ami-0123456789abcdef0'", "copy the image to the cluster's region"),
+}
+
+
+def _naming(realizer: Any = None) -> Any:
+    """A stack that names a bucket, its key and an image, each of which exists already."""
+    weights = {**BUCKET, "kmsKeyArn": KEY}
+    return declared(realizer, nodePools={"l40s": L40S, "dl1": DL1}, storage={"weights": weights}, models={"llama": model()})
+
+
+@pytest.mark.parametrize("function", NAMED)
+def test_what_a_stack_names_and_aws_does_not_have_is_reported_with_its_key(function):
+    with pytest.raises(ProgramFailed) as caught:
+        _naming(Missing(function))
+    who, remedy = NAMED[function]
+    assert f"{who} was not found (" in str(caught.value)
+    assert "couldn't find resource" in str(caught.value)
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize("function", NAMED)
+def test_what_may_not_be_looked_at_is_taken_as_it_is_with_a_warning(function):
+    recording = _naming(Missing(function, "api error AccessDenied: no right to do this"))
+    [warned] = [each.message for each in recording.diagnostics if each.severity == "warning"]
+    key, _, value = NAMED[function][0].partition(": ")
+    assert f"{key}: whether {value} is there could not be asked (" in warned
+    assert "AccessDenied: no right to do this" in warned
+    granted = json.dumps([each.inputs for each in recording.of_type("aws:iam/rolePolicy:RolePolicy")])
+    assert "acme-weights" in granted
+    assert KEY in granted
+    assert "ami-0123456789abcdef0" in [each.inputs.get("imageId") for each in recording.of_type("aws:ec2/launchTemplate:LaunchTemplate")]
+
+
+def test_a_bucket_of_another_region_is_refused_with_the_region_to_write():
+    class Elsewhere(_Known):
+        def invoke(self, token: str, arguments: Any) -> Any:
+            return {**super().invoke(token, arguments), **({"bucketRegion": "eu-west-1"} if "getBucket" in token else {})}
+
+    with pytest.raises(ProgramFailed) as caught:
+        _naming(Elsewhere())
+    expected = "storage.weights.region: the bucket 'acme-weights' is in eu-west-1, not in us-east-1; write region: eu-west-1"
+    assert expected in str(caught.value)
+
+
+def test_a_bucket_behind_another_endpoint_is_no_business_of_aws():
+    behind = {**BUCKET, "endpoint": "https://minio.example:9000", "credentials": {"secretName": "minio"}}
+    assert declared(Missing("getBucket"), storage={"weights": behind}, models={"llama": model()})
 
 
 def test_an_access_point_of_another_file_system_is_refused():
