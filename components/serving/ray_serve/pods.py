@@ -31,7 +31,8 @@ def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.
         env=workload.environment(spec, {}, {}),
         ports=[
             core.ContainerPortArgs(name=port, container_port=number)
-            for port, number in {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080}.items()
+            # Without a port called serve on the head, which serves nothing here, KubeRay makes no serve service (seen with v1.7.0).
+            for port, number in {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}.items()
         ],
         resources=resources,
         security_context=workload.container_security(read_only_root=False),

@@ -64,6 +64,11 @@ def test_the_ray_container_is_the_first_and_only_one_of_each_pod():
     assert [[each["name"] for each in pod["spec"]["containers"]] for pod in pods] == [["ray-head"], ["ray-worker"]]
 
 
+def test_the_head_names_the_port_that_kuberay_makes_the_serve_service_of():
+    [container] = service_of(ray())["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["containers"]
+    assert {"name": "serve", "containerPort": 8000} in container["ports"]
+
+
 @pytest.mark.parametrize(("replicas", "nodes", "strategy"), [(4, 2, "NewCluster"), (4, 1, "None"), (5, 2, "None")])
 def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_both(replicas, nodes, strategy):
     target = pool("nvidia-l40s", machine="g6e.12xlarge", nodes=nodes)
