@@ -19,6 +19,15 @@ def command(
     number: Annotated[int | None, typer.Option("--round", min=0, max=9999, help="As if preheat.round were this.")] = None,
     share: Annotated[Path | None, typer.Option(help="Where the share is mounted on this machine, to see what is there.")] = None,
     source: Annotated[Path | None, typer.Option(help="Where a source that is a share or a claim is mounted on this machine.")] = None,
+    ca_bundle: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="INFERPLAN_CA_BUNDLE",
+            exists=True,
+            dir_okay=False,
+            help="A file with the certificates of CAs, as the store's caBundle holds them, believed beside the public ones.",
+        ),
+    ] = None,
 ) -> None:
     """Show which files a preheat of MODEL would move, what is there already and which rounds it would remove; exit code 3 if it cannot tell."""
     from cli.preheat_plan import planned
@@ -29,7 +38,7 @@ def command(
     console = results()
     complete = True
     for each in planned(workspace, model, number):
-        lines, told = _preview(workspace, each, share, source)
+        lines, told = _preview(workspace, each, share, source, ca_bundle)
         complete &= told
         for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -37,11 +46,14 @@ def command(
         raise typer.Exit(3)
 
 
-def _preview(workspace: Workspace, planned: PlannedPreheat, share: Path | None, mount: Path | None) -> tuple[list[str], bool]:
+def _preview(
+    workspace: Workspace, planned: PlannedPreheat, share: Path | None, mount: Path | None, ca: Path | None
+) -> tuple[list[str], bool]:
     """The lines about one preheat, and whether they say all that would happen."""
     from cli.preheat_outlook import files, outlook_lines
     from cli.preheat_plan import reached
     from components.preheat.payload.outcome import PreheatError
+    from components.preheat.payload.trust import UntrustedError
     from components.preheat.preview import list_source, mounted
 
     request = planned.request if share is None else mounted(planned.request, share=share, source=mount)
@@ -51,8 +63,10 @@ def _preview(workspace: Workspace, planned: PlannedPreheat, share: Path | None, 
         unreachable = "it is a volume that only the Job mounts; give its mount on this machine with --source DIR"
         return [*lines, f"  source     not listed: {unreachable}", *_capacity(workspace, planned)], False
     try:
-        with reached(planned):
+        with reached(planned, ca):
             listing = list_source(request)
+    except UntrustedError as refusal:
+        return [*lines, f"  source     not listed: {planned.told(refusal, ca)}", *_capacity(workspace, planned)], False
     except PreheatError as failure:
         return [*lines, f"  source     not listed: {failure}{planned.wanted_credentials}", *_capacity(workspace, planned)], False
     lines.append(f"  source     {_count(listing)}")

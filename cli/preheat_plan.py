@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import CommandError
@@ -15,7 +16,9 @@ from cli.errors import CommandError
 if TYPE_CHECKING:
     from cli.workspace import Workspace
     from components.preheat.payload.request import Request
+    from components.preheat.payload.trust import UntrustedError
     from components.serving.spec import ModelSpec
+    from components.storage.ca_spec import CaBundleSpec
     from components.storage.spec import WeightsSpec
 
 _JOB = "kubernetes:batch/v1:Job"
@@ -32,9 +35,12 @@ class PlannedPreheat:
     environment: dict[str, str]
     secrets: dict[str, str]
     origin: str
+    source: str
     store: str
     share: str
     stated_size: str | None
+    ca: CaBundleSpec | None
+    namespace: str
 
     @property
     def round(self) -> int:
@@ -48,6 +54,23 @@ class PlannedPreheat:
         if not missing:
             return ""
         return f"; the Job takes {', '.join(missing)} from Secret {', '.join(sorted(set(self.secrets.values())))}: export the same here"
+
+    def told(self, refusal: UntrustedError, given: Path | None) -> str:
+        """What `refusal` says, with what to type on this machine, which does not hold the CA that the Job is lent; `given` is what it was."""
+        if not refusal.unknown:
+            return str(refusal)
+        if given is not None:
+            return str(
+                replace(refusal, remedy=f"neither a public CA nor one in {given} signed it; give the certificate of the CA that did")
+            )
+        if self.ca is None:
+            field = f"storage.{self.source}.caBundle"
+            remedy = f"put the certificate of the CA that signed it into a Secret or ConfigMap and name that under {field}, for the Job"
+            return str(replace(refusal, remedy=f"{remedy}; to list from here give the same as a file, with --ca-bundle FILE"))
+        lent = self.ca.bundle
+        value = f'index .data "{lent.key}"{" | base64decode" if lent.kind == "Secret" else ""}'
+        ask = f"kubectl -n {self.namespace} get {lent.kind.lower()} {lent.name} -o 'go-template={{{{{value}}}}}' > ca.crt"
+        return str(replace(refusal, remedy=f"the Job is lent the CA of {self.ca.place}: fetch it with {ask} and add --ca-bundle ca.crt"))
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
@@ -68,15 +91,21 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
 
 
 @contextlib.contextmanager
-def reached(planned: PlannedPreheat) -> Iterator[None]:
-    """The environment in which the tools find the source of `planned`; credentials are those that this process has anyway."""
+def reached(planned: PlannedPreheat, ca: Path | None = None) -> Iterator[None]:
+    """The environment in which the tools find the source of `planned` and believe the CAs in the file `ca` beside the public ones.
+
+    Credentials are those that this process has anyway. Raises PreheatError where `ca` holds no certificate.
+    """
+    from components.preheat.payload.trust import believing
+
     before = dict(os.environ)
     os.environ.update(planned.environment)
     # rclone's S3 client stumbles over this variable (1.60), and has one of its own for the same.
     if bundle := os.environ.pop("AWS_CA_BUNDLE", None):
         os.environ.setdefault("RCLONE_CA_CERT", bundle)
     try:
-        yield
+        with believing(None if ca is None else str(ca)):
+            yield
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -110,9 +139,12 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
         environment={key: value for key, value in clear.items() if key.startswith(_SOURCE_VARIABLES)},
         secrets={key: found["name"] for key, found in references.items() if found},
         origin=f"{weights.store} ({workspace.settings.storage[weights.store].place}), {weights.path}",
+        source=weights.store,
         store=into,
         share=f"{into} ({workspace.settings.storage[into].place})",
         stated_size=weights.size,
+        ca=getattr(workspace.settings.storage[weights.store], "ca_bundle", None),
+        namespace=workspace.settings.namespace,
     )
 
 

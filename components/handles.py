@@ -27,6 +27,15 @@ class SecretRef:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CaBundle:
+    """Certificates of CAs in PEM: one key of an object in the inference namespace."""
+
+    kind: Literal["ConfigMap", "Secret"]
+    name: str
+    key: str = "ca.crt"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Capacity:
     """What one node offers to pods. Memory and huge pages in bytes, cpu in millicores, accelerators in cards."""
 
@@ -105,7 +114,7 @@ class WorkloadIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectStore:
-    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is who signed its certificate.
 
     `identity` is the AWS role that its reader has instead, None where a pod's own identity is somebody else's business.
     """
@@ -116,6 +125,7 @@ class ObjectStore:
     endpoint: str | None = None
     path_style: bool = False
     credentials: str | None = None
+    ca: CaBundle | None = None
     identity: WorkloadIdentity | None = field(default=None, repr=False)
 
     @property
@@ -130,6 +140,7 @@ class WebStore:
 
     url: str
     credentials: str | None = None
+    ca: CaBundle | None = None
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -143,6 +154,7 @@ class HubStore:
 
     endpoint: str
     credentials: str | None = None
+    ca: CaBundle | None = None
 
     @property
     def ports(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.ca_bundle import ca_mount, ca_of, ca_volume
 from components.handles import ModelSource, NodeTarget, VolumeClaim
 from components.naming import POOL_LABEL
 from components.preheat.reach import environment_of, image_of, path_of
@@ -98,6 +99,8 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
     ]
     if isinstance(source, VolumeClaim):
         mounts.append(core.VolumeMountArgs(name="source", mount_path=SOURCE, read_only=True))
+    if ca_of(source) is not None:
+        mounts.append(ca_mount())
     return core.ContainerArgs(
         name="preheat",
         image=image_of(preheat, source),
@@ -142,7 +145,9 @@ def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[co
         core.VolumeArgs(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="256Mi")),
         claim("target", target),
     ]
-    return [*volumes, claim("source", source, read_only=True)] if isinstance(source, VolumeClaim) else volumes
+    if isinstance(source, VolumeClaim):
+        return [*volumes, claim("source", source, read_only=True)]
+    return volumes if source.ca is None else [*volumes, ca_volume(source.ca)]
 
 
 def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:

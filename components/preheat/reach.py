@@ -10,6 +10,7 @@ from typing import assert_never
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.ca_bundle import CA_FILE, ca_of
 from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.network import bucket_edges, outside, tcp
 from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
@@ -31,6 +32,12 @@ def path_of(source: ModelSource) -> str:
 
 def environment_of(source: ModelSource, scratch: str) -> list[core.EnvVarArgs]:
     """The variables that the tools read to reach `source`; `scratch` is a directory that they may write to."""
+    # The program makes of it what each tool reads, since most would believe this CA alone and no public one any more.
+    ca = [] if ca_of(source) is None else [core.EnvVarArgs(name="PREHEAT_CA_BUNDLE", value=CA_FILE)]
+    return [*_access(source, scratch), *ca]
+
+
+def _access(source: ModelSource, scratch: str) -> list[core.EnvVarArgs]:
     match source:
         case ObjectStore():
             return _s3(source)

@@ -67,6 +67,7 @@ class S3Store:
             endpoint=spec.endpoint,
             path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
             credentials=None if spec.credentials is None else spec.credentials.secret_name,
+            ca=None if spec.ca_bundle is None else spec.ca_bundle.bundle,
         )
 
     def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a store with roles of its own reads them
@@ -81,11 +82,12 @@ class WebSource:
 
     def __init__(self, spec: HttpStoreSpec | HubStoreSpec) -> None:
         secret = None if spec.credentials is None else spec.credentials.secret_name
+        ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
         match spec:
             case HttpStoreSpec():
-                self.files = WebStore(url=spec.url, credentials=secret)
+                self.files = WebStore(url=spec.url, credentials=secret, ca=ca)
             case HubStoreSpec():
-                self.files = HubStore(endpoint=spec.endpoint, credentials=secret)
+                self.files = HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca)
             case _:
                 assert_never(spec)
 

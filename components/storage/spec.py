@@ -11,11 +11,12 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from components.spec import Bytes, DnsName, Spec
 from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from components.storage.bucket_name import BucketName
+from components.storage.ca_spec import CaBundleSpec, refuse_in_clear
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
@@ -110,6 +111,8 @@ class S3StoreSpec(Spec):
     """Ask for endpoint/bucket/key instead of bucket.endpoint/key. Absent: path style where an endpoint is named."""
     credentials: S3Credentials | None = None
     """Absent: the identity the pod has anyway (Pod Identity, IRSA), which on a cluster of EKS this stack provides."""
+    ca_bundle: CaBundleSpec | None = None
+    """The CA that signed the endpoint's certificate, where that is no public one."""
     create: BucketCreation | None = None
     """Creates the bucket, with {} as careful as it gets; absent, it exists already."""
     kms_key_arn: KmsKeyArn | None = None
@@ -120,6 +123,11 @@ class S3StoreSpec(Spec):
         """Where it is, as people write it."""
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
+
+    @field_validator("ca_bundle")
+    @classmethod
+    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
+        return refuse_in_clear(bundle, "endpoint", info.data.get("endpoint"))
 
     @model_validator(mode="after")
     def _only_aws_creates_buckets(self) -> Self:

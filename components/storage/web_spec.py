@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from components.spec import DnsName, Spec
+from components.storage.ca_spec import CaBundleSpec, refuse_in_clear
 
 
 def _base_url(url: str) -> str:
@@ -61,6 +62,13 @@ class HttpStoreSpec(Spec):
     """What comes before each model's path."""
     credentials: HttpCredentials | None = None
     """Absent: the server asks for nothing."""
+    ca_bundle: CaBundleSpec | None = None
+    """The CA that signed the server's certificate, where that is no public one; believed beside the public ones."""
+
+    @field_validator("ca_bundle")
+    @classmethod
+    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
+        return refuse_in_clear(bundle, "url", info.data.get("url"))
 
     @property
     def place(self) -> str:
@@ -76,6 +84,13 @@ class HubStoreSpec(Spec):
     """The hub's address, which is HF_ENDPOINT in the Job; a mirror's, if need be."""
     credentials: HubCredentials | None = None
     """Absent: only public repositories."""
+    ca_bundle: CaBundleSpec | None = None
+    """The CA that signed the hub's certificate, where that is no public one; believed beside the public ones."""
+
+    @field_validator("ca_bundle")
+    @classmethod
+    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
+        return refuse_in_clear(bundle, "endpoint", info.data.get("endpoint"))
 
     @property
     def place(self) -> str:

@@ -82,6 +82,8 @@ def _direct_faults(name: str, model: ModelSpec, source: StoreSpec, settings: Sta
             path,
             f"{store!r} is an s3 store, and {model.engine} reads this model from files; {remedy}, or keep the weights on an nfs store",
         )
+    elif isinstance(source, S3StoreSpec) and source.ca_bundle is not None and "AWS_CA_BUNDLE" in model.env:
+        yield Fault(("models", name, "env", "AWS_CA_BUNDLE"), f"storage.{store}.caBundle sets it for this model; remove one of them")
     elif isinstance(source, NodeDiskStoreSpec):
         yield from node_disks.faults_of_pool(name, model.pool, store, source, path)
 

@@ -17,6 +17,8 @@ from .progress import Progress, size
 from .request import VARIABLE, Request, parse
 from .run import Preheat
 from .sources import open_source
+from .trust import VARIABLE as CA_BUNDLE
+from .trust import believing
 from .turn import Turn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -43,7 +45,8 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     try:
         turn = Turn(request.private)
         turn.check()
-        result = Preheat(request, open_source(request, progress, stop), progress, stop).run()
+        with believing(os.environ.get(CA_BUNDLE)):
+            result = Preheat(request, open_source(request, progress, stop), progress, stop).run()
         turn.note()
     except PreheatError as failure:
         return _failed(progress, failure)

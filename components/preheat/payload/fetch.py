@@ -25,6 +25,7 @@ from .request import Request
 from .source import Source, SourceFile
 from .staging import Staging
 from .stream import Stream, into_file, into_hash
+from .trust import untrusted
 
 SMALL = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -168,6 +169,8 @@ class Fetch:
             self._lease.check()
             if self._halted():
                 raise Stopped
+            if refusal := untrusted(problem, self._source.name):
+                raise refusal
             for number in _FULL:
                 # rclone tells the share's errors and the source's in one way; Go spells these as the C library does, in lower case.
                 if os.strerror(number).lower() in problem.lower():

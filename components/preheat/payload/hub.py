@@ -18,6 +18,7 @@ from .outcome import Exit, PreheatError, Stopped
 from .rclone import Rclone
 from .request import Request
 from .source import SourceFile
+from .trust import prove, untrusted
 from .web import REMOTE, http_remote
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class HubSource:
 
     def files(self) -> list[SourceFile]:
         """Every file of the commit, with its checksum. Raises PreheatError."""
+        # The client would ask again for half a minute whom it does not believe.
+        self._ask(lambda: prove(self._api.endpoint))
         if self._revision is None or not _COMMIT.fullmatch(self._revision):
             raise self._moving(self._revision)
         return [_file(each) for each in self._ask(self._tree) if hasattr(each, "blob_id")]
@@ -104,6 +107,8 @@ class HubSource:
     def _explained(self, error: Exception) -> PreheatError:
         from huggingface_hub import errors
 
+        if refusal := untrusted(str(error), self._api.endpoint):
+            return refusal
         status = getattr(getattr(error, "response", None), "status_code", None)
         token = (
             "name the Secret with HF_TOKEN under the store's credentials" if not os.environ.get("HF_TOKEN") else "look at HF_TOKEN's rights"

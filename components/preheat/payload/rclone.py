@@ -16,10 +16,13 @@ from typing import Any
 
 from .outcome import Exit, PreheatError, scrubbed
 from .patience import Patience
+from .trust import untrusted
 
 # rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
 _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
 
+# What follows the question mark of a signed address is a credential.
+_QUERY = re.compile(r"(https?://[^\s\"'?]+)\?[^\s\"']*")
 _STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d +")
 
 # Whoever counts the bytes decides what is tried again, and when.
@@ -102,6 +105,8 @@ class Rclone:
         if done.returncode == 0:
             return done.stdout
         line = last_line(done.stderr)
+        if refusal := untrusted(line, arguments[-1]):
+            raise refusal
         if done.returncode in (_DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND):
             # A location names no secret, unlike the environment that reaches it.
             remedy = "check the store's bucket and prefix, and weights.path"
@@ -135,6 +140,6 @@ def last_line(stderr: bytes) -> str:
     """The last message that rclone wrote, in one line, without its time stamp and without any credential."""
     lines = stderr.decode(errors="replace").strip().splitlines()
     start = max((number for number, line in enumerate(lines) if _STAMP.match(line)), default=0)
-    text = " ".join(_STAMP.sub("", " ".join(lines[start:])).split())
+    text = _QUERY.sub(r"\1", " ".join(_STAMP.sub("", " ".join(lines[start:])).split()))
     _about, mark, rest = text.partition(" : ")
     return scrubbed(rest if mark else text)[:400]

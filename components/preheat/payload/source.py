@@ -18,6 +18,7 @@ from .digest import Digests, other_part_sizes, part_sizes
 from .manifest import READY, loads
 from .outcome import Exit, PreheatError
 from .rclone import Rclone
+from .trust import context
 
 SUMS = "SHA256SUMS"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")
@@ -85,7 +86,7 @@ class RemoteSource:
         try:
             url = self.rclone.link(self.location(path))
             request = urllib.request.Request(url, headers={"Range": "bytes=0-0"})  # noqa: S310 - rclone only makes http(s) links
-            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+            with urllib.request.urlopen(request, timeout=30, context=context()) as answer:  # noqa: S310 - as above
                 tag = answer.headers.get("ETag")
         except (PreheatError, OSError, IndexError, ValueError):
             return None

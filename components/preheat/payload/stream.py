@@ -17,6 +17,7 @@ from .outcome import Exit, PreheatError, Stopped
 from .patience import Patience
 from .rclone import last_line
 from .source import Source
+from .trust import untrusted
 
 _MOST = 1 << 20
 # A file system that cannot be spliced into, or a kernel that forbids it; macOS has no splice at all.
@@ -47,6 +48,8 @@ class Stream:
             offset, count = offset + done, count - done
             if not count:
                 return
+            if refusal := untrusted(problem, self._source.name):
+                raise refusal
             tries = 1 if done else tries + 1
             if self._patience.ended(tries):
                 raise PreheatError(

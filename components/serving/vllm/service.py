@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pulumi
+from pulumi_kubernetes.core import v1 as core
 
+from components.ca_bundle import CA_FILE, ca_mount, ca_volume
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
@@ -56,9 +58,21 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         live_path="/health",
         env={**_engine_environment(spec, site.target), **clear},
         secret_env={"VLLM_API_KEY": site.server_key, **secrets},
-        volumes=() if isinstance(weights, ObjectStore) else [model_volume(weights)],
-        mounts=() if isinstance(weights, ObjectStore) else [model_mount(f"{MODELS}/{name}", weights)],
+        volumes=_volumes(weights),
+        mounts=_mounts(name, weights),
     )
+
+
+def _volumes(weights: ModelMount | ObjectStore) -> list[core.VolumeArgs]:
+    if isinstance(weights, ObjectStore):
+        return [] if weights.ca is None else [ca_volume(weights.ca)]
+    return [model_volume(weights)]
+
+
+def _mounts(name: str, weights: ModelMount | ObjectStore) -> list[core.VolumeMountArgs]:
+    if isinstance(weights, ObjectStore):
+        return [] if weights.ca is None else [ca_mount()]
+    return [model_mount(f"{MODELS}/{name}", weights)]
 
 
 def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore) -> list[str]:
@@ -119,6 +133,10 @@ def _store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, Se
         clear["AWS_ENDPOINT_URL"] = store.endpoint
     if store.region:
         clear["AWS_DEFAULT_REGION"] = store.region
+    if store.ca is not None:
+        # Both halves of the loader read it, and believe nobody else then: boto3, which lists, and Run:ai's streamer, which reads
+        # (docs/src/env-vars.md of run-ai/runai-model-streamer, read 2026-11).
+        clear["AWS_CA_BUNDLE"] = CA_FILE
     if store.credentials is None:
         return clear, {}
     return clear, {name: SecretRef(name=store.credentials, key=name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}

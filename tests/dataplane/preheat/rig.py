@@ -82,6 +82,8 @@ class Job:
         request |= {**fast, "target": str(self.target), **self.tuning}
         for mounted, here in self.mounts.items():
             request["root"] = request["root"].replace(mounted, str(here))
+            if "PREHEAT_CA_BUNDLE" in env:
+                env["PREHEAT_CA_BUNDLE"] = env["PREHEAT_CA_BUNDLE"].replace(f"{mounted}/", f"{here}/", 1)
         env["PREHEAT_REQUEST"] = json.dumps(request)
         self.env = env
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.unit.infra.test_checks import CONFIG, WEIGHTS, lines, only
@@ -139,3 +141,35 @@ def test_a_secret_of_a_store_is_not_one_that_this_stack_makes(faults, credential
     [(store, _)] = credentials.items()
     stores = {**STORES, store: {**STORES[store], "credentials": {"secretName": server_key_secret("chat-model")}}}
     assert "call one of them differently" in only(faults(storage=stores))
+
+
+CA = {"secretName": "acme-ca"}
+
+
+@pytest.mark.parametrize(
+    ("store", "address"),
+    [
+        ({"kind": "s3", "bucket": "acme-weights", "endpoint": "http://minio:9000"}, "endpoint"),
+        ({"kind": "http", "url": "http://mirror.acme.example/llm"}, "url"),
+        ({"kind": "huggingface", "endpoint": "http://hub.acme.example"}, "endpoint"),
+    ],
+    ids=["s3", "http", "hub"],
+)
+def test_a_ca_of_a_store_without_tls_is_refused_where_it_stands(faults, store, address):
+    line = only(faults(storage={**STORES, "plain": {**store, "caBundle": CA}}))
+    assert re.match(r"s\.yaml:\d+:\d+: storage\.plain\.caBundle: no certificate is shown at http://", line)
+    assert f"write {address} with https://, or remove caBundle" in line
+
+
+@pytest.mark.parametrize("store", ["shared", "nas", "nvme"])
+def test_a_volume_shows_no_certificate(faults, store):
+    line = only(faults(storage={**STORES, store: {**STORES[store], "caBundle": CA}}))
+    assert f"storage.{store}.caBundle: is not a key here; allowed are" in line
+
+
+def test_a_model_that_streams_does_not_name_the_ca_twice(faults):
+    stores = {**STORES, "weights": {**STORES["weights"], "caBundle": CA}}
+    model = {"preheat": None, "env": {"AWS_CA_BUNDLE": "/etc/ssl/ca.pem"}}
+    assert "models.chat-model.env.AWS_CA_BUNDLE: storage.weights.caBundle sets it" in only(faults(model, storage=stores))
+    assert faults({**model, "preheat": {"into": "shared"}}, storage=stores) == ()
+    assert faults(model) == ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from components.handles import Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
 from components.preheat.preheat_job import PreheatJob
 from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
@@ -276,3 +276,37 @@ def test_another_number_of_nodes_is_another_job_and_the_same_directory():
     more = replace(DISKS, nodes=replace(L40S, nodes=4))
     assert job(target=more).inputs["metadata"]["name"] != job(target=DISKS).inputs["metadata"]["name"]
     assert preheat(target=more)[1].sub_path == preheat(target=DISKS)[1].sub_path
+
+
+SECRET_CA, MAPPED_CA = CaBundle(kind="Secret", name="acme-ca", key="root.pem"), CaBundle(kind="ConfigMap", name="acme-ca")
+
+
+@pytest.mark.parametrize("source", [replace(S3, endpoint="https://minio:9000"), WEB, HUB], ids=["s3", "http", "hub"])
+@pytest.mark.parametrize(
+    ("ca", "volume"),
+    [
+        (SECRET_CA, {"secret": {"secretName": "acme-ca", "items": [{"key": "root.pem", "path": "ca.crt"}]}}),
+        (MAPPED_CA, {"configMap": {"name": "acme-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}),
+    ],
+    ids=["Secret", "ConfigMap"],
+)
+def test_the_certificates_of_a_private_ca_are_mounted_read_only_and_nothing_beside_them(source, ca, volume):
+    made = pod(source=replace(source, ca=ca))
+    assert [each for each in made["volumes"] if each["name"] == "ca"] == [{"name": "ca", **volume}]
+    [container] = made["containers"]
+    assert {"name": "ca", "mountPath": "/ca", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "PREHEAT_CA_BUNDLE", "value": "/ca/ca.crt"} in container["env"]
+    assert "ca" not in {each["name"] for each in pod(source=source)["volumes"]}
+    assert "PREHEAT_CA_BUNDLE" not in env(source=source)
+
+
+@pytest.mark.parametrize("source", [S3, WEB, HUB], ids=["s3", "http", "hub"])
+def test_another_ca_is_another_job_and_the_same_content(source):
+    made = [(job(source=replace(source, ca=ca)), preheat(source=replace(source, ca=ca))[1].sub_path) for ca in (None, SECRET_CA, MAPPED_CA)]
+    assert len({each.inputs["metadata"]["name"] for each, _ in made}) == len(made)
+    assert len({path for _, path in made}) == 1
+    requests = {
+        next(e["value"] for e in j.inputs["spec"]["template"]["spec"]["containers"][0]["env"] if e["name"] == "PREHEAT_REQUEST")
+        for j, _ in made
+    }
+    assert len(requests) == 1

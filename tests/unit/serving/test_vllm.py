@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from components.handles import ModelMount, VolumeClaim
+from components.handles import CaBundle, ModelMount, VolumeClaim
 from components.serving.vllm.service import endpoint, serve_args, server
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, site, vllm
 from tests.unit.serving.vllm_flags import complaints
@@ -113,6 +114,28 @@ def test_weights_in_a_bucket_are_streamed_without_any_volume_of_theirs():
     env = {each["name"]: each for each in container["env"]}
     assert env["AWS_ENDPOINT_URL"]["value"] == "http://minio:9000"
     assert env["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"] == {"name": "minio", "key": "AWS_SECRET_ACCESS_KEY"}
+
+
+@pytest.mark.parametrize("fields", [{}, {"nnodes": 2, "tensorParallelSize": 8}], ids=["one pod", "several pods"])
+def test_a_loader_that_streams_from_behind_a_private_ca_is_lent_its_certificate(fields):
+    store = replace(BUCKET, endpoint="https://minio:9000", ca=CaBundle(kind="Secret", name="acme-ca"))
+    pods = pods_of(vllm(**fields), store)
+    assert len(pods) == (2 if fields else 1)
+    for pod in pods:
+        [container] = pod["containers"]
+        assert {"name": "AWS_CA_BUNDLE", "value": "/ca/ca.crt"} in container["env"]
+        assert {"name": "ca", "mountPath": "/ca", "readOnly": True} in container["volumeMounts"]
+        held = {"secretName": "acme-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+        assert {"name": "ca", "secret": held} in pod["volumes"]
+
+
+def pods_of(spec, weights):
+    """The pods of a model's replicas, of whatever kind the object is that makes them."""
+    recording = declared(spec, weights=weights)
+    if spec.pods == 1:
+        return [recording.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]]
+    group = recording.one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet").inputs["spec"]["leaderWorkerTemplate"]
+    return [group[each]["spec"] for each in ("leaderTemplate", "workerTemplate")]
 
 
 def test_mounted_weights_are_read_only_and_of_the_verified_directory_alone():

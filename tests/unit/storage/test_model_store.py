@@ -6,7 +6,7 @@ import pytest
 from pulumi_kubernetes.core.v1 import Namespace
 from pydantic import TypeAdapter
 
-from components.handles import Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
@@ -102,6 +102,13 @@ def test_credentials_travel_as_the_name_of_a_secret():
     assert VolumeClaim(name="x").origin is None
 
 
+def test_certificates_travel_as_the_name_of_what_holds_them():
+    spec = S3StoreSpec.model_validate(
+        {"kind": "s3", "bucket": "acme-weights", "endpoint": "https://minio", "caBundle": {"secretName": "c"}}
+    )
+    assert S3Store(spec).objects.ca == CaBundle(kind="Secret", name="c")
+
+
 L40S = NodeTarget(
     pool="l40s",
     accelerator=None,
@@ -125,8 +132,16 @@ def store_of(**fields):
     [
         ({"kind": "http", "url": "https://m/x", "credentials": {"secretName": "s"}}, WebStore(url="https://m/x", credentials="s")),
         ({"kind": "huggingface"}, HubStore(endpoint="https://huggingface.co")),
+        (
+            {"kind": "http", "url": "https://m/x", "caBundle": {"secretName": "c"}},
+            WebStore(url="https://m/x", ca=CaBundle(kind="Secret", name="c")),
+        ),
+        (
+            {"kind": "huggingface", "caBundle": {"configMapName": "c"}},
+            HubStore(endpoint="https://huggingface.co", ca=CaBundle(kind="ConfigMap", name="c")),
+        ),
     ],
-    ids=["http", "hub"],
+    ids=["http", "hub", "http behind a CA", "hub behind a CA"],
 )
 def test_a_server_registers_nothing_and_lends_its_address(fields, lent):
     recording, store = store_of(**fields)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from components.handles import CaBundle
 from components.storage.spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec, S3StoreSpec, StoreSpec, WeightsSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
@@ -198,3 +199,42 @@ def test_a_named_file_is_a_path_with_a_sha256_or_none(files):
 )
 def test_every_store_says_where_it_is(fields, place):
     assert other(**fields).place == place
+
+
+TLS = {
+    "s3": {"kind": "s3", "bucket": "acme-weights", "endpoint": "https://minio:9000"},
+    "http": {"kind": "http", "url": "https://mirror.acme.example/llm"},
+    "hub": {"kind": "huggingface", "endpoint": "https://hub.acme.example"},
+}
+
+
+@pytest.mark.parametrize("store", TLS.values(), ids=TLS)
+@pytest.mark.parametrize(
+    ("given", "place", "bundle"),
+    [
+        ({"secretName": "acme-ca"}, "Secret acme-ca, key ca.crt", CaBundle(kind="Secret", name="acme-ca", key="ca.crt")),
+        ({"configMapName": "acme-ca", "key": "ca-bundle.crt"}, "ConfigMap acme-ca, key ca-bundle.crt", CaBundle(kind="ConfigMap", name="acme-ca", key="ca-bundle.crt")),
+    ],
+    ids=["Secret", "ConfigMap"],
+)  # fmt: skip
+def test_a_store_behind_tls_names_where_its_ca_is(store, given, place, bundle):
+    spec = other(**store, caBundle=given).ca_bundle
+    assert (spec.place, spec.bundle) == (place, bundle)
+
+
+@pytest.mark.parametrize("given", [{}, {"key": "ca.crt"}, {"secretName": "a", "configMapName": "b"}])
+def test_certificates_come_from_one_object(given):
+    with pytest.raises(ValidationError) as caught:
+        other(**TLS["s3"], caBundle=given)
+    assert "write one of them" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", "a/b", "../x", "a b"])
+def test_a_key_is_one_that_a_secret_may_have(key):
+    with pytest.raises(ValidationError):
+        other(**TLS["s3"], caBundle={"secretName": "acme-ca", "key": key})
+
+
+@pytest.mark.parametrize("fields", [{"kind": "s3", "bucket": "acme-weights"}, {"kind": "huggingface"}], ids=["aws", "the public hub"])
+def test_a_ca_between_a_cluster_and_a_public_service_may_be_named(fields):
+    assert other(**fields, caBundle={"secretName": "proxy-ca"}).ca_bundle.place == "Secret proxy-ca, key ca.crt"
