@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.ending import ended
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 5
 PLAN_SECONDS = 3.0
@@ -53,4 +55,4 @@ def main() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main() else 1)
+    sys.exit(ended(lambda: 0 if main() else 1, "benchmarks.aws_start"))

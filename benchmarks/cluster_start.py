@@ -1,6 +1,6 @@
 """How long a simulated cluster takes: made, reused, mended, deleted; and what it costs in memory.
 
-Run: `python benchmarks/cluster_start.py [ROUNDS]`. It uses a state directory of its own and removes it.
+Run: `python -m benchmarks.cluster_start [ROUNDS]`. It uses a state directory of its own and removes it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.ending import ended
 from rehearsal.cluster import delete, start
 from rehearsal.cluster.processes import running
 from rehearsal.progress import plain
@@ -67,10 +68,15 @@ def main(rounds: int) -> None:
     print(f"{'resident memory of the five programs':45} {statistics.median(memory):6.0f} MiB")
 
 
-if __name__ == "__main__":
+def _apart() -> int:
     with tempfile.TemporaryDirectory() as state:
         os.environ["INFERPLAN_STATE_DIR"] = state
         try:
             main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
         finally:
             delete(_NAME)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(_apart, "benchmarks.cluster_start"))

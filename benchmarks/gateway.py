@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.ending import ended
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 
@@ -79,7 +80,7 @@ def _nginx(binary: str, folder: Path, name: str, http: str, head: str = "") -> s
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(60)
 
 
 def _answers(port: int) -> bool:
@@ -88,7 +89,7 @@ def _answers(port: int) -> bool:
 
 
 def _await(port: int) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not _answers(port):
         if time.monotonic() > end:
             raise TimeoutError(f"nothing listens on 127.0.0.1:{port}")
@@ -131,8 +132,8 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     object.__setattr__(proxy.place, "workers", 1)
     object.__setattr__(proxy.place, "access_log", "/dev/null")
     names = {f"c{number}": consumer(keys=[1]) for number in range(consumers)}
-    proxy.run(spec(), [endpoint("llama", backend, tuple(names))], names)
     stack.callback(proxy.stop)
+    proxy.run(spec(), [endpoint("llama", backend, tuple(names))], names)
     return proxy
 
 
@@ -231,4 +232,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "benchmarks.gateway"))

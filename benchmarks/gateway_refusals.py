@@ -18,6 +18,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.ending import ended
 from benchmarks.gateway import gateway
 from components.gateway.keys import SECRET_DIGITS
 from tests.ports import free_port
@@ -90,4 +91,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "benchmarks.gateway_refusals"))

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.ending import ended
 from tests.policies.analyzer import analyze_stack, configure, pack
 from tests.policies.cases import changed
 
@@ -93,4 +94,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "benchmarks.policies"))

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.ending import ended
 from benchmarks.preheat_stand import BUCKET, environment, noise, s3_server, upload
 from components.preheat.payload.manifest import Entry, Manifest, check
 
@@ -121,12 +122,9 @@ def _compared(base: Path, env: dict[str, str], evidence: str) -> Iterator[Result
 def _resumed(share: Path, env: dict[str, str]) -> Result:
     """How much of each file a run reads again after the one before it got kill -9."""
     share.mkdir()
-    process = _start(share, env)
-    while process.poll() is None and _staged(share) < _KILL_AT:
-        time.sleep(0.002)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with _running(share, env) as process:
+        while process.poll() is None and _staged(share) < _KILL_AT:
+            time.sleep(0.002)
     staged = _staged(share)
     _preheat(share, env)
     again = (_moved(share) - (SHARDS * SHARD_BYTES - staged)) / SHARDS / 2**20
@@ -189,10 +187,12 @@ def _rclone_alone(into: Path, env: dict[str, str], flags: Sequence[str] = ()) ->
         raise SystemExit(f"rclone alone failed: {done.stderr[-800:]}")
 
 
-def _start(share: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def _running(share: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A run of the payload; with the block ends, by kill -9, what is left of it and of its rclones."""
     request = {"kind": "remote", "root": f"source:{BUCKET}/m", "target": str(share), "directory": "m/0123456789-r0", "job": "bench"}
     request |= {"lease_seconds": 3.0}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "payload"],
         cwd=_PAYLOAD_HOME,
         env={**env, "PREHEAT_REQUEST": json.dumps(request), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -201,15 +201,23 @@ def _start(share: Path, env: dict[str, str]) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _preheat(share: Path, env: dict[str, str]) -> float:
-    process = _start(share, env)
     peak = [0.0]
-    watcher = threading.Thread(target=_watch, args=(process, peak))
-    watcher.start()
-    output, _ = process.communicate()
-    watcher.join()
+    with _running(share, env) as process:
+        watcher = threading.Thread(target=_watch, args=(process, peak))
+        watcher.start()
+        output, _ = process.communicate()
+        watcher.join()
     if process.returncode:
         raise SystemExit(output)
     return peak[0]
@@ -238,4 +246,4 @@ def _anonymous_mib(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "benchmarks.preheat"))

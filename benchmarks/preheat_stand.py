@@ -16,6 +16,8 @@ from typing import Any
 
 import boto3
 
+from tests.ports import free_port
+
 BUCKET = "acme-weights"
 _KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-bench"}
 
@@ -30,20 +32,23 @@ def noise(seed: int, size: int) -> tuple[bytes, str]:
 @contextlib.contextmanager
 def s3_server() -> Iterator[str]:
     """Moto in a process of its own; its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        while server.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
+        while not _answers(port):
+            if server.poll() is not None:
+                raise RuntimeError(f"moto ended with {server.returncode} before it served")
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def upload(endpoint: str, *, shards: int, size: int) -> Any:

@@ -23,6 +23,7 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
 
+from benchmarks.ending import ended
 from rehearsal.engine.record import record
 
 Program = Callable[[], object]
@@ -129,4 +130,4 @@ if __name__ == "__main__":
     parser.add_argument("--layered", type=_named, default=neutral, help="module:factory of the program with components")
     parser.add_argument("--bare", type=_named, default=bare, help="module:factory of the same resources without them")
     arguments = parser.parse_args()
-    raise SystemExit(0 if main(arguments.layered, arguments.bare) else 1)
+    raise SystemExit(ended(lambda: 0 if main(arguments.layered, arguments.bare) else 1, "benchmarks.registration"))

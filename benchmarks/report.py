@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ending import ended
+
 LIMITS = {1_000: (1.0, 150.0), 10_000: (10.0, float("inf"))}
 _TYPE = "kubernetes:apps/v1:Deployment"
 _STACK = "urn:pulumi:dev::bench::pulumi:pulumi:Stack::bench-dev"
@@ -97,4 +99,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(lambda: main(sys.argv[1:]), "benchmarks.report"))

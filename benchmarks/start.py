@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.ending import ended
+
 ROOT = Path(__file__).resolve().parent.parent
 BUDGET_SECONDS = 2.0
 RUNS = 5
@@ -38,4 +40,4 @@ def main() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main() else 1)
+    sys.exit(ended(lambda: 0 if main() else 1, "benchmarks.start"))

@@ -25,9 +25,9 @@ def pack() -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
     """A running pack; its process ends with the block."""
     environment = {**os.environ, "PULUMI_PROJECT": "inferplan", "PULUMI_STACK": "test", "PULUMI_DRY_RUN": "true"}
     with subprocess.Popen([sys.executable, str(PACK)], stdout=subprocess.PIPE, env=environment, cwd=PACK) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().decode().strip()
         try:
+            assert process.stdout is not None
+            port = process.stdout.readline().decode().strip()
             with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
                 yield analyzer_pb2_grpc.AnalyzerStub(channel)
         finally:
