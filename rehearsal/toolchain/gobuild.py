@@ -24,15 +24,32 @@ _PACKAGE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
 _NETWORK = re.compile(
     r"dial tcp|no such host|connection refused|i/o timeout|network is unreachable|TLS handshake|40[0-9] |50[0-9] |lookup disabled|GOPROXY=off"
 )
+# What a module proxy says in a bad moment; go itself asks once for each of hundreds of modules.
+_PASSING = re.compile(r"i/o timeout|TLS handshake timeout|connection reset|connection timed out|unexpected EOF|stream error|: 50[0-9] ")
+_TRIES = 4
+_PAUSE_SECONDS = 5.0
 
 
 def build_program(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> None:
     """Build `package` of `source` into the file `output`; `waiting` hears every few seconds what is going on.
 
+    A module proxy that breaks off is asked again, after a pause; what it has given is kept.
+
     Raises:
         ToolchainError: the build failed; carries the compiler's last lines.
         DiskFullError: the disk was full.
     """
+    tries = 0
+    while (tail := _run(source, package, output, go, waiting)) is not None:
+        tries += 1
+        if tries == _TRIES or not _PASSING.search("\n".join(tail)):
+            raise build_fault(f"building {output.name} {source.version} failed", tail, output, go)
+        waiting(f"the Go module proxy, which broke off: {_without_password(tail[-1])}")
+        time.sleep(_PAUSE_SECONDS * tries)
+
+
+def _run(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> tuple[str, ...] | None:
+    """One `go build`: None when it went well, else its last lines."""
     arguments = [str(go.program), "build", "-v", *source.build_arguments(), "-o", str(output), package]
     process = subprocess.Popen(
         arguments,
@@ -50,8 +67,7 @@ def build_program(source: Source, package: str, output: Path, go: Go, waiting: C
         process.terminate()
         process.wait()
         raise
-    if process.wait() != 0:
-        raise build_fault(f"building {output.name} {source.version} failed", tail, output, go)
+    return tail if process.wait() != 0 else None
 
 
 def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> tuple[str, ...]:

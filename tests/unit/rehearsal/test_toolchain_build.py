@@ -40,6 +40,7 @@ def toolbox(tmp_path, monkeypatch):
             (module / path).write_text("data")
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]])
+    monkeypatch.setattr("rehearsal.toolchain.gobuild._PAUSE_SECONDS", 0.0)
     bin_directory = tmp_path / "bin"
     bin_directory.mkdir()
     monkeypatch.setenv("PATH", str(bin_directory))
@@ -176,6 +177,25 @@ def test_a_failed_build_says_what_the_cause_was(toolbox, words, kind, part):
     toolbox(act=f"sys.exit({words!r})")
     with pytest.raises(kind, match=part):
         ensure()
+
+
+BREAKS_OFF = 'sys.exit("reading https://proxy.example/x.zip: unexpected EOF")'
+
+
+def test_a_module_proxy_that_breaks_off_is_asked_again(toolbox):
+    log, events = toolbox(), []
+    toolbox(act=f"{BREAKS_OFF} if pathlib.Path({str(log)!r}).read_text().split().count(words[-1]) == 1 else None")
+    ensure(events.append)
+    assert sorted(log.read_text().split()) == sorted(2 * packages())
+    assert any(isinstance(each, StepWaiting) and "unexpected EOF" in str(each) for each in events)
+
+
+def test_a_module_proxy_that_always_breaks_off_is_given_up(toolbox):
+    log = toolbox(act=BREAKS_OFF)
+    with pytest.raises(ToolchainError) as caught:
+        ensure()
+    assert "unexpected EOF" in caught.value.log_tail[-1]
+    assert log.read_text().split() == 4 * packages()[:1]
 
 
 def test_a_password_in_the_proxy_address_is_not_shown(toolbox, monkeypatch):
