@@ -207,7 +207,7 @@ def test_the_job_that_builds_engines_on_cards_waits_in_the_queue_too(get):
 
 def test_the_head_of_a_cluster_that_scales_itself_is_admitted_with_the_autoscaler_beside_it(get):
     heads = [each for each in get("/api/v1/namespaces/inference/pods")["items"] if labels_of(each).get("ray.io/node-type") == "head"]
-    names = {labels_of(each)["ray.io/originated-from-cr-name"]: [c["name"] for c in each["spec"]["containers"]] for each in heads}
+    names = {labels_of(each)["ray.io/cluster"].rpartition("-")[0]: [c["name"] for c in each["spec"]["containers"]] for each in heads}
     assert names == {"served": ["ray-head"], "scaling": ["ray-head", "autoscaler"]}
 
 

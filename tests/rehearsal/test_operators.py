@@ -69,6 +69,11 @@ def pods(cluster, label):
     return {each["metadata"]["name"]: each for each in found}
 
 
+def ray_pods(cluster, name):
+    found = pods(cluster, "ray.io/is-ray-node=yes")
+    return {pod: each for pod, each in found.items() if each["metadata"]["labels"]["ray.io/cluster"].rpartition("-")[0] == name}
+
+
 def is_ready(each):
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in each["status"]["conditions"])
 
@@ -124,7 +129,7 @@ def test_fewer_groups_leave_no_pod_of_the_group_that_went(up, cluster):
 
 def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up, cluster):
     up(service("serve"))
-    found = pods(cluster, "ray.io/originated-from-cr-name=serve")
+    found = ray_pods(cluster, "serve")
     assert sorted(each["metadata"]["labels"]["ray.io/node-type"] for each in found.values()) == ["head", "worker", "worker"]
     assert all(map(is_ready, found.values()))
     live = api_of(cluster).request("GET", f"{RAY}/serve")
@@ -137,29 +142,37 @@ def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up,
     assert [each["conditions"]["ready"] for part in slices for each in part["endpoints"]] == [True, True]
 
 
+def test_a_head_whose_ports_lack_serve_fails_as_kuberay_would_leave_it(up):
+    ports = [{"name": "dashboard", "containerPort": 8265}]
+    head = {"template": {"spec": {"containers": [{"name": "head", "image": "a:1", "ports": ports}]}}}
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": head}}
+    with pytest.raises(ApplyFailed, match="KubeRay would make no Service portless-serve-svc"):
+        up(lambda: declared("ray.io/v1", "RayService", "portless", spec, "Ready"))
+
+
 def test_another_count_of_ray_workers_leaves_the_others_and_another_image_makes_a_new_cluster(up, cluster):
     up(service("grown", workers=1))
-    before = set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+    before = set(ray_pods(cluster, "grown"))
     up(service("grown", workers=2))
-    grown = set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+    grown = set(ray_pods(cluster, "grown"))
     assert before < grown
     up(service("grown", workers=2, image="server:2"))
-    assert not grown & set(pods(cluster, "ray.io/originated-from-cr-name=grown"))
+    assert not grown & set(ray_pods(cluster, "grown"))
 
 
 def test_a_ray_service_that_may_not_be_replaced_keeps_its_cluster_and_says_what_to_do(up, cluster):
     up(service("kept", strategy="None"))
-    before = set(pods(cluster, "ray.io/originated-from-cr-name=kept"))
+    before = set(ray_pods(cluster, "kept"))
     events = []
     up(service("kept", strategy="None", image="server:2"), listener=events.append)
-    assert set(pods(cluster, "ray.io/originated-from-cr-name=kept")) == before
+    assert set(ray_pods(cluster, "kept")) == before
     assert any(isinstance(each, Ready) and "delete the RayService to roll the change out" in each.note for each in events)
 
 
 def test_what_is_taken_down_takes_its_pods_and_services_with_it(up, cluster):
     up(service("gone"))
     up(lambda: None)
-    assert pods(cluster, "ray.io/originated-from-cr-name=gone") == {}
+    assert ray_pods(cluster, "gone") == {}
     services = api_of(cluster).request("GET", "/api/v1/namespaces/default/services")["items"]
     assert not [each for each in services if each["metadata"]["name"].startswith("gone-")]
 

@@ -5,6 +5,7 @@ It installs no operator. What KubeRay makes of the object (clusters, pods, the s
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -65,8 +66,10 @@ class RayServeService(pulumi.ComponentResource):
 
 
 def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.ObjectMetaArgs:
-    """Metadata that has both engines wait until a worker serves; without workers that never comes."""
-    awaited = {"pulumi.com/waitFor": "condition=Ready"} if spec.replicas else {}
+    """Metadata that has both engines wait until a worker of the newest cluster serves; without workers that never comes."""
+    # KubeRay stays Ready by the old cluster while a new one starts (seen with v1.7.0), so Ready alone is told before anything is rolled out.
+    waits = json.dumps(["condition=Ready", "condition=UpgradeInProgress=False"])
+    awaited = {"pulumi.com/waitFor": waits} if spec.replicas else {}
     carried = {**labels(workload.COMPONENT, name), **site.queue_labels}
     return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations={**awaited, UPGRADE_ANNOTATION: why})
 

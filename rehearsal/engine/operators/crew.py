@@ -17,15 +17,16 @@ Object = dict[str, Any]
 class Crew:
     """The `children` of an object, complete but for their owner; `operator` is who would make them, `status` what it then says.
 
-    `condition` is the type of the condition that tells readiness. `endpoints` are the ready addresses that a Service of the
-    children must have before that condition holds, by its name. `held` says why the children of before stay as they are, "" when
-    they give way to these.
+    `condition` is the type of the condition that tells readiness, `settled` what further ones say once it holds. `endpoints` are the
+    ready addresses that a Service of the children must have before that condition holds, by its name. `held` says why the children of
+    before stay as they are, "" when they give way to these.
     """
 
     operator: str
     children: tuple[Object, ...]
     condition: str
     status: Object
+    settled: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, int] = field(default_factory=dict)
     held: str = ""
 

@@ -124,22 +124,29 @@ def _remove(api: Api, waiter: Waiter, children: Iterable[Object], limit: float) 
 
 def _say(api: Api, live: Object, crew: Crew, message: str, *, is_ready: bool) -> None:
     """Write the status that the operator would write, its message in our own words."""
-    before = condition(live, crew.condition)
-    word = "True" if is_ready else "False"
+    words = {
+        crew.condition: "True" if is_ready else "False",
+        **{each: word if is_ready else "Unknown" for each, word in crew.settled.items()},
+    }
+    generation = live["metadata"]["generation"]
+    told = [_told(live, each, word, message) for each, word in words.items()]
+    body = {
+        **{key: live[key] for key in ("apiVersion", "kind")},
+        "metadata": {key: live["metadata"][key] for key in ("name", "namespace")},
+        "status": {**(crew.status if is_ready else {}), "observedGeneration": generation, "conditions": told},
+    }
+    path = api.resource(live["apiVersion"], live["kind"]).path(live["metadata"]["namespace"], live["metadata"]["name"])
+    api.apply(f"{path}/status", body, manager=MANAGER, force=True)
+
+
+def _told(live: Object, type_: str, word: str, message: str) -> Object:
+    before = condition(live, type_)
     same = before.get("status") == word
-    told = {
-        "type": crew.condition,
+    return {
+        "type": type_,
         "status": word,
         "reason": "Rehearsed",
         "message": message,
         "observedGeneration": live["metadata"]["generation"],
         "lastTransitionTime": before["lastTransitionTime"] if same else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    figures = crew.status if is_ready else {}
-    body = {
-        **{key: live[key] for key in ("apiVersion", "kind")},
-        "metadata": {key: live["metadata"][key] for key in ("name", "namespace")},
-        "status": {**figures, "observedGeneration": live["metadata"]["generation"], "conditions": [told]},
-    }
-    path = api.resource(live["apiVersion"], live["kind"]).path(live["metadata"]["namespace"], live["metadata"]["name"])
-    api.apply(f"{path}/status", body, manager=MANAGER, force=True)

@@ -204,7 +204,7 @@ def test_a_service_is_waited_for_until_a_worker_serves_unless_it_has_none():
     def annotations(**fields: Any) -> Any:
         return declared(ray(**fields)).one("kubernetes:ray.io/v1:RayService").inputs["metadata"].get("annotations")
 
-    assert annotations()["pulumi.com/waitFor"] == "condition=Ready"
+    assert json.loads(annotations()["pulumi.com/waitFor"]) == ["condition=Ready", "condition=UpgradeInProgress=False"]
     assert "pulumi.com/waitFor" not in annotations(replicas=0)
 
 
