@@ -54,8 +54,12 @@ class Progress:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        self._fall_silent()
+
+    def _fall_silent(self) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def begin(self, phase: str, total: int, present: int = 0) -> None:
         """Start counting a phase of `total` bytes, `present` of which are done already."""
@@ -132,7 +136,9 @@ class Progress:
         replace(self._reports / "metrics" / f"{self._job}.prom", exposition({**document, **seconds}))
 
     def end(self, state: str, message: str, *, code: int, **more: Any) -> None:
-        """Say how the run ended: in the log, the status file, the metrics, and as the container's last words."""
+        """Say how the run ended: in the log, the status file, the metrics, and as the container's last words. Nothing is reported after it."""
+        # A report that is still being written would take the place of this one.
+        self._fall_silent()
         self.say(message)
         self.save(state, exitCode=code, **more)
         words = os.environ.get(_LAST_WORDS, _KUBELET_READS)

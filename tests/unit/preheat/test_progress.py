@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 
 import pytest
 
+from components.preheat.payload import progress as module
 from components.preheat.payload.metrics import exposition
 from components.preheat.payload.progress import Progress
 
@@ -107,3 +109,25 @@ def test_last_words_hold_no_credential(progress, tmp_path, monkeypatch):
     progress.end("failed", "canary-canary", code=5)
     assert "canary" not in (tmp_path / "termination-log").read_text()
     assert "canary" not in json.dumps([path.read_text() for path in tmp_path.rglob("*") if path.is_file()])
+
+
+def test_a_report_that_is_being_written_does_not_take_the_place_of_the_end(tmp_path, monkeypatch):
+    writing, let_go = threading.Event(), threading.Event()
+    replace = module.replace
+
+    def held(path, text):
+        if '"state": "running"' in text:
+            writing.set()
+            let_go.wait(60)
+        replace(path, text)
+
+    monkeypatch.setattr(module, "replace", held)
+    with Progress("llama", tmp_path, 0.001) as progress:
+        assert writing.wait(60)
+        ending = threading.Thread(target=progress.end, args=("ready", "READY"), kwargs={"code": 0})
+        ending.start()
+        # Long enough for an end that waits for nobody; one that waits takes as long as it takes.
+        ending.join(0.2)
+        let_go.set()
+        ending.join()
+    assert json.loads((tmp_path / "status" / "llama.json").read_text())["state"] == "ready"
