@@ -7,6 +7,10 @@ import os
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+# A proxy meant for the internet would be asked on the loopback as well.
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, [os.environ.get(_name, ""), "127.0.0.1,localhost"]))
+
 # A push must not fail on a case that the change has nothing to do with: every run draws the same examples, and
 # `make test-full` draws new ones. No property is about time: a busy machine must not fail one.
 _UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

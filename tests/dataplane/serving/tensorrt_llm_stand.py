@@ -154,6 +154,8 @@ def ranks(server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], direc
     quiet = tuple(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics"))
     options = (f"--backend-directory={server.backends}", f"--cache-directory={server.home / 'caches'}", PATIENT, *quiet)
     rights = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
+    # Open MPI 5 starts no more ranks than there are cores, and this machine may have one.
+    rights |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     path = os.pathsep.join([str(server.home / "bin"), server.variables["PATH"]])
     variables = {**server.variables, **rights, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": path}
     whole = command(spec, key=key, repository=str(directory), launcher=str(launcher), options=options)
