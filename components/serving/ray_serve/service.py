@@ -71,7 +71,10 @@ def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.Object
     waits = json.dumps(["condition=Ready", "condition=UpgradeInProgress=False"])
     awaited = {"pulumi.com/waitFor": waits} if spec.replicas else {}
     carried = {**labels(workload.COMPONENT, name), **site.queue_labels}
-    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations={**awaited, UPGRADE_ANNOTATION: why})
+    # The list of worker groups has one owner, and KubeRay (v1.7.0), which writes its defaults into it, and Kueue (v0.19), which writes into
+    # its pods, both were seen to become it: without this no later change of ours is taken.
+    annotations = {**awaited, "pulumi.com/patchForce": "true", UPGRADE_ANNOTATION: why}
+    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations=annotations)
 
 
 def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:

@@ -208,6 +208,11 @@ def test_a_service_is_waited_for_until_a_worker_serves_unless_it_has_none():
     assert "pulumi.com/waitFor" not in annotations(replicas=0)
 
 
+def test_the_worker_groups_that_operators_write_into_stay_ours_to_change():
+    made = declared(ray()).one("kubernetes:ray.io/v1:RayService").inputs
+    assert made["metadata"]["annotations"]["pulumi.com/patchForce"] == "true"
+
+
 def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_object_says_why():
     spec = ray(replicas=2)
     for others, chosen, why in ((0, "NewCluster", "the 6 left take a second set"), (5, "None", "the 1 left do not take a second set")):
