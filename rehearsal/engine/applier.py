@@ -129,7 +129,8 @@ class Applier:
         patch = is_patch(registration.type)
         known = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
         replace = "" if patch else self._replacing(known, state)
-        existed = self.journal.entry(known) is not None
+        earlier = self.journal.entry(known)
+        same = earlier is not None and earlier.done and earlier.state.inputs == state.inputs
         self.journal.intend(known, inputs["apiVersion"], state)
         with self._lock:
             self.declared.add(known)
@@ -138,7 +139,8 @@ class Applier:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
                 limit, ignore = _delete_limit(registration), registration.options.ignore_changes
-                result = self.objects.apply(body, key, resource, replace=replace, known=existed, limit=limit, ignore=ignore)
+                existed = earlier is not None
+                result = self.objects.apply(body, key, resource, replace=replace, known=existed, same=same, limit=limit, ignore=ignore)
         except ApiError as error:
             raise refusal(error) from error
         self._note(target, known, result)

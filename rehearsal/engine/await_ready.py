@@ -54,7 +54,7 @@ class Waiter:
     def until(self, target: Target, applied: Object, check: Callable[[Object], Readiness], limit: float) -> Object:
         """The object once `check` says so, after `limit` seconds at most; raises as `ready` does."""
         self.watching.observe(applied["apiVersion"], applied["kind"])
-        reasons.observe_for(self.watching, applied["kind"])
+        reasons.observe_for(self.watching, applied)
         began, told = time.monotonic(), ""
         with self.watching.sleeper(key_of(applied)) as wake:
             while True:

@@ -78,16 +78,29 @@ class Objects:
             raise refusal(error) from error
 
     def apply(
-        self, body: Object, key: Key, resource: Resource, *, replace: str, known: bool, limit: float, ignore: tuple[str, ...] = ()
+        self,
+        body: Object,
+        key: Key,
+        resource: Resource,
+        *,
+        replace: str,
+        known: bool,
+        same: bool = False,
+        limit: float,
+        ignore: tuple[str, ...] = (),
     ) -> Result:
         """Make the object what `body` says.
 
-        `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `limit` how
-        many seconds a deletion may take, `ignore` the paths at which a live object stays as it is. Raises ObjectFailed.
+        `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `same` that it
+        did so with this very declaration, `limit` how many seconds a deletion may take, `ignore` the paths at which a live
+        object stays as it is. Raises ObjectFailed.
         """
         before = self.get(resource, key) if known or replace or ignore else None
         if before is not None and not replace:
             body = kept(body, before, ignore)
+            if same and _forces(body) and _holds(before, body):
+                # As the provider does. To force what nobody changed would undo what others put into lists that are owned whole.
+                return Result(live=before, change="unchanged")
         if before is not None and replace:
             objection = self._objection(body, key, resource)
             self.delete(key, resource, before, limit)
@@ -118,7 +131,7 @@ class Objects:
         return ""
 
     def _send(self, body: Object, key: Key, resource: Resource) -> tuple[Object, bool]:
-        force = annotation(body, "pulumi.com/patchForce") == "true"
+        force = _forces(body)
         path = resource.path(key.namespace, key.name)
         try:
             live, created = self.api.apply(path, body, manager=MANAGER, force=force)
@@ -142,7 +155,7 @@ class Objects:
     def patch(self, body: Object, key: Key, resource: Resource, urn: str) -> Result:
         """Own the fields in `body` of an object that something else made (the provider's Patch resources)."""
         before = self.get(resource, key)
-        force = annotation(body, "pulumi.com/patchForce") == "true"
+        force = _forces(body)
         try:
             live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=force)
         except ApiError as error:
@@ -169,6 +182,19 @@ class Objects:
 def patch_manager(urn: str) -> str:
     """The field manager of a Patch resource: one each, so that giving up its fields leaves those of others."""
     return f"{MANAGER}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
+
+
+def _forces(body: Object) -> bool:
+    return annotation(body, "pulumi.com/patchForce") == "true"
+
+
+def _holds(live: Any, declared: Any) -> bool:
+    """Whether `live` is as `declared`, whatever else others added to its maps."""
+    if isinstance(declared, dict) and isinstance(live, dict):
+        return all(key in live and _holds(live[key], value) for key, value in declared.items())
+    if isinstance(declared, list) and isinstance(live, list):
+        return len(declared) == len(live) and all(map(_holds, live, declared))
+    return bool(live == declared)
 
 
 def _content(live: Object) -> Object:

@@ -1,12 +1,14 @@
-"""Why an object is not ready, in the words of whoever holds it up: the scheduler, a quota, a volume, a container.
+"""Why an object is not ready, in the words of whoever holds it up: the scheduler, a quota, a queue, a volume, a container.
 
 It reads the live copy only and changes nothing; of several reasons it gives the one nearest to the cause.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from rehearsal.engine.api import UnknownKindError
 from rehearsal.engine.readiness import condition
 
 if TYPE_CHECKING:
@@ -16,13 +18,19 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod", "LeaderWorkerSet", "RayService")
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # What stands between an object and its pods.
 _BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
 
 
-def observe_for(watching: Watching, kind: str) -> None:
-    """Begin to follow what `why` needs for objects of `kind`."""
+def observe_for(watching: Watching, live: Object) -> None:
+    """Begin to follow what `why` needs for `live`."""
+    kind = live["kind"]
     watching.observe("v1", "Event")
+    if _QUEUE_LABEL in (live["metadata"].get("labels") or {}):
+        # A cluster without Kueue ignores the label.
+        with contextlib.suppress(UnknownKindError):
+            watching.observe("kueue.x-k8s.io/v1beta2", "Workload")
     if kind in _WORKLOADS:
         watching.observe("v1", "Pod")
     if kind in _BETWEEN:
@@ -35,7 +43,7 @@ def why(watching: Watching, live: Object) -> str:
         refusal = condition(owner, "ReplicaFailure")
         if refusal.get("status") == "True":
             return str(refusal.get("message", ""))
-        told = _warning(watching, owner)
+        told = _queue_reason(watching, owner) or _warning(watching, owner)
         if told:
             return told
     pods = _pods(watching, live)
@@ -74,7 +82,18 @@ def _pods(watching: Watching, live: Object) -> list[Object]:
     return [pod for uid in owners for pod in watching.owned("Pod", uid) if condition(pod, "Ready").get("status") != "True"]
 
 
+def _queue_reason(watching: Watching, live: Object) -> str:
+    """Why Kueue does not admit `live` yet, in its own words."""
+    for workload in watching.owned("Workload", live["metadata"]["uid"]):
+        reserved = condition(workload, "QuotaReserved")
+        if reserved.get("status") == "False" and reserved.get("message"):
+            return f"queue {workload['spec'].get('queueName', '')}: {reserved['message']}"
+    return ""
+
+
 def _pod_reason(watching: Watching, pod: Object) -> str:
+    if told := _queue_reason(watching, pod):
+        return told
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason", ""))

@@ -11,7 +11,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from rehearsal.engine.apply import apply, down
 from rehearsal.engine.definitions import installer
 from rehearsal.engine.errors import ApplyFailed
-from rehearsal.engine.progress import Ready
+from rehearsal.engine.progress import Ready, Waiting
 from rehearsal.progress import silent
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod
 
@@ -29,9 +29,10 @@ def up(cluster, request):
     down(cluster)
 
 
-def declared(api_version, kind, name, spec, condition, seconds=30):
+def declared(api_version, kind, name, spec, condition, seconds=30, *, forced=False):
     limit = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
-    metadata = {"name": name, "namespace": "default", "annotations": {"pulumi.com/waitFor": f"condition={condition}"}}
+    annotations = {"pulumi.com/waitFor": f"condition={condition}", **({"pulumi.com/patchForce": "true"} if forced else {})}
+    metadata = {"name": name, "namespace": "default", "annotations": annotations}
     CustomResource(
         name, api_version=api_version, kind=kind, metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(custom_timeouts=limit)
     )
@@ -51,15 +52,16 @@ def group(name, *, pools=2, replicas=1, size=2, image="server:1", seconds=30):
     return program
 
 
-def service(name, *, workers=2, image="server:1", strategy="NewCluster"):
+def service(name, *, workers=2, image="server:1", strategy="NewCluster", suspended=False, forced=False):
     """A node, and a Ray cluster with a head without cards and `workers` with two each."""
 
     def program():
         Node(f"{name}-0")
         groups = [{"groupName": "workers", "replicas": workers, "template": {"spec": pod(2, f"{name}-0", image)}}]
         cluster = {"headGroupSpec": {"template": {"spec": pod(0, f"{name}-0", image)}}, "workerGroupSpecs": groups}
+        cluster |= {"suspend": True} if suspended else {}
         spec = {"serveConfigV2": "applications: []", "upgradeStrategy": {"type": strategy}, "rayClusterConfig": cluster}
-        declared("ray.io/v1", "RayService", name, spec, "Ready")
+        declared("ray.io/v1", "RayService", name, spec, "Ready", forced=forced)
 
     return program
 
@@ -91,6 +93,7 @@ def test_a_group_over_two_nodes_gets_a_leader_and_a_worker_with_eight_cards_each
     assert all(map(is_ready, found.values()))
     environment = {each["name"]: each for each in found["wide-0-1"]["spec"]["containers"][0]["env"]}
     assert environment["LWS_LEADER_ADDRESS"]["value"] == "wide-0.wide.default"
+    assert {each["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"] for each in found.values()} == {"0"}
     assert found["wide-0-1"]["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
     available = told(api_of(cluster).request("GET", f"{LWS}/wide"), "Available")
     assert (available["status"], available["reason"]) == ("True", "Rehearsed")
@@ -167,6 +170,42 @@ def test_a_ray_service_that_may_not_be_replaced_keeps_its_cluster_and_says_what_
     up(service("kept", strategy="None", image="server:2"), listener=events.append)
     assert set(ray_pods(cluster, "kept")) == before
     assert any(isinstance(each, Ready) and "delete the RayService to roll the change out" in each.note for each in events)
+
+
+def change_cluster(cluster, name, **fields):
+    """What somebody else, such as Kueue, writes into the Ray cluster of a RayService."""
+    change = {"spec": {"rayClusterConfig": fields}}
+    api_of(cluster).request("PATCH", f"{RAY}/{name}", change, media="application/merge-patch+json")
+
+
+def test_a_suspended_ray_service_has_no_pods_and_is_waited_for_until_it_is_released(up, cluster):
+    seen = []
+
+    def release(event):
+        if isinstance(event, Waiting) and event.reason.startswith("it is suspended"):
+            seen.append(pods(cluster, "ray.io/originated-from-cr-name=queued"))
+            change_cluster(cluster, "queued", suspend=False)
+
+    up(service("queued", suspended=True), listener=release)
+    assert seen == [{}]
+    assert all(map(is_ready, pods(cluster, "ray.io/originated-from-cr-name=queued").values()))
+    assert told(api_of(cluster).request("GET", f"{RAY}/queued"), "Ready")["status"] == "True"
+
+
+def test_what_others_wrote_into_a_forced_list_stays_until_it_is_declared_anew(up, cluster):
+    up(service("marked", forced=True))
+    groups = api_of(cluster).request("GET", f"{RAY}/marked")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    groups[0]["template"].setdefault("metadata", {})["labels"] = {"kueue.x-k8s.io/podset": "workers"}
+    change_cluster(cluster, "marked", workerGroupSpecs=groups)
+
+    def mark():
+        [group] = api_of(cluster).request("GET", f"{RAY}/marked")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        return "labels" in (group["template"].get("metadata") or {})
+
+    assert up(service("marked", forced=True)).total_changes == 0
+    assert mark()
+    assert up(service("marked", forced=True, image="server:2")).total_changes == 1
+    assert not mark()
 
 
 def test_what_is_taken_down_takes_its_pods_and_services_with_it(up, cluster):

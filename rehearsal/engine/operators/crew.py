@@ -18,8 +18,9 @@ class Crew:
     """The `children` of an object, complete but for their owner; `operator` is who would make them, `status` what it then says.
 
     `condition` is the type of the condition that tells readiness, `settled` what further ones say once it holds. `endpoints` are the
-    ready addresses that a Service of the children must have before that condition holds, by its name. `held` says why the children of
-    before stay as they are, "" when they give way to these.
+    ready addresses that a Service of the children must have before that condition holds, by its name. `pod_labels` are what the
+    operator's webhook adds to single pods as they come, by their names. `held` says why the children of before stay as they are, ""
+    when they give way to these.
     """
 
     operator: str
@@ -28,6 +29,7 @@ class Crew:
     status: Object
     settled: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, int] = field(default_factory=dict)
+    pod_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     held: str = ""
 
     @property

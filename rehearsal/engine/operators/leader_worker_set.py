@@ -28,7 +28,15 @@ def crew(live: Object, _owned: list[Object]) -> Crew:
     workers = [_workers(live, template["workerTemplate"], group, size) for group in range(groups)] if size > 1 else []
     chosen = f"{_PREFIX}name={name},{_PREFIX}worker-index=0"
     status = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups, "hpaPodSelector": chosen}
-    return Crew(operator="LeaderWorkerSet operator", children=(_service(live), leaders, *workers), condition="Available", status=status)
+    # Whoever admits groups, as Kueue does, knows by these labels which pods are one.
+    indices = {f"{name}-{group}": {f"{_PREFIX}group-index": str(group)} for group in range(groups)}
+    return Crew(
+        operator="LeaderWorkerSet operator",
+        children=(_service(live), leaders, *workers),
+        condition="Available",
+        status=status,
+        pod_labels=indices,
+    )
 
 
 def _service(live: Object) -> Object:

@@ -6,6 +6,8 @@ while `up` and `down` run and watches nothing afterwards: what is deleted by han
 
 from __future__ import annotations
 
+import contextlib
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +17,7 @@ from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.operators import leader_worker_set, ray_service
 from rehearsal.engine.readiness import READY, Readiness, condition, ready_addresses, rule_for
 from rehearsal.engine.refusals import refusal
-from rehearsal.engine.watching import key_of
+from rehearsal.engine.watching import Key, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rehearsal.engine.await_ready import Waiter
     from rehearsal.engine.operators.crew import Crew
     from rehearsal.engine.progress import Target
+    from rehearsal.engine.watching import Watching
 
 Object = dict[str, Any]
 
@@ -46,24 +49,70 @@ def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) 
     """
     if not operated(live):
         return waiter.ready(target, live, limit), ""
+    until = time.monotonic() + limit
+    while True:
+        if suspended(live):
+            live = _held_back(api, waiter, target, live, until - time.monotonic())
+        note = _realize(api, waiter, target, live, until - time.monotonic())
+        seen = waiter.until(target, live, _told_of(live), until - time.monotonic())
+        if not _changed(seen, live):
+            return waiter.ready(target, seen, until - time.monotonic()), note
+        # Somebody who may, such as Kueue, changed it meanwhile: an operator would begin anew.
+        live = seen
+
+
+def _realize(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> str:
+    """Make and await what belongs to `live`, unless that changes meanwhile; the note of what was done."""
     owned = _owned(api, live)
     crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, owned)
     try:
         made = [_make(api, each, live) for each in crew.children]
-        waiter.until(target, live, _check(waiter, made, crew.endpoints), limit)
+        seen = waiter.until(target, live, _check(api, waiter, live, made, crew), limit)
     except ObjectFailed as failed:
         _say(api, live, crew, failed.message, is_ready=False)
         raise
+    if _changed(seen, live):
+        return ""
     if not crew.held:
         kept = {key_of(each) for each in made}
         _remove(api, waiter, (each for each in owned if key_of(each) not in kept), limit)
     _say(api, live, crew, crew.note, is_ready=True)
-    return waiter.ready(target, live, limit), crew.note
+    return crew.note
+
+
+def _changed(seen: Object, live: Object) -> bool:
+    return bool(seen["metadata"]["generation"] != live["metadata"]["generation"])
+
+
+def _told_of(live: Object) -> Callable[[Object], Readiness]:
+    def check(seen: Object) -> Readiness:
+        told = (seen.get("status") or {}).get("observedGeneration") == live["metadata"]["generation"]
+        return READY if told or _changed(seen, live) else Readiness(why="its status is on its way")
+
+    return check
 
 
 def dismantle(api: Api, waiter: Waiter, live: Object, limit: float) -> None:
     """Delete what was made for `live`, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
     _remove(api, waiter, _owned(api, live), limit)
+
+
+def suspended(live: Object) -> bool:
+    """Whether a RayService is told to have no cluster; whoever admits workloads, such as Kueue, says so until there is room."""
+    spec = live["spec"]
+    return live["kind"] == "RayService" and bool(spec.get("suspend") or spec["rayClusterConfig"].get("suspend"))
+
+
+def _held_back(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> Object:
+    """Leave nothing of a cluster that is suspended, as its operator does, and wait until it may be there; the object as it then is."""
+    crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, [])
+    _remove(api, waiter, _owned(api, live), limit)
+    _say(api, live, crew, "it is suspended", is_ready=False)
+
+    def check(seen: Object) -> Readiness:
+        return Readiness(why="it is suspended") if suspended(seen) else READY
+
+    return waiter.until(target, live, check, limit)
 
 
 def _make(api: Api, child: Object, owner: Object) -> Object:
@@ -77,34 +126,54 @@ def _make(api: Api, child: Object, owner: Object) -> Object:
         raise ObjectFailed(f"{child['kind']} {metadata['name']}: {failed.message}", failed.remedy) from error
 
 
-def _check(waiter: Waiter, made: list[Object], endpoints: Mapping[str, int]) -> Callable[[Object], Readiness]:
+def _check(api: Api, waiter: Waiter, live: Object, made: list[Object], crew: Crew) -> Callable[[Object], Readiness]:
     watching = waiter.watching
     services = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made if each["kind"] == "Service"}
-    if endpoints:
+    if crew.endpoints:
         watching.observe("discovery.k8s.io/v1", "EndpointSlice")
     rules = {key_of(each): (rule, each) for each in made if (rule := rule_for(each)) is not None}
     for each in made:
         watching.observe(each["apiVersion"], each["kind"])
 
-    def check(_: Object) -> Readiness:
+    def check(owner: Object) -> Readiness:
+        if _changed(owner, live):
+            return READY
+        _label_pods(api, watching, owner["metadata"]["namespace"], crew.pod_labels)
         for key, (rule, applied) in rules.items():
-            seen = watching.get(key)
-            if seen is None or seen["metadata"].get("generation", 0) < applied["metadata"].get("generation", 0):
-                return Readiness(why=f"{key.kind} {key.name} was applied a moment ago")
-            found = rule(seen)
+            found = _of_child(key, rule, applied, watching.get(key))
             if not found.ready:
-                return Readiness(why=f"{key.kind} {key.name}: {found.why}", failed=found.failed)
-            # A StatefulSet is ready before the pods of its former count are gone, and they still hold their cards.
-            pods, wanted = (seen.get("status") or {}).get("replicas"), seen["spec"].get("replicas")
-            if key.kind == "StatefulSet" and pods != wanted:
-                return Readiness(why=f"StatefulSet {key.name}: {pods} pods are there, {wanted} are wanted")
-        for service, wanted in endpoints.items():
+                return found
+        for service, wanted in crew.endpoints.items():
             addresses = ready_addresses(watching.owned("EndpointSlice", services[service]))
             if addresses < wanted:
                 return Readiness(why=f"Service {service}: {addresses} of {wanted} addresses are ready")
         return READY
 
     return check
+
+
+def _of_child(key: Key, rule: Callable[[Object], Readiness], applied: Object, seen: Object | None) -> Readiness:
+    if seen is None or seen["metadata"].get("generation", 0) < applied["metadata"].get("generation", 0):
+        return Readiness(why=f"{key.kind} {key.name} was applied a moment ago")
+    found = rule(seen)
+    if not found.ready:
+        return Readiness(why=f"{key.kind} {key.name}: {found.why}", failed=found.failed)
+    # A StatefulSet is ready before the pods of its former count are gone, and they still hold their cards.
+    pods, wanted = (seen.get("status") or {}).get("replicas"), seen["spec"].get("replicas")
+    if key.kind == "StatefulSet" and pods != wanted:
+        return Readiness(why=f"StatefulSet {key.name}: {pods} pods are there, {wanted} are wanted")
+    return READY
+
+
+def _label_pods(api: Api, watching: Watching, namespace: str, wanted: Mapping[str, Mapping[str, str]]) -> None:
+    for name, labels in wanted.items():
+        pod = watching.get(Key("Pod", namespace, name))
+        if pod is None or labels.items() <= (pod["metadata"].get("labels") or {}).items():
+            continue
+        change = {"metadata": {"uid": pod["metadata"]["uid"], "labels": dict(labels)}}
+        # Gone, or another pod of the same name: the watch tells of the next one.
+        with contextlib.suppress(ApiError):
+            api.request("PATCH", api.resource("v1", "Pod").path(namespace, name), change, media="application/merge-patch+json")
 
 
 def _owned(api: Api, live: Object) -> list[Object]:
