@@ -16,16 +16,30 @@ HERE = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.
 _DAY = datetime.timedelta(days=1)
 
 
+# All that a strict verifier asks of a CA, as Python is from 3.13 on.
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Authority:
-    """A CA of its own kind: no machine knows it. It marks itself as one, and carries no key identifiers, as many a private CA."""
+    """A CA that no machine knows."""
 
     def __init__(self, name: str = "Acme internal CA") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         unsigned = _unsigned(self._name, self._name, self._key, days=30)
-        self._certificate = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
-            self._key, hashes.SHA256()
-        )
+        unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        unsigned = unsigned.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+        self._certificate = unsigned.add_extension(_SIGNS, critical=True).sign(self._key, hashes.SHA256())
 
     @property
     def pem(self) -> bytes:
@@ -47,6 +61,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "store")])
         made = _unsigned(subject, self._name, key, days=days).add_extension(x509.SubjectAlternativeName(names), critical=False)
+        made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         chain, secret = folder / "server.crt", folder / "server.key"
         chain.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))

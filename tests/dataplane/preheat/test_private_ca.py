@@ -104,7 +104,7 @@ def test_a_ca_that_nobody_named_is_refused_with_the_server_and_the_field(job, be
     untouched(preheat, server)
 
 
-@sources("hub")
+@sources("web")
 def test_another_ca_than_the_one_named_is_refused(job, behind, lent):
     source, weights, server = behind
     preheat = job(source=replace(source, ca=BUNDLE), weights=weights, **lent(Authority("Acme former CA").pem))
