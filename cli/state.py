@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.contract import Contract
+from cli.held_back import held_back
 from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
 from cli.replicas import ready_replicas
@@ -26,6 +27,7 @@ from rehearsal.engine.reasons import last_words
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""
 _NOT_APPLIED = "not applied yet"
+_Held = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
     files = tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line))
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
-        models=tuple(_models(settings, contract, deployments, pods, files)),
+        models=tuple(_models(settings, contract, deployments, pods, files, held_back(settings, get))),
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
         preheats=files,
@@ -151,7 +153,7 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
 
 
 def _models(
-    settings: StackSettings, contract: Contract, deployments: Mapping[str, Any], pods: list[Any], files: Sequence[PreheatRow]
+    settings: StackSettings, contract: Contract, deployments: Mapping[str, Any], pods: list[Any], files: Sequence[PreheatRow], held: _Held
 ) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
@@ -159,9 +161,10 @@ def _models(
         ready = ready_replicas(spec, mine) if found is None else found.get("status", {}).get("readyReplicas", 0)
         there = found is not None or mine
         own = {name, *(artifact_job(name, each) for each in spec.artifacts)}
-        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, [row for row in files if row.name in own])
+        reason = "" if there and ready >= spec.replicas else _why(name, found, mine, [row for row in files if row.name in own], held)
         if reason == _NOT_APPLIED and spec.queue is not None and spec.operator_services:
-            reason = f"{_NOT_APPLIED}, or held back by queue {spec.queue}"
+            words = held.get(("RayService", name))
+            reason = f"waits in queue {spec.queue}: {words}" if words else f"{_NOT_APPLIED}, or held back by queue {spec.queue}"
         yield ModelRow(
             name=name,
             engine=spec.engine,
@@ -173,21 +176,22 @@ def _models(
         )
 
 
-def _why(name: str, deployment: Any, mine: list[Any], files: Iterable[PreheatRow]) -> str:
+def _why(name: str, deployment: Any, mine: list[Any], files: Iterable[PreheatRow], held: _Held) -> str:
     if deployment is None and not mine:
         missing = next((row for row in files if row.state in ("failed", "copying", "waiting")), None)
         return _NOT_APPLIED if missing is None else f"waits for its files: preheat {missing.name} {missing.state}"
     conditions = [] if deployment is None else deployment.get("status", {}).get("conditions", [])
     failure = next((each["message"] for each in conditions if each["type"] == "ReplicaFailure"), "")
-    return failure or _pod_reason(name, mine) or "no pod yet"
+    return failure or _pod_reason(name, mine, held) or "no pod yet"
 
 
-def _pod_reason(name: str, pods: list[Any]) -> str:
+def _pod_reason(name: str, pods: list[Any], held: _Held) -> str:
     if said := last_words(pods):
         return said
     for pod in pods:
         if any(gate["name"] == KUEUE_GATE for gate in pod["spec"].get("schedulingGates", [])):
-            return f"waits in queue {_label(pod, QUEUE_LABEL)} for its share of the quota"
+            words = held.get(("Pod", _name(pod))) or held.get(("LeaderWorkerSet", _label(pod, "leaderworkerset.sigs.k8s.io/name")))
+            return f"waits in queue {_label(pod, QUEUE_LABEL)}{f': {words}' if words else ' for its share of the quota'}"
         for condition in pod.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return condition.get("message") or f"{name} waits for a node"

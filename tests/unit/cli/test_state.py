@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli.contract import contract
+from cli.held_back import held_back
 from cli.preheats import PreheatRow
 from cli.state import StackState, read_state
 from cli.workspace import open_workspace
@@ -70,6 +71,21 @@ def test_a_pod_that_kueue_holds_back_says_in_which_queue_it_waits(reason):
     gated = {"type": "PodScheduled", "status": "False", "message": "Scheduling is blocked due to non-empty scheduling gates"}
     held = {**pod, "spec": {"containers": [], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, "status": {"conditions": [gated]}}
     assert reason(deployments=[{**SERVED, "status": {}}], pods=[held]) == "waits in queue serving for its share of the quota"
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [({"kind": "Pod", "name": "pod-1"}, "1 more needed"), ({"kind": "LeaderWorkerSet", "name": "wide-group"}, "2 more needed")],
+)
+def test_what_kueue_does_not_admit_is_told_in_its_words_by_what_waits(workspace, owner, words):
+    reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": words}
+    waiting = {"metadata": {"ownerReferences": [owner]}, "status": {"conditions": [reserved]}}
+    admitted = {"metadata": {"ownerReferences": [owner]}, "status": {"conditions": [{**reserved, "status": "True"}]}}
+    answers = {"/apis": {"groups": [{"name": "kueue.x-k8s.io"}]}}
+    settings = workspace.settings.model_copy(update={"queues": {"serving": None}})
+    told = held_back(settings, lambda path: answers.get(path, {"items": [admitted, waiting]}))
+    assert told == {(owner["kind"], owner["name"]): words}
+    assert held_back(settings, lambda path: {"groups": []} if path == "/apis" else pytest.fail("Kueue is not there to be asked")) == {}
 
 
 @pytest.mark.parametrize(("state", "settled"), [("ready", True), ("collected", True), ("copying", False), ("failed", False)])

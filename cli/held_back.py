@@ -1,0 +1,24 @@
+"""What Kueue says of the workloads that it does not admit yet. It asks only where Kueue's API is served, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from components.queue.names import API_VERSION
+
+if TYPE_CHECKING:
+    from infra.stack import StackSettings
+
+
+def held_back(settings: StackSettings, get: Callable[[str], Mapping[str, Any]]) -> Mapping[tuple[str, str], str]:
+    """Why each workload of the stack waits, by the kind and name of what waits; empty without queues or without Kueue."""
+    group, _, _ = API_VERSION.partition("/")
+    if not settings.queues or all(each["name"] != group for each in get("/apis").get("groups", [])):
+        return {}
+    told = {}
+    for workload in get(f"/apis/{API_VERSION}/namespaces/{settings.namespace}/workloads").get("items", []):
+        for condition in workload.get("status", {}).get("conditions", []):
+            if condition["type"] == "QuotaReserved" and condition["status"] == "False":
+                told |= {(each["kind"], each["name"]): condition["message"] for each in workload["metadata"].get("ownerReferences", [])}
+    return told
