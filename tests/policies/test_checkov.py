@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +69,10 @@ def checkov():
     """The program, from a lock of its own; skipped with the reason where it cannot be installed."""
     home = ROOT / ".inferplan" / f"checkov-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
     program = home / "bin" / "checkov"
-    if not program.exists():
+    ready = home / "ready"
+    if not ready.exists():
+        # What an interrupted installation has left need not be whole.
+        shutil.rmtree(home, ignore_errors=True)
         uv = str(Path(sys.executable).parent / "uv")
         for command in (
             ["venv", "--quiet", str(home)],
@@ -77,6 +81,7 @@ def checkov():
             done = subprocess.run([uv, *command], capture_output=True, text=True, check=False)
             if done.returncode:
                 pytest.skip(f"checkov cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
+        ready.touch()
     return program
 
 

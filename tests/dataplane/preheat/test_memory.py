@@ -12,7 +12,7 @@ from components.handles import WebStore
 
 from .rig import MIB
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 
 MOST = 256 * MIB
 # Both keep all streams busy.
