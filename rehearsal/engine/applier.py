@@ -121,6 +121,13 @@ class Applier:
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
+        with self.waiter.watching.standstill.at_work():
+            key, result = self._apply(registration, state, target)
+        live = self._await(registration, target, result)
+        name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+        return Realized(id=name, outputs=_outputs(live, registration.inputs))
+
+    def _apply(self, registration: Registration, state: ResourceState, target: Target) -> tuple[Key, Result]:
         inputs = registration.inputs
         resource = self.objects.resource(inputs["apiVersion"], inputs["kind"])
         body = reveal(inputs)
@@ -144,8 +151,7 @@ class Applier:
         except ApiError as error:
             raise refusal(error) from error
         self._note(target, known, result)
-        live = self._await(registration, target, result)
-        return Realized(id=f"{namespace}/{key.name}" if namespace else key.name, outputs=_outputs(live, inputs))
+        return key, result
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()

@@ -1,11 +1,12 @@
 """Waits until an object is ready, or gone, woken by what the cluster says about it, never by a timer.
 
-The only clock is the limit: when it is reached the error names the resource, how long it was waited for, the last
-known reason in the cluster's own words, and what to do.
+The only clock is the limit, which is cut short when a pod fits nowhere and nothing else moves: the error then names the
+resource, how long it was waited for, the last known reason in the cluster's own words, and what to do.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from rehearsal.engine.durations import spelled
 from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.progress import Listener, Target, Waiting
 from rehearsal.engine.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, annotation, condition, rule_for
+from rehearsal.engine.standstill import STANDSTILL_SECONDS
 from rehearsal.engine.watching import Key, Watching, key_of
 
 if TYPE_CHECKING:
@@ -68,12 +70,18 @@ class Waiter:
                 if found.failed:
                     raise ObjectFailed(self._quoting(current, why), self._look(target))
                 waited = time.monotonic() - began
-                if waited >= limit:
-                    raise _too_late(waited, why, self._look(target))
+                left = min(limit - waited, hope := self._hope(current))
+                if left <= 0:
+                    still = f"; nothing has moved for {spelled(STANDSTILL_SECONDS)}, and no autoscaler runs here" if hope <= 0 else ""
+                    raise _too_late(waited, f"{why}{still}", self._look(target))
                 if why != told:
                     self.listener(Waiting(target=target, reason=why, seconds=waited, limit=limit))
                     told = why
-                self._sleep(wake, limit - waited)
+                self._sleep(wake, left)
+
+    def _hope(self, live: Object) -> float:
+        """Seconds for which it makes sense to wait for `live` if nothing moves."""
+        return STANDSTILL_SECONDS - self.watching.standstill.seconds if reasons.fits_nowhere(self.watching, live) else math.inf
 
     def _quoting(self, live: Object, why: str) -> str:
         """`why`, and what the pods of a Job that failed said last."""

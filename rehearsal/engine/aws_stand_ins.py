@@ -129,7 +129,7 @@ _TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     "aws:s3/bucket:Bucket": _bucket,
 }
 _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
-    "aws:ec2/getAmi:getAmi": lambda arguments: {"id": arguments["filters"][0]["values"][0]},
+    "aws:ec2/getAmi:getAmi": lambda _: {"state": "available"},
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},
     "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
     "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},

@@ -56,6 +56,13 @@ def why(watching: Watching, live: Object) -> str:
     return ""
 
 
+def fits_nowhere(watching: Watching, live: Object) -> bool:
+    """Whether the scheduler found no node for a pod of `live`, or a quota let it have none."""
+    if any(condition(owner, "ReplicaFailure").get("status") == "True" for owner in _chain(watching, live)):
+        return True
+    return any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in _pods(watching, live))
+
+
 def last_words(pods: Iterable[Object]) -> str:
     """What the newest of `pods` with a container that ended badly was told to say about it; "" when none left a message."""
     for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):

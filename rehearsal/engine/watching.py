@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.engine.api import Api, ApiError, Watch
+from rehearsal.engine.standstill import Standstill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ Object = dict[str, Any]
 
 _AGAIN_SECONDS: Final = 0.2
 _GIVE_UP_SECONDS: Final = 20.0
+# Their news change nothing: what is said about an object, and a node that reports that it is still there.
+_NO_MOVE: Final = ("Event", "Node")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,9 +56,10 @@ class _Collection:
 
 
 class Watching:
-    """Live copies of collections of the cluster behind `api`. Close it when done."""
+    """Live copies of collections of the cluster behind `api`, and how long nothing in them has moved. Close it when done."""
 
     def __init__(self, api: Api) -> None:
+        self.standstill = Standstill()
         self._api = api
         self._collections: dict[str, _Collection] = {}
         self._sleepers: dict[Key, set[threading.Event]] = defaultdict(set)
@@ -192,6 +196,8 @@ class Watching:
         self._wake(live)
 
     def _wake(self, live: Object) -> None:
+        if live["kind"] not in _NO_MOVE:
+            self.standstill.moved()
         pending, seen = [key_of(live)], set()
         while pending:
             key = pending.pop()

@@ -13,6 +13,7 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, ResourceQuota, Secret, Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
+from rehearsal.engine import await_ready
 from rehearsal.engine.apply import apply, down
 from rehearsal.engine.errors import ApplyFailed
 from rehearsal.engine.progress import Ready, Waiting
@@ -61,6 +62,22 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up):
     reasons = [each.reason for each in events if isinstance(each, Waiting)]
     assert any("Insufficient nvidia.com/gpu" in reason for reason in reasons)
     assert len(reasons) == len(set(reasons))
+
+
+@pytest.mark.parametrize("kind", [Deployment, Job])
+def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
+    monkeypatch.setattr(await_ready, "STANDSTILL_SECONDS", 3.0)
+
+    def program():
+        Node("still-node", accelerators=2)
+        workload(kind, "still", 4, "still-node", seconds=3600)
+
+    with pytest.raises(ApplyFailed) as failed:
+        up(program)
+    (failure,) = failed.value.failures
+    assert "Insufficient nvidia.com/gpu" in failure.message
+    assert failure.message.endswith("; nothing has moved for 3.0 s, and no autoscaler runs here")
+    assert failure.remedy.startswith("ask for less, or give its pool or quota more")
 
 
 @pytest.mark.parametrize("kind", [Deployment, Job])

@@ -245,7 +245,7 @@ def test_the_finders_say_what_is_there_when_nothing_fits():
 
 def test_a_method_of_a_provider_that_nobody_runs_is_refused():
     def program():
-        pulumi.runtime.invoke("aws:ec2/getAmi:getAmi", {})
+        pulumi.runtime.invoke("aws:ec2/getInstance:getInstance", {})
 
-    with pytest.raises(ProgramFailed, match="aws:ec2/getAmi:getAmi"):
+    with pytest.raises(ProgramFailed, match="aws:ec2/getInstance:getInstance"):
         declare(program)
