@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
@@ -10,6 +11,11 @@ from hypothesis.internal.conjecture import providers
 # A proxy meant for the internet would be asked on the loopback as well.
 for _name in ("no_proxy", "NO_PROXY"):
     os.environ[_name] = ",".join(filter(None, [os.environ.get(_name, ""), "127.0.0.1,localhost"]))
+
+# Under nohup, or behind a shell's `&`, an interrupt is ignored, and so it is by everything that is started from here: what a test
+# interrupts would go on for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A push must not fail on a case that the change has nothing to do with: every run draws the same examples, and
 # `make test-full` draws new ones. No property is about time: a busy machine must not fail one.
