@@ -25,6 +25,7 @@ INTERRUPTED = 130
 
 # In the order of a person's day; the help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "new": ("cli.new", "Make a stack of your own from another one, with keys of its own."),
     "plan": ("cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
     "report": ("cli.report", "Say what a change does, what is dangerous about it and what it costs."),
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),

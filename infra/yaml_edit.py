@@ -1,4 +1,4 @@
-"""Puts an item into a YAML list and takes entries out, in flow and in block style, every other byte as it was.
+"""Puts an item into a YAML list, takes entries out and replaces values, in flow and in block style, every other byte as it was.
 
 It knows nothing of stacks and writes no file. It expects text that `read_tree` accepts, and refuses a layout in which it could not
 tell what belongs to the entry; whoever calls it reads the result again before trusting it.
@@ -21,9 +21,10 @@ _GAP = re.compile(r"(?:\s+(?:#[^\r\n]*)?)*")
 
 @dataclass(slots=True)
 class _Entry:
-    """An item of a list, or a key with its value: where it starts and ends in the text, and what it holds."""
+    """An item of a list, or a key with its value: where it, and its value, start and end in the text, and what it holds."""
 
     start: int
+    value: int
     end: int
     inner: _Collection | None = None
 
@@ -100,6 +101,18 @@ def remove_entry(text: str, path: Path) -> str:
     return text[:begin] + text[end:]
 
 
+def replace_scalar(text: str, path: Path, plain: str) -> str:
+    """`text` with the plain scalar `plain` where the value at `path` was written, whether in quotes or over several lines.
+
+    Raises KeyError where there is no such value, ValueError where it is a list, a mapping or nothing.
+    """
+    entry = _collection(text, path[:-1]).entries[path[-1]]
+    old = text[entry.value : entry.end].rstrip()
+    if entry.inner is not None or not old:
+        raise ValueError("what is to be replaced is no single value")
+    return text[: entry.value] + plain + text[entry.value + len(old) :]
+
+
 def _without_flow_entry(text: str, held: _Collection, entry: _Entry) -> str:
     start, end = entry.start, entry.end
     after = end + _gap(text, end)
@@ -163,7 +176,7 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[i
         end, inner = _node(opening, events, text)
         # A value that is not written ends with its key.
         end = max(end, each.end_mark.index) if mapping else end
-        made.entries[name] = _Entry(each.start_mark.index, end, inner)
+        made.entries[name] = _Entry(each.start_mark.index, opening.start_mark.index, end, inner)
     return end, made
 
 

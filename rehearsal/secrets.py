@@ -55,10 +55,10 @@ def open_secrets(
     """
     if not secrets:
         return OpenedSecrets({})
-    if provider not in (None, "", "passphrase") or not salt:
+    if salt is None or not belongs_to_passphrase(salt, provider):
         kind = (provider or "").partition(":")[0] or "Pulumi's service"
         return OpenedSecrets(dict(secrets), stand_in=True, reason=f"the stack's secrets belong to {kind}, which a rehearsal never asks")
-    found = _passphrase(environment)
+    found = given_passphrase(environment)
     if found is None:
         reason = f"neither {_VARIABLE} nor {_VARIABLE}_FILE is set"
         return OpenedSecrets(dict(secrets), stand_in=True, reason=reason)
@@ -67,8 +67,16 @@ def open_secrets(
     return OpenedSecrets({key: _opened(box, key, sealed) for key, sealed in secrets.items()})
 
 
-def _passphrase(environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """The passphrase and where it came from, by the CLI's own order."""
+def belongs_to_passphrase(salt: str | None, provider: str | None) -> bool:
+    """Whether the secrets of a stack file with this `encryptionsalt` and `secretsprovider` are sealed under a passphrase."""
+    return bool(salt) and provider in (None, "", "passphrase")
+
+
+def given_passphrase(environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
+    """The passphrase and the variable that it came from, by the CLI's own order; None where neither variable is set.
+
+    Raises SecretsError when the file that PULUMI_CONFIG_PASSPHRASE_FILE names cannot be read.
+    """
     if _VARIABLE in environment:
         return environment[_VARIABLE], _VARIABLE
     named = environment.get(f"{_VARIABLE}_FILE")
