@@ -30,6 +30,8 @@ def command(
     if picked is Engine.PULUMI:
         from cli.pulumi_cli import up
 
+        _refuse_public_keys(workspace)
+
         up(workspace)
     else:
         _rehearse(workspace)
@@ -55,6 +57,22 @@ def _obey_policies(workspace: Workspace) -> None:
             f"follow what they say, or write an exemption into policies/stacks/{workspace.stack}.json",
             exit_code=1,
         )
+
+
+def _refuse_public_keys(workspace: Workspace) -> None:
+    """The program refuses them too, but only once Pulumi has shown its preview and was told to go on."""
+    from cli.errors import CommandError
+    from infra.public_keys import publicity, refusal
+    from infra.stack_file import PROJECT, SECRET_KEYS
+    from rehearsal.secrets import given_passphrase
+
+    if workspace.simulated:
+        return
+    secrets = workspace.open_secrets()
+    seed = secrets.values.get(f"{PROJECT}:{SECRET_KEYS[0]}", "")
+    passphrase, _ = given_passphrase() or (None, "")
+    if why := publicity(seed, workspace.file.encryption_salt, passphrase):
+        raise CommandError(f"{workspace.file.shown_path}: {SECRET_KEYS[0]} {refusal(why, workspace.stack)}", exit_code=1)
 
 
 def _rehearse(workspace: Workspace) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.project import project_root, short_path, stack_file, stack_files, stack_name
+from infra import public_keys
 from infra.brought_keys import with_secrets
 from infra.stack_file import PROJECT, StackFile, read_stack
 
@@ -57,6 +58,7 @@ class Workspace:
         """The program, with pretend nodes beside it where the stack's own nodes are elsewhere."""
 
         def program() -> None:
+            public_keys.rehearsed.set(True)
             self._pretend()
             runpy.run_path(str(self.program), run_name="__main__")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from components.gateway.keys import seed_fault
 from components.spec import Fault
-from infra import brought_keys
+from infra import brought_keys, public_keys
 from infra.checks import check
 from infra.faults import LocatedFault, StackFaults, nearest
 from infra.sound_part import sound_part, text_at
@@ -66,9 +66,25 @@ def load() -> Stack:
     noted = {each.fault.path for each in faults}
     brought = [each for each in brought_keys.faults(own, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
     faults = [*faults, *(LocatedFault(each, file.locate(each.path) if file else None) for each in brought)]
+    if seed and settings is not None and settings.cluster.provider != "simulated":
+        faults = [*faults, *_public(seed, name, file)]
     if settings is None or faults or seed is None:
         raise StackRefused(file.shown_path if file else f"stack {name}", faults)
     return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed), _secret_keys(own)), simulated_kubeconfig(name))
+
+
+def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedFault]:
+    """The fault of keys that everybody can derive; only a warning where nothing gets to a real cluster."""
+    import pulumi
+
+    salt = file.encryption_salt if file else None
+    why = public_keys.publicity(seed, salt, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
+    if why is None:
+        return
+    if pulumi.runtime.is_dry_run() or public_keys.rehearsed.get():
+        pulumi.log.warn(public_keys.caution(why, stack))
+        return
+    yield LocatedFault(Fault(SECRET_KEYS, public_keys.refusal(why, stack)), file.locate(SECRET_KEYS) if file else None)
 
 
 def _brought(consumers: str) -> dict[tuple[str, int], str]:

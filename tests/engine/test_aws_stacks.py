@@ -24,6 +24,7 @@ from infra.settings import validate
 from infra.stack_file import read_stack
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.engine.api import Api, ApiError
+from tests.engine.own_project import own_project, reseal
 from tests.engine.pretend_aws import PretendAws, serving
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import ROOT, run
@@ -136,13 +137,15 @@ def place(aws, tmp_path_factory, request):
             **attached,
             "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
             "PULUMI_BACKEND_URL": (directory / "backend").as_uri(),
-            "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+            "PULUMI_CONFIG_PASSPHRASE": "of this run",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
         platform = Platform(aws, cluster, stack)
-        run(environment, "pulumi", "stack", "select", "--create", stack)
+        project = own_project(directory)
+        reseal(project, stack, environment["PULUMI_CONFIG_PASSPHRASE"])
+        run(environment, "pulumi", "stack", "select", "--create", stack, cwd=project)
         with platform.controller():
-            yield stack, environment, platform
+            yield stack, environment, platform, project
         platform.api.close()
         delete(stack)
 
@@ -159,8 +162,8 @@ def _credential(program: Path, cluster: Cluster) -> None:
 
 
 def pulumi(place: Any, *arguments: str, check: bool = True) -> str:
-    stack, environment, _ = place
-    done = run(environment, "pulumi", *arguments, "--stack", stack, "--non-interactive", check=check)
+    stack, environment, _, project = place
+    done = run(environment, "pulumi", *arguments, "--stack", stack, "--non-interactive", check=check, cwd=project)
     return done.stdout + done.stderr
 
 
@@ -186,7 +189,7 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     assert "add arn:aws:iam::111122223333:role/ci" in pulumi(place, "preview", "--expect-no-changes")
     aws.log.clear()
     told = pulumi(place, "destroy", "--yes", "--skip-preview")
-    _, _, platform = place
+    _, _, platform, _ = place
     gateway = told.index("kubernetes:apps/v1:Deployment gateway deleting")
     for model in ("llama-3-8b", "qwen-3-8b"):
         assert told.index(f"kubernetes:apps/v1:Deployment {model} deleted") < gateway

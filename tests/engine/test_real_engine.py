@@ -58,11 +58,9 @@ def environment(tmp_path_factory):
     run(values, "inferplan", "down", "local", "--engine", "rehearsal", "--cluster", check=False)
 
 
-def run(environment: Mapping[str, str], *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+def run(environment: Mapping[str, str], *command: str, check: bool = True, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     program = str(Path(sys.executable).parent / command[0]) if command[0] == "inferplan" else command[0]
-    done = subprocess.run(
-        [program, *command[1:]], cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=500, check=False
-    )
+    done = subprocess.run([program, *command[1:]], cwd=cwd, env=dict(environment), capture_output=True, text=True, timeout=500, check=False)
     if check:
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import stack_files
 from cli.verdicts import judge, stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import Settings, read_settings
+from tests.examples import example_stacks
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
-STACKS = sorted(stack_files(ROOT))
+STACKS = sorted(example_stacks(ROOT))
 INFERPLAN = str(Path(sys.executable).parent / "inferplan")
 
 

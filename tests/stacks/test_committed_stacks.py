@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import stack_files
 from infra.settings import validate
 from infra.stack_file import read_stack
 from rehearsal.engine.plan import make_plan
@@ -16,9 +15,10 @@ from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
 from rehearsal.engine.states import save
 from rehearsal.secrets import open_secrets
+from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
-STACKS = stack_files(ROOT)
+STACKS = example_stacks(ROOT)
 PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
 
 
@@ -44,6 +44,10 @@ def recording(stack):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         return recording_of(stack)
+
+
+def test_every_example_is_among_them():
+    assert STACKS.keys() == {"dev", "local", "onprem", "prod", "staging"}
 
 
 def test_it_has_no_fault(stack):

@@ -8,11 +8,12 @@ import pytest
 
 from rehearsal.errors import RehearsalError
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, encrypt, new_salt, open_secrets, unlock
+from tests.examples import example_stacks
 
 # From pkg/secrets/passphrase/manager_test.go of pulumi/pulumi: the salt of a state whose passphrase is "password".
 UPSTREAM_SALT = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ=="
 PHRASE = "correct horse"  # of a salt made for this run
-STACKS = Path(__file__).parents[3] / "stacks"
+STACKS = example_stacks(Path(__file__).parents[3])
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_neither_keys_nor_values_show_in_a_repr(made):
     assert repr(box) == "SecretBox()"
 
 
-@pytest.mark.parametrize("stack", sorted(STACKS.glob("Pulumi.*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("stack", sorted(STACKS.values()), ids=lambda path: path.name)
 def test_the_example_stacks_open_with_the_documented_passphrase(stack):
     from infra.stack_file import read_stack
 

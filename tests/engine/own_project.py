@@ -1,0 +1,36 @@
+"""A project beside this one with stacks of its own: the examples' keys are public, so no `up` on a real cluster takes them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from cli.files import create
+from cli.stack_copy import copy_of
+from infra.stack_file import read_stack
+from tests.examples import example_stacks
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("cli", "components", "infra", "pyproject.toml", "Pulumi.yaml", "requirements.lock", "schemas", ".venv", "uv.lock")
+"""`uv.lock` may not be there yet: uv, which the engine calls, writes it where the link leads."""
+
+
+def own_project(directory: Path) -> Path:
+    """The program in `directory`, as links, with the examples and the policy settings of this project as files."""
+    project = directory / "project"
+    project.mkdir()
+    for name in PARTS:
+        (project / name).symlink_to(ROOT / name)
+    (project / "stacks").mkdir()
+    for path in example_stacks(ROOT).values():
+        shutil.copy(path, project / "stacks")
+    shutil.copytree(ROOT / "policies" / "stacks", project / "policies" / "stacks")
+    return project
+
+
+def reseal(project: Path, stack: str, passphrase: str) -> None:
+    """Gives the example `stack` of `project` a seed of its own under `passphrase`, and keeps its name."""
+    path = project / "stacks" / f"Pulumi.{stack}.yaml"
+    copy = copy_of(read_stack(path), path, passphrase)
+    path.unlink()
+    create(path, copy.content, sound=copy.reads_back)
