@@ -132,7 +132,7 @@ class _Pack:
         for urn in (*urns, ""):
             for outcome in self._unjudged.get(urn, ()):
                 if outcome.rule.id not in settings.allow_not_evaluated:
-                    report(f"not evaluated: {outcome.message}", urn or None)
+                    report(f"not evaluated: {outcome.message}", outcome.urn or None)
 
     def remediate(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """The resource with the safe changes made that its rules ask for; None where there is none to make."""

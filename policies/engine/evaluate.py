@@ -85,12 +85,16 @@ def evaluate_stack(stack: Stack, settings: Settings, levels: Iterable[Level]) ->
     outcomes: list[Outcome] = []
     for rule in stack_rules():
         if settings.level(rule) in wanted:
-            outcomes += _judge(rule, "", partial(_of_stack, rule, stack, settings.parameters_of(rule)))
+            outcomes += _of_stack(rule, stack, settings.parameters_of(rule))
     return outcomes
 
 
-def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator[Findings]:
-    return iter([rule.check(stack, parameters)])
+def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator[Outcome]:
+    """What a rule finds, and then each thing that it had to go on without."""
+    mine = stack.for_rule()
+    told = list(_judge(rule, "", lambda: [rule.check(mine, parameters)]))
+    yield from told
+    yield from (each for each in (_unread(rule, "", error) for error in mine.doubts) if each not in told)
 
 
 def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Findings]:
@@ -98,7 +102,10 @@ def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterato
 
 
 def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:
-    """What comes of `checks`, one a part: a part that cannot be judged keeps none of the others from its verdict."""
+    """What comes of `checks`, one a part: a part that cannot be judged keeps none of the others from its verdict.
+
+    What cannot be read is told of the resource that it is a field of.
+    """
     told: set[tuple[str, str, str]] = set()
     each: Iterator[Findings] | None = None
     while True:
@@ -112,7 +119,7 @@ def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) ->
         except StopIteration:
             return
         except FieldError as unreadable:
-            key = (urn, unreadable.path, type(unreadable).__name__)
+            key = (unreadable.urn or urn, unreadable.path, type(unreadable).__name__)
             if key not in told:
                 told.add(key)
                 yield _unread(rule, urn, unreadable)
@@ -124,9 +131,10 @@ def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) ->
 
 
 def _unread(rule: AnyRule, urn: str, unreadable: FieldError) -> Outcome:
+    urn = unreadable.urn or urn
     if isinstance(unreadable, MalformedFieldError):
         return Outcome(rule, State.VIOLATION, urn, unreadable.path, f"is not {unreadable.expected}, so the rule refuses it")
-    return Outcome(rule, State.NOT_EVALUATED, urn, unreadable.path, "is known only after an update, so the rule cannot be evaluated")
+    return Outcome(rule, State.NOT_EVALUATED, urn, unreadable.path, f"{unreadable.why}, so the rule cannot be evaluated")
 
 
 def _violation(rule: AnyRule, urn: str, finding: Finding) -> Outcome:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
+_Item = TypeVar("_Item")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*\Z")
 
 
@@ -26,22 +27,35 @@ UNKNOWN: Final = Unknown()
 
 
 class FieldError(Exception):
-    """A rule cannot read the field at `path`."""
+    """A rule cannot read the field at `path`, of the resource `urn`; that is "" for a field of no resource. `why` is half a sentence."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    why = "cannot be read"
+
+    def __init__(self, field: Field) -> None:
+        super().__init__(field.path)
+        self.path = field.path
+        self.urn = field.urn
 
 
 class UnknownFieldError(FieldError):
     """The field is known only after an update."""
 
+    why = "is known only after an update"
+
+
+class UnseenFieldError(FieldError):
+    """What the field leads to stands in no stack; `why` says so, without the field's value."""
+
+    def __init__(self, field: Field, why: str) -> None:
+        super().__init__(field)
+        self.why = why
+
 
 class MalformedFieldError(FieldError):
     """The field is not of the type that its API gives it; `expected` names that type."""
 
-    def __init__(self, path: str, expected: str) -> None:
-        super().__init__(path)
+    def __init__(self, field: Field, expected: str) -> None:
+        super().__init__(field)
         self.expected = expected
 
 
@@ -63,7 +77,7 @@ class Field:
             if isinstance(raw, dict):
                 raw = raw.get(key)
             elif raw is not None and raw is not UNKNOWN:
-                raise MalformedFieldError(field.path, "a map")
+                raise MalformedFieldError(field, "a map")
             field = Field(raw, field, key)
         return field
 
@@ -78,9 +92,19 @@ class Field:
         return f"{before}.{self._key}" if before else self._key
 
     @property
+    def urn(self) -> str:
+        """The resource that this is a field of, "" where it is of none."""
+        return self._parent.urn if self._parent is not None else ""
+
+    @property
     def keys(self) -> tuple[str | int, ...]:
         """The keys and positions that lead here from the top."""
         return (*self._parent.keys, self._key) if self._parent is not None else ()
+
+    @property
+    def above(self) -> Field:
+        """The field that this one is in; the top is in itself."""
+        return self._parent or self
 
     @property
     def absent(self) -> bool:
@@ -91,7 +115,7 @@ class Field:
     def value(self) -> Any:
         """What is here, None where nothing is. Raises UnknownFieldError. Parts of a map or list may still be unknown."""
         if self._raw is UNKNOWN:
-            raise UnknownFieldError(self.path)
+            raise UnknownFieldError(self)
         return self._raw
 
     def each(self) -> Iterator[Field]:
@@ -100,7 +124,7 @@ class Field:
         if value is None:
             return
         if not isinstance(value, list):
-            raise MalformedFieldError(self.path, "a list")
+            raise MalformedFieldError(self, "a list")
         for position, item in enumerate(value):
             yield Field(item, self, position)
 
@@ -110,7 +134,7 @@ class Field:
         if value is None:
             return
         if not isinstance(value, dict):
-            raise MalformedFieldError(self.path, "a map")
+            raise MalformedFieldError(self, "a map")
         for key, item in value.items():
             yield key, Field(item, self, key)
 
@@ -118,7 +142,7 @@ class Field:
         """A boolean, None where absent. Raises UnknownFieldError, MalformedFieldError."""
         value = self.value
         if value is not None and not isinstance(value, bool):
-            raise MalformedFieldError(self.path, "true or false")
+            raise MalformedFieldError(self, "true or false")
         return value
 
     def text(self) -> str:
@@ -127,7 +151,7 @@ class Field:
         if value is None:
             return ""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise MalformedFieldError(self.path, "a string")
+            raise MalformedFieldError(self, "a string")
         if isinstance(value, str):
             return value
         number = float(value)
@@ -139,9 +163,58 @@ class Field:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise MalformedFieldError(self.path, "a number")
+            raise MalformedFieldError(self, "a number")
         return float(value)
 
     def texts(self) -> list[str]:
         """The strings of a list; a single string counts as a list of one. Raises UnknownFieldError, MalformedFieldError."""
         return [self.text()] if isinstance(self.value, str) else [each.text() for each in self.each()]
+
+
+class Root(Field):
+    """The top of the inputs of the resource `urn`."""
+
+    __slots__ = ("_urn",)
+
+    def __init__(self, raw: Any, urn: str) -> None:
+        super().__init__(raw)
+        self._urn = urn
+
+    @property
+    def urn(self) -> str:
+        """The resource whose inputs these are."""
+        return self._urn
+
+
+def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:
+    """The items that pass `test`. What keeps an item from being tested is raised after all others had their turn. Raises FieldError."""
+    unread: FieldError | None = None
+    for item in items:
+        try:
+            passes = test(item)
+        except FieldError as error:
+            unread = unread or error
+            continue
+        if passes:
+            yield item
+    if unread is not None:
+        raise unread
+
+
+class Doubts:
+    """What a rule on a whole stack could not read. As a context it keeps a FieldError of the block and lets the rule go on behind it."""
+
+    def __init__(self) -> None:
+        self._errors: dict[tuple[str, str], FieldError] = {}
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, FieldError):
+            return False
+        self._errors.setdefault((error.urn, error.path), error)
+        return True
+
+    def __iter__(self) -> Iterator[FieldError]:
+        return iter(self._errors.values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from policies.engine.fields import Field
+from policies.engine.fields import Doubts, Field, Root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class Resource:
     @cached_property
     def root(self) -> Field:
         """The top of the inputs."""
-        return Field(self.inputs)
+        return Root(self.inputs, self.urn)
 
     @cached_property
     def kind(self) -> str:
@@ -75,15 +76,22 @@ class Subject:
 
 
 class Stack:
-    """All resources of one stack."""
+    """All resources of one stack. A rule puts what it could not read into `doubts`: `with stack.doubts:` around what one resource decides."""
 
     def __init__(self, name: str, resources: Iterable[Resource]) -> None:
         self.name = name
         self.resources = tuple(resources)
+        self.doubts = Doubts()
         self._by_kind: dict[str, list[Resource]] = {}
         for each in self.resources:
             self._by_kind.setdefault(each.kind, []).append(each)
         self._by_urn = {each.urn: each for each in self.resources}
+
+    def for_rule(self) -> Stack:
+        """The same stack with no doubts yet."""
+        view = copy.copy(self)
+        view.doubts = Doubts()
+        return view
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self.resources)

@@ -13,6 +13,8 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
             for _vendor, _side, field in container.accelerators():
                 if quantity(field):
                     yield found(field, f"asks for an accelerator in a {pod.resource.short_kind}")
+        for claim in pod.at("resourceClaims").each():
+            yield found(claim, f"claims a device in a {pod.resource.short_kind}")
 
 
 RULE = Rule(
@@ -21,7 +23,7 @@ RULE = Rule(
     severity=Severity.HIGH,
     refs=("inference",),
     why="A copy that takes an hour would keep the dearest device of the stack idle for that hour, and a pod on every node for ever",
-    remedy="remove the accelerator from the resources, or list a Job that computes under parameters.accelerator-disallow-in-preheat.jobs",
+    remedy="remove the accelerator from the resources and the resourceClaims, or list a Job that computes under parameters.accelerator-disallow-in-preheat.jobs",
     subject=PODS,
     check=_check,
     parameters={

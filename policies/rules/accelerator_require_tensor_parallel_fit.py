@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects import kserve
 from policies.subjects.pods import PODS, RAY_CLUSTERS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
@@ -40,6 +41,8 @@ def _pods(pod: PodTemplate, container: Container) -> float:
     nodes = container.option("--nnodes", "-n") or ""
     if nodes.isdigit():
         return int(nodes)
+    if pod.resource.kind in kserve.SERVICES:
+        return kserve.group_size(pod.spec)
     if pod.resource.kind != LEADER_WORKER_SET:
         return 1
     return pod.resource.at("spec", "leaderWorkerTemplate", "size").number() or 1

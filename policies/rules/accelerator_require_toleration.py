@@ -12,6 +12,10 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
         wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
         if not keys & {*wanted, *given["taints"], ""}:
             yield found(pod.at("tolerations"), "has no toleration for the accelerator's taint")
+    claims = any(True for _ in pod.at("resourceClaims").each())
+    # Whose device a claim is for stands elsewhere, so the taint of any vendor will do.
+    if claims and not pod.demand and not keys & {*VENDOR_RESOURCES, *given["taints"], ""}:
+        yield found(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 
 RULE = Rule(

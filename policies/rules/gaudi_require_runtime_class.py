@@ -7,7 +7,7 @@ from policies.subjects.pods import PODS, PodTemplate
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    if "habana" in pod.demand and not pod.at("runtimeClassName").text():
+    if not pod.partial and "habana" in pod.demand and not pod.at("runtimeClassName").text():
         yield found(pod.at("runtimeClassName"), "is not set though the pod asks for Gaudi")
 
 

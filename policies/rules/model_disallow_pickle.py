@@ -9,6 +9,8 @@ from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.serving import engine_containers
 
 FORMATS = ("pt", "npcache", "pickle")
+# What KServe's server of that name loads is joblib or pickle, nothing else.
+PICKLED = ("sklearn",)
 FILES = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
 # Variables that have torch or vLLM unpickle what they are given.
 SWITCHES = ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "VLLM_ALLOW_INSECURE_SERIALIZATION")
@@ -16,6 +18,10 @@ OFF = ("0", "false", "no", "off")
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for model in pod.models:
+        kind = model if model.keys[-1] in PICKLED else model.at("modelFormat", "name")
+        if kind is model or kind.text() in PICKLED:
+            yield found(kind, "is a format that is unpickled")
     for container in engine_containers(pod):
         if container.option("--load-format") in FORMATS:
             yield found(container.at("args"), "loads weights as pickles")

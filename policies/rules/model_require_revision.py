@@ -12,10 +12,14 @@ COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
+    for store in pod.stores:
+        address = store.text()
+        if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
+            yield found(store, "fetches a hub's model without a commit")
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
-            if not COMMIT.match(container.option("--revision") or ""):
+            if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
                 yield found(container.at("args"), "serves a hub's model without a commit in --revision")
             code = container.option("--code-revision")
             if code is not None and not COMMIT.match(code):
@@ -31,7 +35,7 @@ RULE = Rule(
         "CVE-2026-47155",
     ),
     why="A branch moves: the next restart serves other weights, and other code",
-    remedy="serve from a preheated path, or give --revision a 40-digit commit (and --tokenizer-revision the same)",
+    remedy="serve from a preheated path, or give --revision a 40-digit commit (and --tokenizer-revision the same); for KServe end the address with it: hf://org/model:<commit>",
     subject=PODS,
     check=_check,
 )

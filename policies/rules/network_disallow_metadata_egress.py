@@ -43,7 +43,7 @@ def _holds(block: Field, address: ipaddress.IPv4Network | ipaddress.IPv6Network)
     try:
         network = ipaddress.ip_network(block.text(), strict=False)
     except ValueError:
-        raise MalformedFieldError(block.path, "a block of addresses") from None
+        raise MalformedFieldError(block, "a block of addresses") from None
     return address.network_address in network
 
 

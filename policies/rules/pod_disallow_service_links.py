@@ -9,7 +9,7 @@ from policies.subjects.pods import PODS, PodTemplate
 
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
-    if pod.at("enableServiceLinks").flag() is not False:
+    if not pod.partial and pod.at("enableServiceLinks").flag() is not False:
         yield found(pod.at("enableServiceLinks"), "is not false")
 
 

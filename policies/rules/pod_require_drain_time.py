@@ -10,7 +10,7 @@ from policies.subjects.timing import drain_of, grace_of
 def _check(pod: PodTemplate, given: Parameters) -> Findings:
     for container in pod.servers:
         needed = drain_of(container)
-        if needed and grace_of(pod) < needed + given["marginSeconds"]:
+        if needed and not pod.partial and grace_of(pod) < needed + given["marginSeconds"]:
             yield found(pod.at("terminationGracePeriodSeconds"), "ends before the containers' preStop and drain")
 
 

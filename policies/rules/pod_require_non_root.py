@@ -14,7 +14,9 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
         own = container.at("securityContext")
         if own.at("runAsUser").number() == 0:
             yield found(own.at("runAsUser"), "is root")
-        decides = own.at("runAsNonRoot") if not own.at("runAsNonRoot").absent else whole.at("runAsNonRoot")
+        decides = own.at("runAsNonRoot")
+        if decides.absent and not pod.partial:
+            decides = whole.at("runAsNonRoot")
         if decides.flag() is not True:
             yield found(decides, "is not true")
 

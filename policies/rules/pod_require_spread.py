@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Resource
-from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.workloads import WORKLOADS, replicas_of, templates_of
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import least_replicas, workloads_of
+from policies.subjects.workloads import templates_of
 
 
-def _check(workload: Resource, _: Parameters) -> Findings:
-    if (replicas_of(workload) or 1) < 2:
-        return
-    for pod in templates_of(workload):
-        spread = any(True for _ in pod.at("topologySpreadConstraints").each())
-        if not spread and not pod.at("affinity", "podAntiAffinity").value:
-            yield found(pod.at("topologySpreadConstraints"), "is not set though there are several replicas")
+def _check(stack: Stack, _: Parameters) -> Findings:
+    for workload in workloads_of(stack):
+        with stack.doubts:
+            for pod in templates_of(workload):
+                spread = any(True for _ in pod.at("topologySpreadConstraints").each()) or pod.at("affinity", "podAntiAffinity").value
+                if not spread and least_replicas(stack, workload) >= 2:
+                    yield found(pod.at("topologySpreadConstraints"), "is not set though there are several replicas", urn=workload.urn)
 
 
-RULE = Rule(
+RULE = StackRule(
     id="pod-require-spread",
     title="Replicas do not share one node or zone",
     severity=Severity.MEDIUM,
@@ -25,7 +26,6 @@ RULE = Rule(
         "CKV topologySpreadConstraints-policy",
     ),
     why="Two replicas on one node are one node's failure away from none",
-    remedy="set topologySpreadConstraints, or podAntiAffinity, for workloads with two replicas or more",
-    subject=WORKLOADS,
+    remedy="set topologySpreadConstraints, or podAntiAffinity, for workloads with two replicas or more, their autoscaler's least number counted",
     check=_check,
 )

@@ -10,7 +10,7 @@ from policies.subjects.timing import budget_of
 def _check(pod: PodTemplate, given: Parameters) -> Findings:
     for container in pod.servers:
         probe = container.at("startupProbe")
-        if any(True for _ in container.accelerators()) and not probe.absent and budget_of(probe) < given["minimumSeconds"]:
+        if container.accelerated and not probe.absent and budget_of(probe) < given["minimumSeconds"]:
             yield found(probe, f"gives less than {given['minimumSeconds']:g} seconds")
 
 

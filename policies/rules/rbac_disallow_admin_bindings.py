@@ -7,12 +7,17 @@ from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
 ADMINISTRATORS = ("cluster-admin",)
+# What is narrow in one namespace reads every Secret where it is bound to the whole cluster.
+OF_ONE_NAMESPACE = ("admin", "edit")
 EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
 
 
 def _check(binding: Resource, _: Parameters) -> Findings:
-    if binding.at("roleRef", "name").text() in ADMINISTRATORS:
-        yield found(binding.at("roleRef", "name"), "makes its subjects administrators")
+    role = binding.at("roleRef", "name")
+    if role.text() in ADMINISTRATORS:
+        yield found(role, "makes its subjects administrators")
+    if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
+        yield found(role, "gives the rights of a namespace's administrator in all of them")
     for subject in binding.at("subjects").each():
         if subject.at("kind").text() != "ServiceAccount" and subject.at("name").text() in EVERYBODY:
             yield found(subject.at("name"), "gives the role to everybody")

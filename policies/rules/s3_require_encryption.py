@@ -16,10 +16,11 @@ ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 def _check(stack: Stack, _: Parameters) -> Findings:
     yield from without_sibling(stack, KIND, inline=lambda bucket: any(_inline(bucket)), problem="says nothing about its encryption")
     for each in stack.of(*both(KIND), *BUCKETS):
-        for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
-            algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
-            if algorithm.text() not in ALGORITHMS:
-                yield found(algorithm, "is no encryption that S3 has", urn=each.urn)
+        with stack.doubts:
+            for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
+                algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
+                if algorithm.text() not in ALGORITHMS:
+                    yield found(algorithm, "is no encryption that S3 has", urn=each.urn)
 
 
 def _inline(bucket: Resource) -> Iterator[Field]:

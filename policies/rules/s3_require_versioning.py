@@ -12,9 +12,10 @@ KIND = "aws:s3:BucketVersioning"
 def _check(stack: Stack, _: Parameters) -> Findings:
     yield from without_sibling(stack, KIND, inline=_keeps, problem="keeps no versions")
     for each in stack.of(*both(KIND)):
-        status = each.at("versioningConfiguration", "status")
-        if status.text() != "Enabled":
-            yield found(status, "is not Enabled", urn=each.urn)
+        with stack.doubts:
+            status = each.at("versioningConfiguration", "status")
+            if status.text() != "Enabled":
+                yield found(status, "is not Enabled", urn=each.urn)
 
 
 def _keeps(bucket: Resource) -> bool:

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from collections.abc import Iterator
+
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import selecting, standing_pods
-from policies.subjects.workloads import share
+from policies.subjects.engines import serving_workloads, standing_pods
+from policies.subjects.placement import matches_labels, same_namespace
+from policies.subjects.pods import PodTemplate
+from policies.subjects.workloads import labels_of, share, templates_of
 
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    standing: dict[str, float] = {}
-    for workload, pod, count in standing_pods(stack):
-        for budget in selecting(stack, BUDGET, workload, pod, "spec", "selector"):
-            standing[budget.urn] = standing.get(budget.urn, 0) + count
     for budget in stack.of(BUDGET):
-        least, pods = budget.at("spec", "minAvailable"), max(int(standing.get(budget.urn, 0)), 1)
-        if budget.urn in standing and not least.absent and share(least, pods, up=True) >= pods:
-            yield found(least, "leaves no replica to disrupt", urn=budget.urn)
+        with stack.doubts:
+            least = budget.at("spec", "minAvailable")
+            if least.absent:
+                continue
+            standing = [standing_pods(stack, pod) for pod in _selected(stack, budget)]
+            pods = max(int(sum(standing)), 1)
+            if standing and share(least, pods, up=True) >= pods:
+                yield found(least, "leaves no replica to disrupt", urn=budget.urn)
+
+
+def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
+    """The pods that a budget guards. Raises FieldError: a workload that cannot be read may be among them."""
+    for workload in serving_workloads(stack):
+        if same_namespace(workload, budget):
+            yield from (each for each in templates_of(workload) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
 
 
 RULE = StackRule(

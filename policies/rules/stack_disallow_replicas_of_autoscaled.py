@@ -11,13 +11,15 @@ from policies.subjects.workloads import LEADER_WORKER_SET
 def _check(stack: Stack, _: Parameters) -> Findings:
     scaled = set()
     for scaler in stack.of(*SCALERS):
-        target = scaler.at("spec", "scaleTargetRef")
-        kind = target.at("kind").text() or "Deployment"
-        scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
+        with stack.doubts:
+            target = scaler.at("spec", "scaleTargetRef")
+            kind = target.at("kind").text() or "Deployment"
+            scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
     for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
-        name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
-        if name in scaled and not workload.at("spec", "replicas").absent:
-            yield found(workload.at("spec", "replicas"), "is set though an autoscaler owns it", urn=workload.urn)
+        with stack.doubts:
+            name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
+            if name in scaled and not workload.at("spec", "replicas").absent:
+                yield found(workload.at("spec", "replicas"), "is set though an autoscaler owns it", urn=workload.urn)
 
 
 RULE = StackRule(

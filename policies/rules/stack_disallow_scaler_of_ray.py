@@ -11,9 +11,10 @@ KINDS = ("RayService", "RayCluster")
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     for scaler in stack.of(*SCALERS):
-        kind = scaler.at("spec", "scaleTargetRef", "kind")
-        if kind.text() in KINDS:
-            yield found(kind, "is not scaled by its number of pods", urn=scaler.urn)
+        with stack.doubts:
+            kind = scaler.at("spec", "scaleTargetRef", "kind")
+            if kind.text() in KINDS:
+                yield found(kind, "is not scaled by its number of pods", urn=scaler.urn)
 
 
 RULE = StackRule(

@@ -19,8 +19,11 @@ _NODE_GROUP = "aws:eks:NodeGroup"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    budgets = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
-    budgets = [each for each in budgets if not each.absent]
+    named = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
+    budgets = []
+    for each in named:
+        with stack.doubts:
+            budgets += [] if each.absent else [each]
     if not budgets:
         return
     # The price list is read only by stacks that have a budget: the pack's start would pay for it otherwise.
@@ -28,26 +31,28 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:
-        limit = quantity(budget)
-        if limit is None or limit < 0:
-            raise MalformedFieldError(budget.path, "a number of US dollars")
-        allowed = Decimal(budget.text())
-        if over_budget(cost, allowed):
-            # In words of its own: those of the report name machines, which are values of a resource.
-            broken = f"is broken: the stack may come to {usd(cost.most)} a month at list prices"
-            yield found(budget, broken if cost.most > allowed else "cannot be held: a node group has no list price")
+        with stack.doubts:
+            limit = quantity(budget)
+            if limit is None or limit < 0:
+                raise MalformedFieldError(budget, "a number of US dollars")
+            allowed = Decimal(budget.text())
+            if over_budget(cost, allowed):
+                # In words of its own: those of the report name machines, which are values of a resource.
+                broken = f"is broken: the stack may come to {usd(cost.most)} a month at list prices"
+                yield found(budget, broken if cost.most > allowed else "cannot be held: a node group has no list price")
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:
+    """What costs something and can be read: a size that nobody knows yet is a doubt, and costs at least nothing."""
     from review.declared import Declared
 
     for each in stack:
-        if each.kind == _NODE_GROUP:
-            # A size that nobody knows yet would count as none.
-            for key in ("minSize", "desiredSize", "maxSize"):
-                each.at("scalingConfig", key).number()
-            each.at("instanceTypes").texts()
-        yield Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
+        with stack.doubts:
+            if each.kind == _NODE_GROUP:
+                for key in ("minSize", "desiredSize", "maxSize"):
+                    each.at("scalingConfig", key).number()
+                each.at("instanceTypes").texts()
+            yield Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
 
 
 RULE = StackRule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
@@ -14,23 +14,30 @@ from policies.subjects.routes import SECURITY_POLICY
 
 def _check(stack: Stack, given: Parameters) -> Findings:
     for policy in stack.of(SECURITY_POLICY):
-        named = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
-        for secret in stack.of("kubernetes:core:Secret"):
-            if secret.at("metadata", "name").text() not in named or not same_namespace(secret, policy):
-                continue
-            for field, key in _clients(secret):
-                if key.startswith("Bearer "):
-                    yield found(field, "starts with Bearer, which no client's key does", urn=secret.urn)
-                elif entropy_bits(key) < given["bits"]:
-                    yield found(field, f"has less than {given['bits']:g} bits of entropy", urn=secret.urn)
+        with stack.doubts:
+            named = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
+            for secret in stack.of("kubernetes:core:Secret"):
+                with stack.doubts:
+                    if secret.at("metadata", "name").text() in named and same_namespace(secret, policy):
+                        yield from _weak(stack, secret, given["bits"])
 
 
-def _clients(secret: Resource) -> Iterator[tuple[Field, str]]:
-    """Every entry of a Secret is one client's key."""
+def _weak(stack: Stack, secret: Resource, bits: float) -> Findings:
+    for field, read in _clients(secret):
+        with stack.doubts:
+            key = read(field)
+            if key.startswith("Bearer "):
+                yield found(field, "starts with Bearer, which no client's key does", urn=secret.urn)
+            elif entropy_bits(key) < bits:
+                yield found(field, f"has less than {bits:g} bits of entropy", urn=secret.urn)
+
+
+def _clients(secret: Resource) -> Iterator[tuple[Field, Callable[[Field], str]]]:
+    """Every entry of a Secret is one client's key: its place, and how to read it."""
     for _name, field in secret.at("stringData").entries():
-        yield field, field.text()
+        yield field, Field.text
     for _name, field in secret.at("data").entries():
-        yield field, decoded(field)
+        yield field, decoded
 
 
 RULE = StackRule(

@@ -5,20 +5,21 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, StackRule, found
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.queues import cluster_queue_of, covered, local_queues, queue_of
+from policies.subjects.queues import cluster_queue_of, covered, local_queue, queue_of
 
 
 def _check(stack: Stack, given: Parameters) -> Findings:
     for each in stack.of(*sorted(PODS.kinds)):
-        name = queue_of(each).text()
-        local = local_queues(stack, each.at("metadata", "namespace").text()).get(name) if name else None
-        queue = cluster_queue_of(stack, local) if local else None
-        if queue is None:
-            continue
-        handed_out = set(covered(queue))
-        for pod in each.parts(PODS):
-            if any(not resource.startswith(tuple(given["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
-                yield found(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods ask for", urn=each.urn)
+        with stack.doubts:
+            name = queue_of(each).text()
+            local = local_queue(stack, each.at("metadata", "namespace").text(), name) if name else None
+            queue = cluster_queue_of(stack, local) if local else None
+            if queue is None:
+                continue
+            handed_out = set(covered(queue))
+            for pod in each.parts(PODS):
+                if any(not resource.startswith(tuple(given["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
+                    yield found(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods ask for", urn=each.urn)
 
 
 def _asked(pod: PodTemplate) -> set[str]:

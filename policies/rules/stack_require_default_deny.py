@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from policies.engine.fields import matching
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import workloads_of
+from policies.subjects.engines import serving_workloads
 from policies.subjects.isolation import NETWORK_POLICY, isolates
-from policies.subjects.workloads import GROUPS
+from policies.subjects.placement import same_namespace
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    denied: dict[str, set[str]] = {"Ingress": set(), "Egress": set()}
-    for policy in stack.of(NETWORK_POLICY):
-        for side, namespaces in denied.items():
-            if isolates(policy, side):
-                namespaces.add(policy.at("metadata", "namespace").text())
-    told = denied["Ingress"] & denied["Egress"]
-    for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
-        namespace = workload.at("metadata", "namespace")
-        if namespace.text() not in told:
-            told.add(namespace.text())
-            yield found(namespace, "is a namespace without a default deny", urn=workload.urn)
+    told: set[str] = set()
+    for workload in serving_workloads(stack):
+        with stack.doubts:
+            namespace = workload.at("metadata", "namespace")
+            if namespace.text() not in told:
+                told.add(namespace.text())
+                for side in ("Ingress", "Egress"):
+                    with stack.doubts:
+                        if not _denied(stack, workload, side):
+                            yield found(namespace, "is a namespace without a default deny", urn=workload.urn)
+
+
+def _denied(stack: Stack, workload: Resource, side: str) -> bool:
+    """Whether a policy denies that side in the workload's namespace. Raises FieldError where only an unknown one may."""
+    denying = matching(stack.of(NETWORK_POLICY), lambda each: same_namespace(each, workload) and isolates(each, side))
+    return any(True for _ in denying)
 
 
 RULE = StackRule(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
-from policies.subjects.engines import selecting, standing_pods
+from policies.subjects.engines import pods_of, selecting, standing_pods
+from policies.subjects.workloads import count_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    for workload, pod, count in standing_pods(stack):
-        if count < 2:
-            continue
-        if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
-            yield found(workload.at("spec", "replicas"), "has no disruption budget", urn=workload.urn)
+    for pod in pods_of(stack):
+        with stack.doubts:
+            if standing_pods(stack, pod) < 2:
+                continue
+            workload = pod.resource
+            if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
+                yield found(count_of(pod), "has no disruption budget", urn=workload.urn)
 
 
 RULE = StackRule(

@@ -2,33 +2,69 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from collections.abc import Iterator
+
+from policies.engine.fields import matching
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
+from policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from policies.subjects.placement import labels_at, same_namespace
+from policies.subjects.pods import PodTemplate
 from policies.subjects.routes import asks_for_keys, backends_of, ways_in
 from policies.subjects.workloads import RAY_SERVICE, labels_of
 
+MADE = {
+    RAY_SERVICE: ("-serve-svc", "-head-svc"),
+    INFERENCE_SERVICE: ("", "-predictor", "-transformer", "-explainer"),
+    LLM_SERVICE: ("-kserve-workload-svc",),
+}
+VISIBILITY = ("networking.kserve.io/visibility", "networking.knative.dev/visibility")
 TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:InferencePool")
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     engines = [pod for _workload, pod in engines_of(stack)]
-    # Services that KubeRay makes for a RayService stand in no stack.
-    rays = {f"{each.at('metadata', 'name').text()}-{which}-svc" for each in stack.of(RAY_SERVICE) for which in ("serve", "head")}
+    made = _services_of_operators(stack)
+    yield from _published(stack)
     for way in ways_in(stack):
-        if asks_for_keys(stack, way):
-            continue
-        for name in backends_of(way):
-            if name.text() in rays:
-                yield found(name, "leads past the gateway to a model", urn=way.urn)
-            for target in stack.of(*TARGETS):
-                if target.at("metadata", "name").text() != name.text() or not same_namespace(target, way):
-                    continue
-                selector = target.at("spec", "selector")
-                wanted = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
-                if any(wanted and wanted.items() <= labels_of(pod).items() for pod in engines):
-                    yield found(name, "leads past the gateway to a model", urn=way.urn)
+        with stack.doubts:
+            if asks_for_keys(stack, way):
+                continue
+            for name in backends_of(way):
+                with stack.doubts:
+                    if name.text() in made or any(_reaches(each, engines) for each in _targets(stack, way, name.text())):
+                        yield found(name, "leads past the gateway to a model", urn=way.urn)
+
+
+def _services_of_operators(stack: Stack) -> set[str]:
+    """The names of the Services that KubeRay and KServe make: they stand in no stack."""
+    names: set[str] = set()
+    for kind, endings in MADE.items():
+        for each in stack.of(kind):
+            with stack.doubts:
+                names |= {f"{each.at('metadata', 'name').text()}{ending}" for ending in endings}
+    return names
+
+
+def _published(stack: Stack) -> Findings:
+    """KServe makes an Ingress or a route for every InferenceService that is not kept inside the cluster."""
+    for each in stack.of(INFERENCE_SERVICE):
+        with stack.doubts:
+            labels = each.at("metadata", "labels")
+            if not any(labels.at(name).text() == "cluster-local" for name in VISIBILITY):
+                yield found(labels.at(VISIBILITY[0]), "is not cluster-local, so KServe gives the model a way in of its own", urn=each.urn)
+
+
+def _targets(stack: Stack, way: Resource, name: str) -> Iterator[Resource]:
+    """What of that name stands beside a way. Raises FieldError."""
+    return matching(stack.of(*TARGETS), lambda each: each.at("metadata", "name").text() == name and same_namespace(each, way))
+
+
+def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
+    selector = target.at("spec", "selector")
+    wanted = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
+    return any(True for _ in matching(engines, lambda pod: bool(wanted) and wanted.items() <= labels_of(pod).items()))
 
 
 RULE = StackRule(
@@ -37,6 +73,6 @@ RULE = StackRule(
     severity=Severity.CRITICAL,
     refs=("inference",),
     why="vLLM's own key guards four prefixes; every other route of it is open to whoever reaches the port",
-    remedy="let Ingresses and routes name the gateway's Service, or guard the route by a SecurityPolicy with apiKeyAuth, jwt, oidc or extAuth",
+    remedy="let Ingresses and routes name the gateway's Service, or guard the route by a SecurityPolicy with apiKeyAuth, jwt, oidc or extAuth; label an InferenceService networking.kserve.io/visibility: cluster-local",
     check=_check,
 )

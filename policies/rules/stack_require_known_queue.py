@@ -5,16 +5,18 @@ from __future__ import annotations
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.pods import PODS
-from policies.subjects.queues import local_queues, queue_of
+from policies.subjects.queues import local_queue, local_queues, queue_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     for each in stack.of(*sorted(PODS.kinds)):
-        name = queue_of(each).text()
-        known = local_queues(stack, each.at("metadata", "namespace").text()) if name else {}
-        # A stack that declares no queue in the namespace uses one that is there already.
-        if known and name not in known:
-            yield found(queue_of(each), "is no LocalQueue of the stack in that namespace", urn=each.urn)
+        with stack.doubts:
+            name, namespace = queue_of(each).text(), each.at("metadata", "namespace").text()
+            if not name or local_queue(stack, namespace, name) is not None:
+                continue
+            # A stack that declares no queue in the namespace uses one that is there already.
+            if any(True for _ in local_queues(stack, namespace)):
+                yield found(queue_of(each), "is no LocalQueue of the stack in that namespace", urn=each.urn)
 
 
 RULE = StackRule(

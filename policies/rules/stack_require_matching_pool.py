@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.claims import demand_of
 from policies.subjects.engines import engines_of
 from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
 
@@ -13,11 +14,12 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         return
     nodes = list(nodes_of(stack))
     for workload, pod in engines_of(stack):
-        for vendor in pod.demand:
-            declared = [node for node in nodes if node.accelerators.get(vendor)]
-            # A stack that declares no node with that accelerator runs on nodes that exist already.
-            if declared and not any(fits_on(pod, node) for node in declared):
-                yield found(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
+        with stack.doubts:
+            for vendor in demand_of(stack, pod):
+                declared = [node for node in nodes if node.accelerators.get(vendor)]
+                # A stack that declares no node with that accelerator runs on nodes that exist already.
+                if declared and not any(fits_on(pod, node) for node in declared):
+                    yield found(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
 
 
 RULE = StackRule(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from policies.engine.resource import Stack
+from policies.engine.fields import matching
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of, selecting
 from policies.subjects.isolation import NETWORK_POLICY, is_everybody, sides_of
@@ -10,15 +11,21 @@ from policies.subjects.isolation import NETWORK_POLICY, is_everybody, sides_of
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     for workload, pod in engines_of(stack):
-        closed = False
-        for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
-            closed = closed or "Ingress" in sides_of(policy)
-            for rule in policy.at("spec", "ingress").each():
-                peers = list(rule.at("from").each())
-                if not peers or any(is_everybody(peer) for peer in peers):
-                    yield found(rule.at("from"), "lets everybody reach a model", urn=policy.urn)
-        if not closed:
-            yield found(workload.at("metadata", "name"), "has no network policy for what comes in", urn=workload.urn)
+        with stack.doubts:
+            for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
+                with stack.doubts:
+                    yield from _openings(policy)
+        with stack.doubts:
+            selected = selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector")
+            if not any(True for _ in matching(selected, lambda policy: "Ingress" in sides_of(policy))):
+                yield found(workload.at("metadata", "name"), "has no network policy for what comes in", urn=workload.urn)
+
+
+def _openings(policy: Resource) -> Findings:
+    for rule in policy.at("spec", "ingress").each():
+        peers = list(rule.at("from").each())
+        if not peers or any(is_everybody(peer) for peer in peers):
+            yield found(rule.at("from"), "lets everybody reach a model", urn=policy.urn)
 
 
 RULE = StackRule(

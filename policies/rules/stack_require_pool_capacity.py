@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.claims import demand_of
 from policies.subjects.engines import engines_of
 from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
-from policies.subjects.workloads import copies_of
+from policies.subjects.workloads import copies_of, count_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -15,17 +16,18 @@ def _check(stack: Stack, _: Parameters) -> Findings:
     nodes = list(nodes_of(stack))
     asked: dict[tuple[str, tuple[int, ...]], float] = {}
     for workload, pod in engines_of(stack):
-        for vendor, cards in pod.demand.items():
-            fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
-            if not fitting:
-                # Nodes that the stack does not declare are somebody else's; a rule of its own looks at selectors.
-                continue
-            if all(nodes[place].accelerators[vendor] < cards for place in fitting):
-                yield found(pod.at("containers"), "asks for more accelerators than any node has", urn=workload.urn)
-            key = (vendor, fitting)
-            asked[key] = asked.get(key, 0) + cards * copies_of(pod)
-            if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
-                yield found(workload.at("spec", "replicas"), "asks for more accelerators than the pool has left", urn=workload.urn)
+        with stack.doubts:
+            for vendor, cards in demand_of(stack, pod).items():
+                fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
+                if not fitting:
+                    # Nodes that the stack does not declare are somebody else's; a rule of its own looks at selectors.
+                    continue
+                if all(nodes[place].accelerators[vendor] < cards for place in fitting):
+                    yield found(pod.at("containers"), "asks for more accelerators than any node has", urn=workload.urn)
+                key = (vendor, fitting)
+                asked[key] = asked.get(key, 0) + cards * copies_of(pod)
+                if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
+                    yield found(count_of(pod), "asks for more accelerators than the pool has left", urn=workload.urn)
 
 
 RULE = StackRule(

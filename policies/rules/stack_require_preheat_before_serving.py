@@ -11,15 +11,16 @@ from policies.subjects.pods import PODS, PodTemplate
 def _check(stack: Stack, _: Parameters) -> Findings:
     writers: dict[tuple[str, str], set[str]] = {}
     for job in stack.of("kubernetes:batch:Job"):
-        for pod in job.parts(PODS):
-            for claim in _claims(job, pod, writing=True):
-                writers.setdefault(claim, set()).add(job.urn)
+        with stack.doubts:
+            for pod in job.parts(PODS):
+                for claim in _claims(job, pod, writing=True):
+                    writers.setdefault(claim, set()).add(job.urn)
     for workload, pod in engines_of(stack):
-        for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
-            if not writers[claim] & stack.behind(workload):
-                yield found(
-                    pod.at("volumes"), "holds weights that a Job writes, and nothing makes the server wait for it", urn=workload.urn
-                )
+        with stack.doubts:
+            for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
+                if not writers[claim] & stack.behind(workload):
+                    problem = "holds weights that a Job writes, and nothing makes the server wait for it"
+                    yield found(pod.at("volumes"), problem, urn=workload.urn)
 
 
 def _claims(of: Resource, pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:

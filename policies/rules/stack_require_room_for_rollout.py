@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.claims import demand_of
 from policies.subjects.engines import engines_of
 from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
 from policies.subjects.workloads import GROUPS, copies_of, rollout_of
@@ -18,17 +19,21 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         if workload.kind in GROUPS:
             # Their operators roll them by rules of their own, which a field of the object does not tell.
             continue
-        surge, unavailable = rollout_of(workload)
-        if surge == 0 or unavailable > 0:
-            continue
-        for vendor, cards in pod.demand.items():
-            spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
-            rivals = [its for _other, its in engines if any(fits_on(its, node) and fits_on(pod, node) for node in nodes)]
-            spare -= sum(its.demand.get(vendor, 0) * copies_of(its) for its in rivals)
-            if spare < cards * surge:
-                place = workload.at("spec", "strategy", "rollingUpdate", "maxSurge")
-                known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
-                yield found(place, f"needs accelerators that {known} to spare", urn=workload.urn)
+        with stack.doubts:
+            surge, unavailable = rollout_of(workload)
+            if surge == 0 or unavailable > 0:
+                continue
+            for vendor, cards in demand_of(stack, pod).items():
+                spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
+                for _other, its in engines:
+                    # A rival that cannot be read takes something nobody knows, which makes room for nobody.
+                    with stack.doubts:
+                        if any(fits_on(its, node) and fits_on(pod, node) for node in nodes):
+                            spare -= demand_of(stack, its).get(vendor, 0) * copies_of(its)
+                if spare < cards * surge:
+                    place = workload.at("spec", "strategy", "rollingUpdate", "maxSurge")
+                    known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
+                    yield found(place, f"needs accelerators that {known} to spare", urn=workload.urn)
 
 
 RULE = StackRule(

@@ -14,11 +14,12 @@ SIZE_LABEL = "inferplan.dev/model-size"
 
 def _check(stack: Stack, given: Parameters) -> Findings:
     for workload, pod in engines_of(stack):
-        size = _declared(stack, workload, pod)
-        for container in pod.servers:
-            probe = container.at("startupProbe")
-            if size and not probe.absent and budget_of(probe) < size / given["bytesPerSecond"]:
-                yield found(probe, "is shorter than loading the declared model takes", urn=workload.urn)
+        with stack.doubts:
+            size = _declared(stack, workload, pod)
+            for container in pod.servers:
+                probe = container.at("startupProbe")
+                if size and not probe.absent and budget_of(probe) < size / given["bytesPerSecond"]:
+                    yield found(probe, "is shorter than loading the declared model takes", urn=workload.urn)
 
 
 def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:

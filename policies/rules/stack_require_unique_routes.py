@@ -10,11 +10,12 @@ from policies.subjects.routes import Claim, claims_on, ways_in
 def _check(stack: Stack, _: Parameters) -> Findings:
     owners: dict[tuple[str, str, str], list[tuple[str, Claim]]] = {}
     for way in ways_in(stack):
-        for claim in claims_on(way):
-            rivals = owners.setdefault((claim.host, claim.path, claim.more), [])
-            if any(urn != way.urn and _meet(claim, other) for urn, other in rivals):
-                yield found(claim.field, "is claimed by another way in as well", urn=way.urn)
-            rivals.append((way.urn, claim))
+        with stack.doubts:
+            for claim in claims_on(way):
+                rivals = owners.setdefault((claim.host, claim.path, claim.more), [])
+                if any(urn != way.urn and _meet(claim, other) for urn, other in rivals):
+                    yield found(claim.field, "is claimed by another way in as well", urn=way.urn)
+                rivals.append((way.urn, claim))
 
 
 def _meet(one: Claim, other: Claim) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from policies.engine.fields import Field, UnknownFieldError
+from policies.engine.fields import Field, UnknownFieldError, matching
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, found
 
@@ -33,17 +33,17 @@ def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[
     """A finding for each bucket that no resource of `kind` is about, and that does not say it itself, as `inline` tells."""
     siblings = list(stack.of(*both(kind)))
     for bucket in stack.of(*BUCKETS):
-        if not inline(bucket) and not any(refers_to(sibling, bucket) for sibling in siblings):
-            yield found(bucket.at("bucket"), problem, urn=bucket.urn)
+        with stack.doubts:
+            if not any(True for _ in matching(siblings, lambda each, bucket=bucket: refers_to(each, bucket))) and not inline(bucket):
+                yield found(bucket.at("bucket"), problem, urn=bucket.urn)
 
 
 def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Field]]:
     """Where a bucket's policy stands: in a resource of its own, or in the bucket. Raises FieldError."""
-    for each in stack.of("aws:s3:BucketPolicy"):
-        if refers_to(each, bucket):
-            yield each, each.at("policy")
     if not bucket.at("policy").absent:
         yield bucket, bucket.at("policy")
+    for each in matching(stack.of("aws:s3:BucketPolicy"), lambda each: refers_to(each, bucket)):
+        yield each, each.at("policy")
 
 
 def items(field: Field) -> Iterator[Field]:

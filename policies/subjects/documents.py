@@ -104,12 +104,12 @@ def statements(field: Field) -> Iterator[Statement]:
         document = json.loads(text) if isinstance(text, str) else text
         listed = document["Statement"]
     except (ValueError, KeyError, TypeError):
-        raise MalformedFieldError(field.path, "a policy document") from None
+        raise MalformedFieldError(field, "a policy document") from None
     for each in listed if isinstance(listed, list) else [listed]:
         if _has_unknown(each):
-            raise UnknownFieldError(field.path)
+            raise UnknownFieldError(field)
         if not isinstance(each, dict):
-            raise MalformedFieldError(field.path, "a policy document")
+            raise MalformedFieldError(field, "a policy document")
         yield Statement(field, each)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.engine.fields import matching
 from policies.engine.resource import Resource, Stack
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PodTemplate
@@ -18,48 +19,61 @@ def workloads_of(stack: Stack) -> Iterator[Resource]:
     yield from stack.of(*sorted(WORKLOADS.kinds))
 
 
+def serving_workloads(stack: Stack) -> Iterator[Resource]:
+    """Deployments, StatefulSets and the workloads of serving operators."""
+    yield from workloads_of(stack)
+    yield from stack.of(*GROUPS)
+
+
+def scaled_by(scaler: Resource, workload: Resource) -> bool:
+    """Whether an autoscaler owns the replicas of a workload. Raises FieldError."""
+    target = scaler.at("spec", "scaleTargetRef")
+    if not same_namespace(scaler, workload) or (target.at("kind").text() or "Deployment") != workload.short_kind:
+        return False
+    return target.at("name").text() == workload.at("metadata", "name").text()
+
+
 def least_replicas(stack: Stack, workload: Resource) -> float:
     """How many replicas a workload has at the least: its own number, or that of the autoscaler which owns it. Raises FieldError."""
     declared = replicas_of(workload)
     if declared is not None:
         return declared
-    for scaler in stack.of(*SCALERS):
-        target = scaler.at("spec", "scaleTargetRef")
-        kind = target.at("kind").text() or "Deployment"
-        if (
-            kind == workload.short_kind
-            and target.at("name").text() == workload.at("metadata", "name").text()
-            and same_namespace(scaler, workload)
-        ):
-            least = scaler.at("spec", "minReplicas").number()
-            return (scaler.at("spec", "minReplicaCount").number() or 0) if least is None and "keda" in scaler.kind else least or 1
+    for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
+        least = scaler.at("spec", "minReplicas").number()
+        return (scaler.at("spec", "minReplicaCount").number() or 0) if least is None and "keda" in scaler.kind else least or 1
     return 1
 
 
-def standing_pods(stack: Stack) -> Iterator[tuple[Resource, PodTemplate, float]]:
-    """Workloads, those of serving operators too, with their pod templates and the least number of pods of each. Raises FieldError."""
-    for workload in workloads_of(stack):
-        for pod in templates_of(workload):
-            yield workload, pod, least_replicas(stack, workload)
-    for workload in stack.of(*GROUPS):
-        for pod in templates_of(workload):
-            yield workload, pod, copies_of(pod, least=True)
+def standing_pods(stack: Stack, pod: PodTemplate) -> float:
+    """How many pods of a template there are at the least. Raises FieldError."""
+    return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
+
+
+def pods_of(stack: Stack) -> Iterator[PodTemplate]:
+    """The pod templates of all workloads, those of serving operators too; one that cannot be read is among the stack's doubts."""
+    for workload in serving_workloads(stack):
+        with stack.doubts:
+            yield from templates_of(workload)
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
-    """The workloads, those of serving operators too, whose pods ask for accelerators or run vLLM, with those pods. Raises FieldError."""
-    for workload in (*workloads_of(stack), *stack.of(*GROUPS)):
-        for pod in templates_of(workload):
-            if pod.demand or engine_containers(pod):
-                yield workload, pod
+    """The workloads, those of serving operators too, whose pods ask for accelerators or run vLLM, with those pods.
+
+    One that cannot be told is among the stack's doubts.
+    """
+    for pod in pods_of(stack):
+        with stack.doubts:
+            if engine_containers(pod) or pod.demand or any(True for _ in pod.at("resourceClaims").each()):
+                yield pod.resource, pod
 
 
 def selecting(stack: Stack, kind: str, workload: Resource, pod: PodTemplate, *path: str) -> Iterator[Resource]:
-    """The resources of `kind`, in the workload's namespace, whose label selector at `path` takes the pod. Raises FieldError."""
+    """The resources of `kind`, in the workload's namespace, whose label selector at `path` takes the pod; those that are known first.
+
+    Raises FieldError.
+    """
     labels = labels_of(pod)
-    for each in stack.of(kind):
-        if same_namespace(each, workload) and matches_labels(each.at(*path), labels):
-            yield each
+    return matching(stack.of(kind), lambda each: same_namespace(each, workload) and matches_labels(each.at(*path), labels))
 
 
 def claims_of(pod: PodTemplate, *, writing: bool) -> set[str]:

@@ -79,7 +79,7 @@ def decoded(field: Field) -> str:
     try:
         return base64.b64decode(field.text(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise MalformedFieldError(field.path, "base64 of text") from None
+        raise MalformedFieldError(field, "base64 of text") from None
 
 
 def entropy_bits(text: str) -> float:

@@ -9,21 +9,22 @@ from dataclasses import dataclass
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
-from policies.subjects.pods import PodTemplate, vendor_of
+from policies.subjects.pods import VENDOR_RESOURCES, PodTemplate, vendor_of
 from policies.subjects.quantities import quantity
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 # Labels that the kubelet, the cloud and discovery put on a node when it is there.
 _GIVEN = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
+_ENDLESS = dict.fromkeys(VENDOR_RESOURCES.values(), math.inf)
 _SCALERS_OF_NODES = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One declared node: its labels, its taints and its accelerators by vendor."""
+    """One declared node: its labels, its taints and its accelerators by vendor. What is unknown of it may suit any pod: `labels` are None then."""
 
-    labels: dict[str, str]
+    labels: dict[str, str] | None
     taints: tuple[Field, ...]
     accelerators: dict[str, float]
 
@@ -59,39 +60,55 @@ def grows_by_itself(stack: Stack) -> bool:
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack itself declares, those of EKS node groups at their greatest size. Raises FieldError."""
+    """The nodes that the stack itself declares, those of EKS node groups at their greatest size.
+
+    What cannot be read is among the stack's doubts; it counts as whatever suits, so that no verdict on a pod rests on it.
+    """
     for each in stack.of("kubernetes:core:Node"):
-        accelerators: dict[str, float] = {}
-        for name, field in each.at("status", "allocatable").entries():
-            if vendor_of(name):
-                accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (quantity(field) or 0)
-        yield Node(labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each()), accelerators)
+        labels, taints, accelerators = None, (), _ENDLESS
+        with stack.doubts:
+            labels, taints = labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each())
+        with stack.doubts:
+            accelerators = _allocatable(each)
+        yield Node(labels, taints, accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
-        for _ in range(int(group.at("scalingConfig", "maxSize").number() or 0)):
-            yield _eks_node(stack, group)
+        labels, taints, accelerators, size = None, (), _ENDLESS, None
+        with stack.doubts:
+            labels, taints = labels_at(group.at("labels")), tuple(map(_taint, group.at("taints").each()))
+        with stack.doubts:
+            accelerators = _eks_accelerators(stack, group)
+        with stack.doubts:
+            size = int(group.at("scalingConfig", "maxSize").number() or 0)
+        if size is None:
+            yield Node(labels, taints, {vendor: math.inf for vendor, count in accelerators.items() if count})
+        else:
+            yield from [Node(labels, taints, accelerators)] * size
 
 
-def _eks_node(stack: Stack, group: Resource) -> Node:
-    taints = tuple(
-        Field(
-            {
-                "key": taint.at("key").text(),
-                "value": taint.at("value").text(),
-                "effect": _EKS_EFFECTS.get(taint.at("effect").text(), ""),
-            }
-        )
-        for taint in group.at("taints").each()
-    )
+def _allocatable(node: Resource) -> dict[str, float]:
+    accelerators: dict[str, float] = {}
+    for name, field in node.at("status", "allocatable").entries():
+        if vendor_of(name):
+            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (quantity(field) or 0)
+    return accelerators
+
+
+def _taint(taint: Field) -> Field:
+    """A taint of a node group in the words of Kubernetes. Raises FieldError."""
+    effect = _EKS_EFFECTS.get(taint.at("effect").text(), "")
+    return Field({"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect})
+
+
+def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
     # A node group leaves the type to its launch template where that reserves a capacity block.
     templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
     types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
-    accelerators: dict[str, float] = {}
     if any(each.startswith("dl1.") for each in types):
-        accelerators = {"habana": 8}
-    elif "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
+        return {"habana": 8}
+    if "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
         # Where nothing names a type, how many cards such a node has cannot be told, so it is no limit.
-        accelerators = {"nvidia": min((_cards(each) for each in types), default=math.inf)}
-    return Node(labels_at(group.at("labels")), taints, accelerators)
+        return {"nvidia": min((_cards(each) for each in types), default=math.inf)}
+    return {}
 
 
 def _cards(instance_type: str) -> float:
@@ -103,9 +120,11 @@ def _cards(instance_type: str) -> float:
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
     """Whether a pod's nodeSelector and tolerations let it onto `node`, as far as can be told before the node runs. Raises FieldError."""
-    for key, value in labels_at(pod.at("nodeSelector")).items():
-        if node.labels.get(key) != value and (key in node.labels or not _GIVEN.match(key)):
-            return False
+    labels = node.labels
+    if labels is not None and any(
+        labels.get(key) != value and (key in labels or not _GIVEN.match(key)) for key, value in labels_at(pod.at("nodeSelector")).items()
+    ):
+        return False
     return all(tolerates(pod, taint) for taint in node.taints)
 
 

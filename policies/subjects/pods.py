@@ -8,6 +8,7 @@ from functools import cached_property
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
+from policies.subjects import kserve
 from policies.subjects.quantities import quantity
 from policies.subjects.words import Word, words_of
 
@@ -43,6 +44,7 @@ _REPLICATED = {
     "kubernetes:apps:ReplicaSet",
     "kubernetes:argoproj.io:Rollout",
     "kubernetes:core:ReplicationController",
+    *kserve.KINDS,
 }
 VENDOR_RESOURCES = {
     "nvidia.com/gpu": "nvidia",
@@ -106,6 +108,11 @@ class Container:
                 if vendor_of(name):
                     yield vendor_of(name), side, field
 
+    @property
+    def accelerated(self) -> bool:
+        """Whether the container asks for accelerators, by name or by one of its pod's claims. Raises FieldError."""
+        return any(True for _ in self.accelerators()) or any(True for _ in self.at("resources", "claims").each())
+
     def environment(self) -> dict[str, Field]:
         """The environment by name; each field is the whole entry. Raises UnknownFieldError."""
         return {each.at("name").text(): each for each in self.at("env").each()}
@@ -113,11 +120,14 @@ class Container:
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """One pod template: `metadata` and `spec`, in which kind of resource, and what that resource is called."""
+    """One pod template: `metadata` and `spec`, in which resource. The rest only KServe has: `kserve.Part` tells what it is."""
 
     resource: Resource
     metadata: Field
     spec: Field
+    models: tuple[Field, ...] = ()
+    stores: tuple[Field, ...] = ()
+    partial: bool = False
 
     def at(self, *keys: str) -> Field:
         """The field below the pod's spec."""
@@ -126,7 +136,7 @@ class PodTemplate:
     @cached_property
     def containers(self) -> tuple[Container, ...]:
         """Every container: the main ones first, then init containers and sidecars, then ephemeral ones. Raises UnknownFieldError."""
-        main = tuple(Container(each, self) for each in self.at("containers").each())
+        main = tuple(Container(each, self) for each in (*self.models, *self.at("containers").each()))
         first = tuple(Container(each, self, init=each.at("restartPolicy").text() != "Always") for each in self.at("initContainers").each())
         return (*main, *first, *(Container(each, self, ephemeral=True) for each in self.at("ephemeralContainers").each()))
 
@@ -141,11 +151,7 @@ class PodTemplate:
         if self.runs_to_end:
             return ()
         replicated = self.resource.kind in _REPLICATED
-        return tuple(
-            each
-            for each in self.running
-            if any(True for _ in each.at("ports").each()) or (replicated and any(True for _ in each.accelerators()))
-        )
+        return tuple(each for each in self.running if any(True for _ in each.at("ports").each()) or (replicated and each.accelerated))
 
     @property
     def probed(self) -> tuple[Container, ...]:
@@ -155,7 +161,9 @@ class PodTemplate:
     def images(self) -> Iterator[Field]:
         """Every image that a node pulls for the pod: those of containers, and those mounted as volumes. Raises FieldError."""
         for container in self.containers:
-            yield container.at("image")
+            # Where KServe fills in the image, the runtime that it comes from is judged by itself.
+            if self.resource.kind not in kserve.KINDS or not container.at("image").absent:
+                yield container.at("image")
         for volume in self.at("volumes").each():
             if not volume.at("image").absent:
                 yield volume.at("image", "reference")
@@ -193,6 +201,9 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
             yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
     if resource.kind == JOB_SET:
         yield from _job_set(resource)
+    if resource.kind in kserve.KINDS:
+        for part in kserve.parts_of(resource):
+            yield PodTemplate(resource, part.metadata, part.spec, part.models, part.stores, part.partial)
     if resource.kind in RAY_CLUSTERS:
         cluster = resource.at(*RAY_CLUSTERS[resource.kind])
         for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()):
@@ -208,7 +219,7 @@ def _job_set(resource: Resource) -> Iterator[PodTemplate]:
             yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET]), _templates)
+PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET, *kserve.KINDS]), _templates)
 CONTAINERS = Subject("containers", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers))
 """Every container of every template, each judged alone: what is unknown of one hides nothing of another."""
 IMAGES = Subject("images", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()))

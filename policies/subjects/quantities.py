@@ -18,7 +18,7 @@ def quantity(field: Field) -> float | None:
         return None
     number = parse(field.text())
     if number is None:
-        raise MalformedFieldError(field.path, "a Kubernetes quantity")
+        raise MalformedFieldError(field, "a Kubernetes quantity")
     return number
 
 

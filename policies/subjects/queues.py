@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.engine.fields import Field
+from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -17,17 +17,20 @@ def queue_of(resource: Resource) -> Field:
     return resource.at("metadata", "labels", QUEUE_LABEL)
 
 
-def local_queues(stack: Stack, namespace: str) -> dict[str, Resource]:
-    """The LocalQueues that the stack declares in a namespace, by name. Raises FieldError."""
-    return {
-        each.at("metadata", "name").text(): each for each in stack.of(_LOCAL) if each.at("metadata", "namespace").text() in ("", namespace)
-    }
+def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
+    """The LocalQueues that the stack declares in a namespace, those that are known first. Raises FieldError."""
+    return matching(stack.of(_LOCAL), lambda each: each.at("metadata", "namespace").text() in ("", namespace))
+
+
+def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
+    """The LocalQueue of that name, None where the stack declares none in that namespace. Raises FieldError."""
+    return next(matching(local_queues(stack, namespace), lambda each: each.at("metadata", "name").text() == name), None)
 
 
 def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
     """The ClusterQueue that a LocalQueue draws from, None where the stack does not declare it. Raises FieldError."""
     wanted = local.at("spec", "clusterQueue").text()
-    return next((each for each in stack.of(_CLUSTER) if each.at("metadata", "name").text() == wanted), None)
+    return next(matching(stack.of(_CLUSTER), lambda each: each.at("metadata", "name").text() == wanted), None)
 
 
 def covered(queue: Resource) -> Iterator[str]:

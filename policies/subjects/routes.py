@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from policies.engine.fields import Field
+from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 
 _INGRESS = "kubernetes:networking.k8s.io:Ingress"
@@ -85,11 +85,24 @@ def asks_for_keys(stack: Stack, way: Resource) -> bool:
     """Whether a SecurityPolicy of Envoy Gateway wants proof of who asks, on a route itself or on every Gateway that it hangs on. Raises FieldError."""
     if way.kind == _INGRESS:
         return False
-    guarded = {
-        (target.at("kind").text(), target.at("name").text())
-        for policy in stack.of(SECURITY_POLICY)
-        if any(policy.at("spec", *keys).value for keys in _PROOFS)
-        for target in (*policy.at("spec", "targetRefs").each(), policy.at("spec", "targetRef"))
-    }
-    gateways = {("Gateway", parent.at("name").text()) for parent in way.at("spec", "parentRefs").each()}
-    return (way.short_kind, way.at("metadata", "name").text()) in guarded or (bool(gateways) and gateways <= guarded)
+    here = way.at("metadata", "namespace").text()
+    itself = (way.short_kind, here, way.at("metadata", "name").text())
+    parents = way.at("spec", "parentRefs").each()
+    gateways = {("Gateway", parent.at("namespace").text() or here, parent.at("name").text()) for parent in parents}
+    guarded: set[tuple[str, str, str]] = set()
+    for policy in matching(stack.of(SECURITY_POLICY), lambda each: not _targets(each).isdisjoint({itself, *gateways}) and _asks(each)):
+        guarded |= _targets(policy)
+        if itself in guarded or (gateways and gateways <= guarded):
+            return True
+    return False
+
+
+def _targets(policy: Resource) -> set[tuple[str, str, str]]:
+    """Kind, namespace and name of what a policy is about: it reaches no other namespace. Raises FieldError."""
+    namespace = policy.at("metadata", "namespace").text()
+    targets = (*policy.at("spec", "targetRefs").each(), policy.at("spec", "targetRef"))
+    return {(target.at("kind").text(), namespace, target.at("name").text()) for target in targets}
+
+
+def _asks(policy: Resource) -> bool:
+    return any(policy.at("spec", *keys).value for keys in _PROOFS)

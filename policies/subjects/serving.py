@@ -7,7 +7,7 @@ import re
 from policies.subjects.images import image_of
 from policies.subjects.pods import Container, PodTemplate
 
-_SERVERS = re.compile(r"vllm|sglang|text-generation-(inference|launcher)|trtllm-serve")
+_SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
 # Options of vLLM that take no value, by how they begin: the word behind one may be the model.
 _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calculate|headless|async|language-model-only)(-|$)")
 
@@ -31,17 +31,18 @@ def _names_vllm(container: Container) -> bool:
 def _only_pulls(container: Container) -> bool:
     """Whether a container has a command of its own that names no vLLM, and no accelerator to run one on."""
     command = [each.text() for each in container.at("command").each()]
-    return bool(command) and not any("vllm" in word for word in container.words) and not any(True for _ in container.accelerators())
+    return bool(command) and not any("vllm" in word for word in container.words) and not container.accelerated
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
     """The containers that serve models: those with accelerators, and those that run vLLM."""
-    return tuple(each for each in pod.running if is_vllm(each) or any(True for _ in each.accelerators()))
+    return tuple(each for each in pod.running if each.accelerated or is_vllm(each))
 
 
 def model_of(container: Container) -> str:
     """The model that a server is told to serve, "" where the command line does not say."""
-    if not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
+    kserve = container.at("modelFormat", "name").text() == "huggingface"
+    if not kserve and not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
         return ""
     named = container.option("--model", "--model-path", "--model-id")
     if named is not None:

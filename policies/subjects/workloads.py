@@ -6,6 +6,7 @@ import math
 
 from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource, Subject
+from policies.subjects import kserve
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.quantities import parse
 
@@ -13,7 +14,7 @@ _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
 LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
 RAY_SERVICE = "kubernetes:ray.io:RayService"
 _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
-GROUPS = (LEADER_WORKER_SET, *_RAY)
+GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
 WORKLOADS = Subject("workload", frozenset(_KINDS), lambda resource: (resource,))
 
@@ -38,21 +39,37 @@ def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
         if pod.spec.keys[2] == "leaderTemplate":
             return groups
         return groups * (size if template.at("leaderTemplate").absent else size - 1)
+    if resource.kind in kserve.SERVICES:
+        return kserve.copies(pod.spec, least=least)
     if resource.kind in _RAY:
-        group = _ray_group(pod)
-        if group is None:
-            return 1
-        given, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
-        hosts = group.at("numOfHosts").number() or 1
-        if not _ray_cluster(resource).at("enableInTreeAutoscaling").flag():
-            return hosts * given
-        return hosts * ((group.at("minReplicas").number() or 0) if least else max(given, most))
+        return _ray_copies(pod, least=least)
     return replicas_of(resource) or 1
+
+
+def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
+    group = _ray_group(pod)
+    if group is None:
+        return 1
+    given, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
+    hosts = group.at("numOfHosts").number() or 1
+    if not _ray_cluster(pod.resource).at("enableInTreeAutoscaling").flag():
+        return hosts * given
+    return hosts * ((group.at("minReplicas").number() or 0) if least else max(given, most))
+
+
+def count_of(pod: PodTemplate) -> Field:
+    """Where an object says how many pods of a template it wants."""
+    if pod.resource.kind in kserve.SERVICES:
+        owner = kserve.owner_of(pod.spec)
+        return owner.at("minReplicas" if pod.resource.kind == kserve.INFERENCE_SERVICE else "replicas")
+    return pod.resource.at("spec", "replicas")
 
 
 def labels_of(pod: PodTemplate) -> dict[str, str]:
     """The labels that the pods of a template carry: those written there, and those that its operator adds. Raises FieldError."""
     labels = {key: each.text() for key, each in pod.metadata.at("labels").entries()}
+    if pod.resource.kind in kserve.SERVICES:
+        return kserve.labels_of(pod.spec, pod.resource) | labels
     if pod.resource.kind == LEADER_WORKER_SET:
         labels["leaderworkerset.sigs.k8s.io/name"] = pod.resource.at("metadata", "name").text()
     if pod.resource.kind in _RAY:
@@ -90,7 +107,7 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
     text = field.text() or "25%"
     number = parse(text.removesuffix("%"))
     if number is None:
-        raise MalformedFieldError(field.path, "a number or a percentage")
+        raise MalformedFieldError(field, "a number or a percentage")
     if not text.endswith("%"):
         return int(number)
     exact = replicas * number / 100

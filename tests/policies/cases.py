@@ -80,23 +80,26 @@ def cases_of(row: Row) -> Iterator[Case]:
 
 
 @cache
-def _base() -> list[dict[str, Any]]:
+def base() -> list[dict[str, Any]]:
+    """The resources of the base stack. Nobody may change them in place."""
     return yaml.safe_load((Path(__file__).parent / "base.yaml").read_text())
+
+
+def edited(each: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
+    """A copy of one resource with `edits` by path; a path that begins with @ is what it is registered with."""
+    target = copy.deepcopy(each)
+    for path, value in edits.items():
+        if path.startswith("@"):
+            target[path[1:]] = value
+        else:
+            put(target["inputs"], keys_of(path), copy.deepcopy(value) if not isinstance(value, Absent) else value)
+    return target
 
 
 def changed(resource: str, edits: dict[str, Any]) -> Recording:
     """The base stack with `edits` of one resource, by path; the path `resource` takes the resource itself away."""
-    listed = copy.deepcopy(_base())
-    if edits:
-        target = next(each for each in listed if label(each) == resource)
-        if "resource" in edits:
-            listed.remove(target)
-        for path, value in edits.items():
-            if path.startswith("@"):
-                target[path[1:]] = value
-            elif path != "resource":
-                put(target["inputs"], keys_of(path), copy.deepcopy(value) if not isinstance(value, Absent) else value)
-    return recording_of(listed)
+    kept = [each for each in base() if "resource" not in edits or label(each) != resource]
+    return recording_of([edited(each, edits) if label(each) == resource else each for each in kept])
 
 
 def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording:

@@ -54,6 +54,18 @@ def _barely_starting(workload: Inputs) -> bool | None:
     return None
 
 
+def _writes_weights(workload: Inputs) -> bool | None:
+    """Every claim of an engine writable."""
+    if not is_engine(workload):
+        return False
+    pod = workload["spec"]["template"]["spec"]
+    for volume in pod.get("volumes") or []:
+        volume.get("persistentVolumeClaim", {}).pop("readOnly", None)
+    for mount in first(workload).get("volumeMounts") or []:
+        mount.pop("readOnly", None)
+    return None
+
+
 def _available(least: str | int) -> Callable[[Inputs], None]:
     def edit(budget: Inputs) -> None:
         budget["spec"].pop("maxUnavailable", None)
@@ -79,6 +91,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
             lambda r: "replicas" not in r["spec"] and put(2, "spec", "replicas")(r) is None,
         ),
         Mutation("loads for longer than it may", ("stack-require-startup-budget-for-model",), _barely_starting),
+        Mutation("weights that servers write", ("stack-require-read-only-weights",), _writes_weights),
         Mutation("many replicas", ("stack-require-pool-capacity",), lambda r: is_engine(r) and put(999, "spec", "replicas")(r) is None),
         Mutation(
             "other pool",
@@ -137,6 +150,11 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "Job": (
         Mutation("no deadline", ("job-require-end",), drop("spec", "activeDeadlineSeconds")),
         Mutation("GPU in Job", ("accelerator-disallow-in-preheat",), _with_card),
+        Mutation(
+            "claim in Job",
+            ("accelerator-disallow-in-preheat",),
+            add({"name": "card", "resourceClaimTemplateName": "cards"}, "spec", "template", "spec", "resourceClaims"),
+        ),
     ),
     "Service": (
         Mutation("node port", ("network-disallow-node-port",), put("NodePort", "spec", "type")),

@@ -26,6 +26,16 @@ def _without_cpu(container: Inputs) -> bool:
     return drop("resources", "requests", "cpu")(container)
 
 
+def _open_triton(container: Inputs) -> bool | None:
+    """A server that loads what it is told to, for whoever tells it."""
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    if "tritonserver" not in words:
+        return False
+    kept = [word for word in words if not word.startswith(("--model-control-mode", "--http-restricted", "--grpc-restricted"))]
+    container["command"], container["args"] = [], [*kept, "--model-control-mode=explicit"]
+    return None
+
+
 CONTAINERS = (
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
@@ -61,6 +71,12 @@ CONTAINERS = (
         ),
     ),
     Mutation("long preStop", ("pod-require-drain-time",), server(put({"preStop": {"sleep": {"seconds": 3600}}}, "lifecycle"))),
+    Mutation(
+        "development", ("model-disallow-development-switches",), served_by_vllm(add({"name": "VLLM_SERVER_DEV_MODE", "value": "1"}, "env"))
+    ),
+    Mutation("files for prompts", ("model-disallow-development-switches",), argument("--allowed-local-media-path=/")),
+    Mutation("prompts in the log", ("model-disallow-request-logging",), argument("--enable-log-requests")),
+    Mutation("models on demand", ("model-restrict-triton-repository",), _open_triton),
     Mutation("remote code", ("model-disallow-trust-remote-code",), argument("--trust-remote-code")),
     Mutation("pickles", ("model-disallow-pickle",), argument("--load-format=pt")),
     Mutation("key argument", ("pod-disallow-literal-secrets",), argument("--api-key=0123456789")),

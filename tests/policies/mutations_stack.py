@@ -22,6 +22,22 @@ NEEDED = {
 _PROTECTED = ("Bucket", "FileSystem", "Cluster", "Key")
 _LABELS = {"app.kubernetes.io/managed-by": "somebody"}
 _ROLE = "kubernetes:rbac.authorization.k8s.io/v1:Role"
+_CLUSTER_ROLE = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
+_ROLES = (
+    ("a role that binds", _ROLE, {"resources": ["roles"], "verbs": ["bind"]}, "rbac-disallow-escalation"),
+    ("a role that impersonates", _CLUSTER_ROLE, {"resources": ["users"], "verbs": ["impersonate"]}, "rbac-disallow-escalation"),
+    ("a role that makes tokens", _ROLE, {"resources": ["serviceaccounts/token"], "verbs": ["create"]}, "rbac-disallow-token-creation"),
+    ("a role that gets a shell", _ROLE, {"resources": ["pods/exec"], "verbs": ["create"]}, "rbac-disallow-exec"),
+    ("a role that reads all Secrets", _CLUSTER_ROLE, {"resources": ["secrets"], "verbs": ["get", "list"]}, "rbac-disallow-secret-reading"),
+)
+_HUB = {"modelFormat": {"name": "huggingface"}, "storageUri": "hf://org/model"}
+_PREDICTORS = (
+    ("a privileged model of KServe", {"model": {"securityContext": {"privileged": True}}}, "pod-disallow-privileged"),
+    ("a model of KServe on the node's network", {"hostNetwork": True, "model": {}}, "pod-disallow-host-namespaces"),
+    ("a model of KServe from a hub", {"model": _HUB}, "model-require-revision"),
+    ("a pickle of KServe", {"sklearn": {"storageUri": "s3://models/iris"}}, "model-disallow-pickle"),
+    ("a model of KServe for everybody", {"model": {}}, "stack-require-gateway-before-models"),
+)
 Changed = tuple[str, str, Recording, tuple[str, ...]]
 
 
@@ -35,6 +51,22 @@ def across(recording: Recording) -> Iterator[Changed]:
         if kind in ("Ingress", "HTTPRoute"):
             yield from _entrances(recording, position, each)
     yield from _strangers(recording)
+    yield from _sharing(recording)
+
+
+def _sharing(recording: Recording) -> Iterator[Changed]:
+    """Two engines that name one claim, of devices that no pool is counted by."""
+    engines = [each for each in recording if each.type.endswith(":Deployment") and any(map(accelerates, pods_in(each.inputs)))][:2]
+    if len(engines) < 2:
+        return
+    devices = {"requests": [{"name": "x", "exactly": {"deviceClassName": "compute-domain-default-channel.nvidia.com"}}]}
+    changed = _added(recording, _object(recording, "kubernetes:resource.k8s.io/v1:ResourceClaim", "one", spec={"devices": devices}))
+    for each in engines:
+        inputs = copy.deepcopy(each.inputs)
+        inputs["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimName": "one"}]
+        position = next(place for place, other in enumerate(changed.registrations) if other.urn == each.urn)
+        changed = _replaced(changed, position, dataclasses.replace(each, inputs=inputs))
+    yield "one claim for two engines", engines[1].urn, changed, ("stack-require-own-claims",)
 
 
 def _loosened(recording: Recording, position: int, each: Registration) -> Iterator[Changed]:
@@ -72,6 +104,17 @@ def _strangers(recording: Recording) -> Iterator[Changed]:
     """Objects that somebody adds beside ours."""
     wild = _object(recording, _ROLE, "helper", rules=[{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}])
     yield "a role for everything", wild.urn, _added(recording, wild), ("rbac-disallow-wildcards",)
+    for name, type_, rule, caught_by in _ROLES:
+        role = _object(recording, type_, "helper", rules=[{"apiGroups": [""], **rule}])
+        yield name, role.urn, _added(recording, role), (caught_by,)
+    for name, predictor, caught_by in _PREDICTORS:
+        service = _object(recording, "kubernetes:serving.kserve.io/v1beta1:InferenceService", "wild", spec={"predictor": predictor})
+        yield name, service.urn, _added(recording, service), (caught_by,)
+    for name, parameters in (("a disk in clear", {}), ("a disk in clear on purpose", {"encrypted": "false"})):
+        disks = _object(
+            recording, "kubernetes:storage.k8s.io/v1:StorageClass", "fast", provisioner="ebs.csi.aws.com", parameters=parameters
+        )
+        yield name, disks.urn, _added(recording, disks), ("volume-require-encryption",)
     subjects = [{"kind": "Group", "name": "developers"}]
     admin = _object(recording, f"{_ROLE}Binding", "helper", roleRef={"kind": "ClusterRole", "name": "cluster-admin"}, subjects=subjects)
     yield "an administrator", admin.urn, _added(recording, admin), ("rbac-disallow-admin-bindings",)

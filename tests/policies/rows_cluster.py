@@ -107,16 +107,6 @@ ROWS = (
         "restricted",
         REFUSED,
     ),
-    row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
-    row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
-    row(
-        "rbac-disallow-admin-bindings",
-        "RoleBinding/pod-reader",
-        "subjects[0]",
-        {"kind": "Group", "name": "system:unauthenticated"},
-        {"kind": "ServiceAccount", "name": "system:unauthenticated"},
-        PASS,
-    ),
     row("rollout-disallow-blocking-budget", "PodDisruptionBudget/chat", "spec.maxUnavailable", 0, "1%", PASS),
     row(
         "key-require-entropy",
@@ -167,16 +157,6 @@ ROWS = (
         {"api-key": "canary-0123456789"},
         {"api-key-header": "Authorization"},
         PASS,
-    ),
-    row("volume-disallow-host-path", "PersistentVolume/shared", "spec.hostPath", {"path": "/srv/models"}, None, PASS),
-    row("volume-require-retain", "PersistentVolume/shared", "spec.persistentVolumeReclaimPolicy", "Delete", "Retain", PASS),
-    row(
-        "volume-require-nfs-options",
-        "PersistentVolume/shared",
-        "spec.mountOptions",
-        ["soft", "nfsvers=4.1"],
-        ["nfsvers=4.2", "hard", "noresvport", "nconnect=4"],
-        REFUSED,
     ),
     row("object-require-managed-by", "Service/chat", "metadata.labels.app\\.kubernetes\\.io/managed-by", "", "Helm", REFUSED),
 )

@@ -21,6 +21,9 @@ TEMPLATES = (
     (RAY, f"{CLUSTER}.headGroupSpec.template.spec"),
     (RAY, f"{CLUSTER}.workerGroupSpecs[0].template.spec"),
 )
+CLAIMED = [{"name": "card", "resourceClaimTemplateName": "cards"}]
+TRITON, GUARD = ["tritonserver", "--model-repository=/models"], "model-repository,shared-memory:inference-key=canary-value"
+DOORS, SHUT = ("--http-restricted-api", "--grpc-restricted-protocol"), ["--allow-http=false", "--allow-grpc=false"]
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
@@ -76,7 +79,6 @@ ROWS = (
         more=(({"name": "NOTE", "value": "hf_" + "x" * 34}, REFUSED),),
     ),
     row("pod-require-empty-dir-limit", f"{POD}.volumes[1].emptyDir.sizeLimit", "0", "1", REFUSED),
-    row("pod-require-spread", f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
     row("job-require-end", "spec.activeDeadlineSeconds", 0, 1, REFUSED, JOB),
     row("image-disallow-latest", f"{ONE}.image", "docker.io/vllm/vllm-openai:latest", "docker.io/vllm/vllm-openai:v0.33.0-latest", REFUSED),
     row(
@@ -141,6 +143,59 @@ ROWS = (
             ([*ARGS, "--trust-request-mm-kwargs"], PASS),
         ),
     ),
+    row(
+        "model-disallow-development-switches",
+        f"{ONE}.env[1]",
+        {"name": "VLLM_SERVER_DEV_MODE", "value": "1"},
+        {"name": "VLLM_SERVER_DEV_MODE", "value": "0"},
+        PASS,
+        more=(
+            ({"name": "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "value": "True"}, REFUSED),
+            ({"name": "VLLM_SERVER_DEV_MODE", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}, REFUSED),
+        ),
+    ),
+    row(
+        "model-disallow-development-switches",
+        f"{ONE}.args",
+        [*ARGS, "--allowed-local-media-path=/"],
+        [*ARGS, "--allowed-local-media-path="],
+        PASS,
+        more=(
+            ([*ARGS, "--allowed_local_media_path", "/models"], REFUSED),
+            ([*ARGS, "--enable-custom-logit-processor"], REFUSED),
+        ),
+    ),
+    row(
+        "model-disallow-request-logging",
+        f"{ONE}.args",
+        [*ARGS, "--enable-log-requests"],
+        [*ARGS, "--no-enable-log-requests"],
+        PASS,
+        more=(([*ARGS, "--enable_log_requests=false"], PASS), ([*ARGS, "--enable-log-outputs"], REFUSED), (["--log-requests"], REFUSED)),
+    ),
+    row(
+        "model-disallow-request-logging",
+        f"{ONE}.env[1]",
+        {"name": "VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "value": "true"},
+        {"name": "VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "value": "0"},
+        PASS,
+    ),
+    row(
+        "model-restrict-triton-repository",
+        f"{ONE}.args",
+        [*TRITON, "--model-control-mode=explicit", f"--http-restricted-api={GUARD}"],
+        [*TRITON, "--model-control-mode", "explicit", f"--http-restricted-api={GUARD}", "--allow-grpc=false"],
+        PASS,
+        also={f"{ONE}.command": ABSENT},
+        more=(
+            ([*TRITON, "--model-control-mode=explicit", f"--http-restricted-api={GUARD}", f"--grpc-restricted-protocol={GUARD}"], PASS),
+            ([*TRITON, "--model-control-mode=explicit", *(f"{door}=health:k=v" for door in DOORS)], REFUSED),
+            ([*TRITON, "--model-control-mode=poll"], REFUSED),
+            ([*TRITON, "--model-control-mode=none"], PASS),
+            (["mpirun", *TRITON, "--model-control-mode=none", ":", *TRITON, "--model-control-mode=explicit", *SHUT], PASS),
+            (["mpirun", *TRITON, "--model-control-mode=explicit", ":", *TRITON, *SHUT], REFUSED),
+        ),
+    ),
     row("model-require-vllm-floor", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.21.9", "docker.io/vllm/vllm-openai:v0.22.0", PASS),
     row(
         "model-require-triton-floor", f"{ONE}.image", "nvcr.io/nvidia/tritonserver:25.12-py3", "nvcr.io/nvidia/tritonserver:26.07-py3", PASS
@@ -155,6 +210,24 @@ ROWS = (
         for of in (("initContainers", "containers") if resource == "DaemonSet/prepull" else ("containers",))
     ),
     row("accelerator-disallow-in-preheat", f"{ONE}.resources.limits.nvidia\\.com/gpu", "1", "0", PASS, "DaemonSet/prepull"),
+    row("accelerator-disallow-in-preheat", f"{POD}.resourceClaims", CLAIMED, [], PASS, JOB),
+    row(
+        "accelerator-require-toleration",
+        f"{POD}.tolerations",
+        [{"key": "spot"}],
+        [{"key": "habana.ai/gaudi"}],
+        REFUSED,
+        "Deployment/claimed",
+    ),
+    row(
+        "pod-require-startup-probe",
+        f"{ONE}.startupProbe",
+        {},
+        {"tcpSocket": {"port": 8000}},
+        REFUSED,
+        "Deployment/claimed",
+        also={f"{ONE}.ports": ABSENT},
+    ),
     row("ray-limit-queued-groups", f"{CLUSTER}.enableInTreeAutoscaling", True, False, PASS, RAY, also=QUEUED),
     row("ray-limit-queued-groups", f"{CLUSTER}.workerGroupSpecs[0].groupName", "head", "headless", PASS, RAY, also=QUEUED),
     row(

@@ -7,8 +7,14 @@ from tests.policies.cases import PASS, REFUSED, UNJUDGED, Row
 CHAT, WIDE, RAY, SCALER = "Deployment/chat", "LeaderWorkerSet/wide", "RayService/rays", "HorizontalPodAutoscaler/scaler"
 QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
 POD = "spec.template.spec"
+MOUNTED = {f"{POD}.containers[0].volumeMounts[0].readOnly": False}
+CLAIMED = {f"{POD}.volumes[0].persistentVolumeClaim.readOnly": False}
+REQUESTS = "spec.spec.devices.requests"
+ONE_CLAIM = {"name": "cards", "resourceClaimName": "cards"}
 DEPENDS = "@dependencies"
 SCALES_ALONE = {"spec.scaleTargetRef.name": "alone"}
+# A Deployment of one pod, which spreads nothing and leaves its number to whatever scales it.
+SCALES_UNSPREAD = {"spec.scaleTargetRef.name": "single"}
 # The route under another name, which no SecurityPolicy guards.
 OTHER = {"metadata.name": "third"}
 BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
@@ -22,6 +28,8 @@ ROWS = (
     row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
     row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
     row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
+    row("pod-require-spread", CHAT, f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
+    row("pod-require-spread", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_UNSPREAD),
     row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
     row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
     row(
@@ -36,6 +44,40 @@ ROWS = (
     row("stack-require-pool-capacity", CHAT, "spec.replicas", 5, 4, PASS),
     row("stack-require-pool-capacity", WIDE, "spec.replicas", 3, 2, PASS),
     row("stack-require-pool-capacity", WIDE, "spec.leaderWorkerTemplate.size", 6, 4, PASS),
+    row("stack-require-pool-capacity", "Deployment/claimed", "spec.replicas", 3, 2, PASS),
+    row(
+        "stack-require-pool-capacity",
+        "ResourceClaimTemplate/cards",
+        f"{REQUESTS}[0].exactly.count",
+        3,
+        2,
+        PASS,
+        more=(("2", REFUSED),),
+    ),
+    row(
+        "stack-require-pool-capacity",
+        "ResourceClaimTemplate/cards",
+        f"{REQUESTS}[0]",
+        {"deviceClassName": "gpu.nvidia.com", "count": 3},
+        {"exactly": {"deviceClassName": "compute-domain-daemon.nvidia.com", "count": 9}},
+        PASS,
+        more=(
+            ({"exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}}, UNJUDGED),
+            ({"exactly": {"deviceClassName": "large-cards"}}, UNJUDGED),
+            ({"firstAvailable": [{"deviceClassName": "gpu.nvidia.com"}]}, UNJUDGED),
+        ),
+    ),
+    row("stack-require-matching-pool", "Deployment/claimed", f"{POD}.nodeSelector.pool", "claim", "claims", PASS),
+    row(
+        "stack-require-own-claims",
+        "Deployment/claimed",
+        f"{POD}.resourceClaims",
+        [{"name": "cards", "resourceClaimName": "cards"}],
+        [{"name": "cards", "resourceClaimTemplateName": "cards"}],
+        PASS,
+        also={"spec.replicas": 2},
+    ),
+    row("stack-require-own-claims", "Deployment/claimed", "spec.replicas", 2, 1, PASS, also={f"{POD}.resourceClaims[0]": ONE_CLAIM}),
     row("stack-require-known-queue", WIDE, QUEUE, "mian", "main", PASS),
     row(
         "stack-require-covered-resources",
@@ -123,6 +165,8 @@ ROWS = (
         also={DEPENDS: []},
         base=REFUSED,
     ),
+    row("stack-require-read-only-weights", CHAT, f"{POD}.volumes[0].persistentVolumeClaim.readOnly", False, True, REFUSED, also=MOUNTED),
+    row("stack-require-read-only-weights", CHAT, f"{POD}.containers[0].volumeMounts[0].readOnly", False, True, REFUSED, also=CLAIMED),
     row("stack-require-unique-routes", "HTTPRoute/second", "spec.hostnames", ["llm.acme.example"], ["llm2.acme.example"], PASS),
     row("s3-require-block", "BucketPublicAccessBlock/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
     row(

@@ -13,11 +13,11 @@ from policies.engine.report import check_stack
 from policies.engine.rule import Level
 from policies.engine.settings import Settings
 from rehearsal.engine.values import reveal
-from tests.policies import rows_aws, rows_cluster, rows_pods, rows_stack
+from tests.policies import rows_access, rows_aws, rows_cluster, rows_pods, rows_stack
 from tests.policies.cases import PASS, REFUSED, Case, cases_of, changed
 
 TODAY = "2026-11-21"
-ROWS = (*rows_pods.ROWS, *rows_cluster.ROWS, *rows_aws.ROWS, *rows_stack.ROWS)
+ROWS = (*rows_pods.ROWS, *rows_cluster.ROWS, *rows_access.ROWS, *rows_aws.ROWS, *rows_stack.ROWS)
 CASES = [case for row in ROWS for case in cases_of(row)]
 
 

@@ -1,0 +1,65 @@
+"""Nobody loads models into a running Triton without its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.pods import CONTAINERS, Container
+from policies.subjects.words import Word
+
+API = "model-repository"
+DOORS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
+OFF = ("false", "0")
+
+
+def _check(container: Container, _: Parameters) -> Findings:
+    for server in _servers(container):
+        mode = _told(server, "--model-control-mode")
+        if mode is None or mode[1] == "none":
+            continue
+        if mode[1] == "poll":
+            yield found(mode[0].field, "takes whatever appears in the model repository")
+        for door, restriction in DOORS:
+            allowed = _told(server, door)
+            open_ = allowed is None or allowed[1].lower() not in OFF
+            if (
+                mode[1] == "explicit"
+                and open_
+                and not any(API in value.partition(":")[0].split(",") for value in _all(server, restriction))
+            ):
+                yield found(mode[0].field, f"lets models be loaded past {restriction}")
+
+
+def _servers(container: Container) -> Iterator[list[Word]]:
+    """The words of each tritonserver that a command line starts: one for a rank under mpirun."""
+    words = list(container.arguments)
+    starts = [place for place, word in enumerate(words) if word.text.rpartition("/")[2] == "tritonserver"]
+    for place, start in enumerate(starts):
+        yield words[start : starts[place + 1] if place + 1 < len(starts) else len(words)]
+
+
+def _all(server: list[Word], option: str) -> list[str]:
+    return [value for word, value in _pairs(server) if word.text.partition("=")[0] == option]
+
+
+def _told(server: list[Word], option: str) -> tuple[Word, str] | None:
+    """The last value of an option, and where it stands."""
+    return next(((word, value) for word, value in reversed(_pairs(server)) if word.text.partition("=")[0] == option), None)
+
+
+def _pairs(server: list[Word]) -> list[tuple[Word, str]]:
+    following = [*(word.text for word in server[1:]), ""]
+    return [(word, word.text.partition("=")[2] if "=" in word.text else behind) for word, behind in zip(server, following, strict=True)]
+
+
+RULE = Rule(
+    id="model-restrict-triton-repository",
+    title="Nobody loads models into a running Triton without its key",
+    severity=Severity.CRITICAL,
+    refs=("inference", "Triton: Secure Deployment Considerations"),
+    why="A model of Triton's Python backend is a program: whoever may load one runs code beside the weights and the keys",
+    remedy="set --model-control-mode=none, or guard model-repository in --http-restricted-api and --grpc-restricted-protocol, or shut the door with --allow-http=false and --allow-grpc=false",
+    subject=CONTAINERS,
+    check=_check,
+)

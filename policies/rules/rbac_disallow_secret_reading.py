@@ -1,0 +1,30 @@
+"""Nobody reads the Secrets of every namespace."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+from policies.subjects.rbac import CLUSTER_ROLE, grants
+
+
+def _check(role: Resource, _: Parameters) -> Findings:
+    for rule, place in grants(role, ("get", "list", "watch"), ("secrets",)):
+        if not rule.at("resourceNames").texts():
+            yield found(place, "reads the Secrets of every namespace")
+
+
+RULE = Rule(
+    id="rbac-disallow-secret-reading",
+    title="Nobody reads the Secrets of every namespace",
+    severity=Severity.HIGH,
+    refs=(
+        "CIS EKS 4.1.2",
+        "KSV-0041",
+        "NSA-CISA: RBAC",
+    ),
+    why="Keys of clients, tokens of model hubs and credentials of stores lie in Secrets; list alone shows what is in them",
+    remedy="use a Role in the namespace that needs it, or name the Secrets in resourceNames",
+    subject=objects(CLUSTER_ROLE),
+    check=_check,
+)

@@ -1,0 +1,28 @@
+"""Roles make no tokens of service accounts."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.rbac import ROLES, grants
+
+
+def _check(role: Resource, _: Parameters) -> Findings:
+    for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
+        if not rule.at("resourceNames").texts():
+            yield found(place, "makes tokens of every service account")
+
+
+RULE = Rule(
+    id="rbac-disallow-token-creation",
+    title="Roles make no tokens of service accounts",
+    severity=Severity.CRITICAL,
+    refs=(
+        "CIS Kubernetes 5.1.13",
+        "NSA-CISA: RBAC",
+    ),
+    why="A token of another account is that account's rights, for as long as it was asked for, and no audit line tells the two apart",
+    remedy="remove create on serviceaccounts/token, or name the accounts in resourceNames",
+    subject=ROLES,
+    check=_check,
+)

@@ -1,0 +1,33 @@
+"""Every replica claims devices of its own."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
+from policies.subjects.engines import pods_of
+from policies.subjects.workloads import copies_of
+
+
+def _check(stack: Stack, _: Parameters) -> Findings:
+    claimed: set[tuple[str, str]] = set()
+    for pod in pods_of(stack):
+        with stack.doubts:
+            for reference in pod.at("resourceClaims").each():
+                claim = reference.at("resourceClaimName")
+                if not claim.text():
+                    continue
+                named = (pod.resource.at("metadata", "namespace").text(), claim.text())
+                if named in claimed or copies_of(pod) > 1:
+                    yield found(claim, "is one claim for several pods", urn=pod.resource.urn)
+                claimed.add(named)
+
+
+RULE = StackRule(
+    id="stack-require-own-claims",
+    title="Every replica claims devices of its own",
+    severity=Severity.HIGH,
+    refs=("inference", "Kubernetes: Dynamic Resource Allocation"),
+    why="A ResourceClaim is one set of devices: all pods that name it run on one node and share the same cards, and the second model finds no memory",
+    remedy="name a ResourceClaimTemplate in resourceClaimTemplateName, which makes a claim for each pod",
+    check=_check,
+)

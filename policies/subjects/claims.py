@@ -1,0 +1,75 @@
+"""Accelerators that pods claim (Dynamic Resource Allocation): how many of which vendor. It evaluates no expression and reads no ResourceSlice."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.fields import Field, UnseenFieldError, matching
+from policies.engine.resource import Resource, Stack
+from policies.subjects.placement import same_namespace
+from policies.subjects.pods import PodTemplate
+
+_API = "kubernetes:resource.k8s.io"
+_KINDS = {
+    "resourceClaimName": (f"{_API}:ResourceClaim", ("spec",)),
+    "resourceClaimTemplateName": (f"{_API}:ResourceClaimTemplate", ("spec", "spec")),
+}
+# Classes of devices as the vendors' drivers install them; those of compute domains are networks between cards, not cards.
+_CLASSES = (
+    (re.compile(r"(^|\.)(gpu|mig)\.nvidia\.com\Z"), "nvidia"),
+    (re.compile(r"gaudi\.intel\.com\Z"), "habana"),
+    (re.compile(r"gpu\.amd\.com\Z"), "amd"),
+    (re.compile(r"neuron\.(aws|amazonaws)\.com\Z"), "aws"),
+    (re.compile(r"tpu\.google\.com\Z"), "google"),
+    (re.compile(r"compute-domain-[a-z-]+\.nvidia\.com\Z"), ""),
+)
+
+
+def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
+    """How many of each vendor's accelerators a pod asks for, by name of resource or by claim.
+
+    Raises FieldError, UnseenFieldError where a claim's number cannot be told: it stands in no file of the stack, or takes what there is.
+    """
+    total = dict(pod.demand)
+    for reference in pod.at("resourceClaims").each():
+        for vendor, count in _claimed(stack, pod.resource, reference).items():
+            total[vendor] = total.get(vendor, 0) + count
+    return total
+
+
+def _claimed(stack: Stack, owner: Resource, reference: Field) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for key, (kind, path) in _KINDS.items():
+        name = reference.at(key)
+        if not name.text():
+            continue
+        alike = matching(
+            stack.of(kind), lambda each, name=name: each.at("metadata", "name").text() == name.text() and same_namespace(each, owner)
+        )
+        claim = next(alike, None)
+        if claim is None:
+            raise UnseenFieldError(name, "names a claim that the stack does not declare")
+        for request in claim.at(*path, "devices", "requests").each():
+            vendor, count = _requested(request)
+            if vendor:
+                total[vendor] = total.get(vendor, 0) + count
+    return total
+
+
+def _requested(request: Field) -> tuple[str, float]:
+    """Vendor and number of one request; the fields stand in `exactly` since resource.k8s.io/v1beta2. Raises FieldError."""
+    if not request.at("firstAvailable").absent:
+        raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
+    exactly = request if request.at("exactly").absent else request.at("exactly")
+    if exactly.at("allocationMode").text() == "All":
+        raise UnseenFieldError(exactly.at("allocationMode"), "takes as many devices as there are")
+    name = exactly.at("deviceClassName")
+    for pattern, vendor in _CLASSES:
+        if pattern.search(name.text()):
+            return vendor, _one_or(exactly.at("count"))
+    raise UnseenFieldError(name, "is a class of devices that no rule knows")
+
+
+def _one_or(count: Field) -> float:
+    number = count.number()
+    return 1 if number is None else number
