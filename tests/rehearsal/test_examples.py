@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,18 @@ from rehearsal.cluster import Cluster, delete, start
 from rehearsal.engine.apply import Outcome, apply
 from rehearsal.engine.definitions import installer
 from rehearsal.progress import silent
+from tests.rehearsal.reviewed import REVIEWED
+from tests.rehearsal.traces import LWS, RAY, differences, kept, traces
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
 VLLM = ROOT / "docs" / "engines" / "Pulumi.vllm.yaml"
+OPERATED = {  # by stack, the objects that an operator was seen to act on
+    "ray-serve": {RAY: "/apis/ray.io/v1/namespaces/inference/rayservices/assistant"},
+    "vllm": {LWS: "/apis/leaderworkerset.x-k8s.io/v1/namespaces/inference/leaderworkersets/llama-3-405b-group"},
+}
 ACCELERATORS = ("nvidia.com/gpu", "habana.ai/gaudi")
 
 
@@ -97,6 +104,15 @@ def test_every_pod_of_a_model_is_on_its_pool_with_the_cards_that_it_asked_for(ex
         assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods} == {model.pool}
         held = [cards_of(pod) for pod in pods if cards_of(pod)]
         assert held == [model.cards] * (model.replicas * model.pods), name
+
+
+def test_what_stands_in_for_an_operator_leaves_what_the_operator_left_but_where_that_is_reviewed(stage, example):
+    for kind, path in OPERATED.get(example.workspace.stack, {}).items():
+        live = stage.cluster.get(path)
+        found = differences(traces(stage.cluster.get, kind, live), kept(kind)[live["metadata"]["name"]])
+        reasons = {each: [shape for shape in REVIEWED[kind] if re.search(shape, each)] for each in found}
+        assert {each: found[each] for each, shapes in reasons.items() if not shapes} == {}
+        assert {shape for shapes in reasons.values() for shape in shapes} == set(REVIEWED[kind])
 
 
 def test_what_asks_for_no_card_and_is_no_part_of_a_model_stays_off_the_accelerators(example):
