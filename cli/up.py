@@ -50,11 +50,17 @@ def _obey_policies(workspace: Workspace) -> None:
     note_program(recording)
     report = judge(recording, workspace.root)
     if report.refused:
-        progress().file.write(render([report], "table"))
+        from cli.exemptions import drafts
+
+        console = progress()
+        console.file.write(render([report], "table"))
+        if lines := drafts(report):
+            console.print("as exemptions, where there is a reason for one:", highlight=False)
+            console.print("\n".join(f"  {line}" for line in lines), highlight=False, markup=False, soft_wrap=True)
         refused = len(report.refusals) + len(report.expired)
         raise CommandError(
-            f"{workspace.stack} is refused by {refused} findings of the policy pack and nothing was applied; "
-            f"follow what they say, or write an exemption into policies/stacks/{workspace.stack}.json",
+            f"{workspace.stack} is refused by {refused} finding{'' if refused == 1 else 's'} of the policy pack and nothing was applied; "
+            f"follow what they say, or write an exemption under exemptions in policies/stacks/{workspace.stack}.json",
             exit_code=1,
         )
 

@@ -45,9 +45,12 @@ class Workspace:
 
     def open_secrets(self) -> OpenedSecrets:
         """The stack's secrets in clear, or stand-ins. Raises SecretsError when the passphrase is wrong."""
-        from rehearsal.secrets import open_secrets
+        from rehearsal.secrets import SecretsError, open_secrets
 
-        return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+        try:
+            return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+        except SecretsError as error:
+            raise SecretsError(f"{self.file.shown_path}: {error.message}", error.remedy) from None
 
     def engine_input(self, secrets: OpenedSecrets) -> dict[str, Any]:
         """Project, stack and configuration, as the stand-in engine takes them."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.workspace import open_workspace
+from rehearsal.secrets import SecretsError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -21,3 +22,11 @@ def test_a_person_types_the_name_of_a_stack_of_the_project_and_the_path_of_any_o
     assert open_workspace("docs/engines/Pulumi.vllm.yaml").typed == "docs/engines/Pulumi.vllm.yaml"
     elsewhere = Path(shutil.copy("stacks/Pulumi.local.yaml", tmp_path))
     assert open_workspace(str(elsewhere)).typed == str(elsewhere)
+
+
+def test_a_passphrase_that_is_not_a_stack_s_names_the_stack(monkeypatch):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
+    with pytest.raises(
+        SecretsError, match=r"stacks/Pulumi\.local\.yaml: the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's; set"
+    ):
+        open_workspace("local").open_secrets()
