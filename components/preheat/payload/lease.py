@@ -45,11 +45,13 @@ class Lease:
         self._directory.mkdir(parents=True, exist_ok=True)
         seen, since = b"", _now()
         while not stop.is_set():
+            # The time is asked before the look: a waiter that was held up in between must not count that as standstill.
+            looked = _now()
             generation, content = self._highest()
             if content != seen:
                 seen, since = content, _now()
             free = generation == 0 or _field(content, "state") == "released"
-            if (free or _now() - since >= self._lifetime) and self._take(generation + 1):
+            if (free or looked - since >= self._lifetime) and self._take(generation + 1):
                 return True
             if not free:
                 waiting(_field(content, "owner") or "another run")
