@@ -39,6 +39,7 @@ def _candidates() -> Iterator[int]:
 
 @cache
 def _highest() -> int:
+    """The port above the last that is given: the first of connections, unless theirs begin so low that there is no room below."""
     text = _RANGE.read_text(encoding="ascii") if _RANGE.exists() else str(_COMMON_LOWEST)
     lowest = int(text.split()[0])
     return lowest if lowest > _LOWEST + 1000 else _COMMON_LOWEST

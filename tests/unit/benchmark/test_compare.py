@@ -13,6 +13,7 @@ import pytest
 
 from components.benchmark.payload import compare
 from tests.dataplane.gateway.backend import Backend
+from tests.patience import PATIENCE_SECONDS
 
 PROGRAM = Path(compare.__file__)
 SUMMARY = {
@@ -98,7 +99,9 @@ def run(tmp_path, gateway, *, served=("one", "two"), path="/v1/chat/completions"
         "API_KEY": "ipk_secret",
         "ARTIFACTS": str(tmp_path / "out"),
     }
-    return subprocess.run([sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
 
 
 def test_every_service_gets_the_same_load_and_one_table_is_printed(tmp_path, gateway):

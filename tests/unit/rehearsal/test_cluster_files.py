@@ -15,6 +15,7 @@ import pytest
 from rehearsal.errors import DiskFullError, RehearsalError
 from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
 from rehearsal.progress import StepWaiting, silent
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_file_is_written_whole_and_for_its_owner_only(tmp_path):
@@ -94,7 +95,7 @@ def test_a_lock_is_waited_for_and_the_holder_is_named(tmp_path):
         its_input.close()
 
     with exclusive(tmp_path / "lock", "doing it", release):
-        assert other.wait(10) == 0
+        assert other.wait(PATIENCE_SECONDS) == 0
 
     assert isinstance(events[0], StepWaiting)
     assert (events[0].step, events[0].reason) == ("doing it", f"process {other.pid} that is doing the same (lock {tmp_path / 'lock'})")

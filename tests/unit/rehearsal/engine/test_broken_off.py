@@ -11,6 +11,7 @@ from rehearsal.engine.await_ready import Interrupted, Waiter
 from rehearsal.engine.progress import Target, silent
 from rehearsal.engine.readiness import Readiness
 from rehearsal.engine.watching import Watching
+from tests.patience import PATIENCE_SECONDS
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}
 
@@ -26,7 +27,7 @@ def ends(function) -> None:
     """Runs `function` in a thread of its own and fails when it does not come back."""
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "still waiting"
 
 
