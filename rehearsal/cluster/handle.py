@@ -53,7 +53,7 @@ class Cluster:
         """PEM file of the administrator's client key, mode 0600."""
         return self.directory / "pki" / "admin.key"
 
-    def get(self, path: str, timeout: float = 10.0) -> Any:
+    def get(self, path: str, timeout: float = 60.0) -> Any:
         """The decoded JSON answer to GET `path` (such as `/api/v1/nodes`).
 
         Raises:

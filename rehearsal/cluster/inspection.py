@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 
 from rehearsal.cluster import processes
@@ -14,7 +15,11 @@ from rehearsal.cluster.startup import identity
 from rehearsal.errors import ClusterError
 from rehearsal.toolchain.build import toolchain_digest
 
-_HEALTH_SECONDS = 3.0
+_PATIENCE_SECONDS = 15.0
+"""How long a component that runs may take to say that it is well: on a busy machine an answer comes late, or is no for a moment."""
+
+_HURRY_SECONDS = 3.0
+_POLL_SECONDS = 0.1
 
 
 def programs_digest() -> str:
@@ -36,16 +41,32 @@ def complaints(directory: Path, record: Record) -> dict[str, str]:
         if component == API_SERVER and ETCD in amiss:
             continue  # it would take its time to say what is known already
         url = health_url(component, layout)
-        if url is not None and component not in amiss and (complaint := client.complaint(url, _HEALTH_SECONDS)):
+        if url is None or component in amiss:
+            continue
+        # What is amiss already is mended whatever the others say.
+        patience = _HURRY_SECONDS if amiss else _PATIENCE_SECONDS
+        if complaint := _complaint(client, url, found[component][0], patience):
             amiss[component] = f"does not answer well: {complaint}"
     if not amiss:
         try:
-            uid = identity(client, layout.server, _HEALTH_SECONDS)
+            uid = identity(client, layout.server)
         except ClusterError as fault:
             return {API_SERVER: fault.message}
         if uid != record.uid:
             return {API_SERVER: f"answers for cluster {uid}, recorded is {record.uid}"}
     return amiss
+
+
+def _complaint(client: Client, url: str, pid: int, patience: float) -> str | None:
+    """What the component at `url` says is amiss after `patience` seconds, None once it says that it is well."""
+    if processes.is_stopped(pid):
+        return "its process is stopped"
+    deadline = time.monotonic() + patience
+    while complaint := client.complaint(url, max(deadline - time.monotonic(), _POLL_SECONDS)):
+        if time.monotonic() >= deadline:
+            return complaint
+        time.sleep(_POLL_SECONDS)  # a health address has to be asked; nobody tells
+    return None
 
 
 def handle(directory: Path, record: Record, outcome: Outcome = "reused", repairs: tuple[str, ...] = ()) -> Cluster:

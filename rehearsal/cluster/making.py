@@ -15,7 +15,7 @@ from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, LISTENING
 from rehearsal.cluster.inspection import handle, programs_digest
 from rehearsal.cluster.pki import kubeconfig_text, write_pki
 from rehearsal.cluster.record import Record, boot_id, forget_record, write_record
-from rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free
+from rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free, is_served
 from rehearsal.errors import ClusterError
 from rehearsal.files import write_atomically
 from rehearsal.progress import Notice, Progress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rehearsal.cluster.handle import Cluster
 
 _ATTEMPTS = 3
-_PORT_SECONDS = 2.0
+_PORT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
@@ -105,24 +105,39 @@ def mend(directory: Path, record: Record, amiss: dict[str, str], progress: Progr
     everything = bool(amiss.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in amiss.values())
     wanted = COMPONENTS if everything else tuple(amiss)
     processes.end(directory, wanted)
-    ports = record.ports
-    if taken := _taken(ports, wanted):
-        repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
-        progress(Notice(repairs[-1]))
-        processes.end(directory)
-        ports, wanted = free_ports(), COMPONENTS
-    try:
-        mended = _bring_up(Layout(directory, ports), toolchain, progress, wanted)
-    except ClusterError as fault:
-        progress(Notice(f"mending did not help: {fault.message}"))
-        return None
-    return handle(directory, mended, "repaired", tuple(repairs)) if mended.uid == record.uid else None
+    mended = _bring_back(directory, record.ports, toolchain, progress, wanted, repairs)
+    return handle(directory, mended, "repaired", tuple(repairs)) if mended and mended.uid == record.uid else None
+
+
+def _bring_back(
+    directory: Path, ports: dict[str, int], toolchain: Toolchain, progress: Progress, wanted: tuple[str, ...], repairs: list[str]
+) -> Record | None:
+    """Start the components `wanted` on the `ports` they had, or all on others where one is taken; None where that did not help."""
+    problem = ""
+    for _ in range(_ATTEMPTS):
+        if taken := _taken(ports, wanted):
+            repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
+            progress(Notice(repairs[-1]))
+            processes.end(directory)
+            ports, wanted = free_ports(), COMPONENTS
+        try:
+            return _bring_up(Layout(directory, ports), toolchain, progress, wanted)
+        except PortTakenError as fault:
+            # Somebody came between the look and the start, whose failure ended every component.
+            problem, wanted = fault.message, COMPONENTS
+        except ClusterError as fault:
+            problem = fault.message
+            break
+    progress(Notice(f"mending did not help: {problem}"))
+    return None
 
 
 def _taken(ports: dict[str, int], wanted: tuple[str, ...]) -> list[str]:
     """The components whose port stays taken: the kernel frees those of a killed process a moment after it has vanished."""
     deadline = time.monotonic() + _PORT_SECONDS
     while taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
+        if served := [each for each in taken if is_served(ports[each])]:
+            return served
         if time.monotonic() > deadline:
             break
         time.sleep(_POLL_SECONDS)  # nothing tells when a port becomes free

@@ -97,6 +97,14 @@ def _is_zombie(pid: int) -> bool:
     return process is not None and process.poll() is not None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether the process was stopped by a signal, so that it answers nobody; False where the system does not say."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
+    except OSError:
+        return False
+
+
 def _command_lines() -> list[tuple[int, list[str]]]:
     if not (_PROC / "self" / "cmdline").exists():
         return _command_lines_by_ps()

@@ -6,6 +6,7 @@ It decides nothing about reuse or repair; that is `lifecycle`. When a program di
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterable
@@ -18,10 +19,11 @@ from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, LISTENING
 from rehearsal.errors import ClusterError, DiskFullError, RehearsalError
 from rehearsal.progress import Progress, StepFinished, StepStarted, StepWaiting
 
-READY_SECONDS = 120.0
+READY_SECONDS = 300.0
 """Longest wait for a component; 2 cores need 4 s, a machine that compiles beside it may need thirty."""
 
 _PROBE_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _REPORT_SECONDS = 5.0
 _TAIL_LINES = 6
@@ -54,6 +56,13 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def is_served(port: int) -> bool:
+    """Whether a program takes connections on 127.0.0.1:`port` now."""
+    with socket.socket() as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass
@@ -133,7 +142,8 @@ class Startup:
         log = self.layout.log(component)
         tail = log_tail(log, self._marks.get(component, 0))
         text = "\n".join(tail)
-        if "no space left on device" in text or "disk quota exceeded" in text:
+        # On a full disk the last words may not have found room themselves.
+        if "no space left on device" in text or "disk quota exceeded" in text or _is_full(self.layout.directory):
             return DiskFullError(
                 f"no space left on the disk that holds {self.layout.directory}: {component} ended",
                 "free some space there and run the same command again",
@@ -160,7 +170,11 @@ class Startup:
         return identity(client, self.layout.server)
 
 
-def identity(client: Client, server: str, timeout: float = _PROBE_SECONDS) -> str:
+def _is_full(directory: Path) -> bool:
+    return shutil.disk_usage(directory).free == 0
+
+
+def identity(client: Client, server: str, timeout: float = _ANSWER_SECONDS) -> str:
     """The uid of the namespace kube-system.
 
     Raises:

@@ -16,6 +16,7 @@ from rehearsal.cluster.components import COMPONENTS
 from rehearsal.cluster.processes import running
 from rehearsal.errors import ClusterError
 from rehearsal.progress import StepFinished
+from tests.ports import free_port
 
 pytestmark = pytest.mark.cluster
 
@@ -148,9 +149,7 @@ def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_runni
 
 @pytest.mark.usefixtures("own_state")
 def test_a_fixed_port_is_used():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     first = start("fixed", port=port)
 
     assert first.server == f"https://127.0.0.1:{port}"

@@ -1,0 +1,85 @@
+"""What counts as amiss on a machine that is busy, and what becomes of a cluster whose port somebody takes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rehearsal.cluster import inspection, making, processes
+from rehearsal.cluster.components import COMPONENTS, LISTENING
+from rehearsal.cluster.record import Record
+from rehearsal.cluster.startup import PortTakenError
+from rehearsal.errors import ClusterError
+
+RECORD = Record("uid", "v1", {name: 1000 + number for number, name in enumerate(LISTENING)}, "digest", "boot")
+
+
+@pytest.fixture
+def well(monkeypatch):
+    """A cluster whose components run in pretence; returns what each of them answers, in order, before it is well."""
+    answers: dict[str, list[str]] = {}
+
+    def answer(_client, url, _timeout):
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        said = answers.get(next(name for name, each in RECORD.ports.items() if each == port), [])
+        return said.pop(0) if said else None
+
+    monkeypatch.setattr(processes, "running", lambda _directory: {name: [os.getpid()] for name in COMPONENTS})
+    monkeypatch.setattr("rehearsal.cluster.client.Client.complaint", answer)
+    monkeypatch.setattr(inspection, "identity", lambda *_: "uid")
+    monkeypatch.setattr(inspection, "_POLL_SECONDS", 0.0)
+    return answers
+
+
+def test_a_component_that_is_not_well_for_a_moment_is_left_alone(well, tmp_path):
+    well["kube-apiserver"] = ["etcd", "timed out"]
+    assert inspection.complaints(tmp_path, RECORD) == {}
+    assert well["kube-apiserver"] == []
+
+
+def test_a_component_that_stays_unwell_is_amiss(well, tmp_path, monkeypatch):
+    monkeypatch.setattr(inspection, "_PATIENCE_SECONDS", 0.0)
+    well["kwok"] = ["HTTP 500"]
+    assert inspection.complaints(tmp_path, RECORD) == {"kwok": "does not answer well: HTTP 500"}
+
+
+@pytest.mark.usefixtures("well")
+def test_nobody_waits_for_a_process_that_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "is_stopped", lambda _pid: True)
+    assert set(inspection.complaints(tmp_path, RECORD).values()) == {"does not answer well: its process is stopped"}
+
+
+@pytest.fixture
+def starts(monkeypatch):
+    """Pretends to start components: each start ends as the list that is returned says, and leaves what it was asked for."""
+    ends, asked = [], []
+
+    def bring_up(layout, _toolchain, _progress, wanted):
+        asked.append((layout.ports == RECORD.ports, wanted))
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    monkeypatch.setattr(making, "_bring_up", bring_up)
+    monkeypatch.setattr(making, "ensure", lambda _progress: None)
+    monkeypatch.setattr(making, "is_free", lambda _port: True)
+    monkeypatch.setattr(processes, "end", lambda *_: [])
+    return ends, asked
+
+
+def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_data(starts, tmp_path):
+    ends, asked = starts
+    ends += [PortTakenError("taken", "again"), RECORD]
+    mended = making.mend(tmp_path, RECORD, {"kwok": "is not running"}, lambda _event: None)
+    assert mended is not None
+    assert (mended.outcome, mended.uid) == ("repaired", "uid")
+    assert asked == [(True, ("kwok",)), (True, COMPONENTS)]
+
+
+def test_another_fault_of_a_start_is_told_and_not_tried_again(starts, tmp_path):
+    ends, told = starts[0], []
+    ends += [ClusterError("kwok ended", "read its log")]
+    assert making.mend(tmp_path, RECORD, {"kwok": "is not running"}, told.append) is None
+    assert told[-1].text == "mending did not help: kwok ended"
