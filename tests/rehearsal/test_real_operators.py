@@ -20,6 +20,7 @@ from rehearsal.cluster import Cluster, delete, start
 from rehearsal.engine.apply import apply
 from rehearsal.engine.definitions import installer
 from rehearsal.engine.operators import stand_in
+from rehearsal.engine.progress import Ready
 from rehearsal.progress import silent
 from tests.rehearsal import real_operators
 from tests.rehearsal.traces import KEPT, LWS, RAY, kept, traces
@@ -44,13 +45,13 @@ def cluster(own_state, monkeypatch):  # noqa: ARG001 - it must be set before a c
     delete("operators")
 
 
-def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], str] = lambda text: text) -> Any:
-    """Bring up the stack at `path` with these models of it only, their YAML changed by `change`; how it stands then."""
+def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], str] = lambda text: text, **more: Any) -> Any:
+    """Bring up the stack at `path` with these models of it only, their JSON changed by `change`; how it stands then."""
     workspace = open_workspace(str(path))
     given = workspace.engine_input(workspace.open_secrets())
     chosen = {name: model for name, model in json.loads(given["config"]["inferplan:models"]).items() if name in models}
     config = {**given["config"], "inferplan:models": change(json.dumps(chosen))}
-    options: Any = {**given, "config": config, "ensure_crds": installer(cluster, silent)}
+    options: Any = {**given, "config": config, "ensure_crds": installer(cluster, silent), **more}
     apply(workspace.rehearsed(), cluster, **options)
     return read_state(workspace.settings, contract(workspace), cluster.get)
 
@@ -102,7 +103,14 @@ def test_a_ray_service_is_what_kuberay_makes_of_it_and_a_change_is_awaited_until
         live = cluster.get(path)
         assert (condition(live, "Ready"), condition(live, "UpgradeInProgress")) == ("True", "False")
         held_against_what_is_kept(cluster, RAY, live)
-        up(cluster, RAY_SERVE, ["assistant"], lambda text: text.replace("ray-llm:2.56.0-py312-cu130", "ray-llm:2.56.0-next"))
+        upgrading = []
+
+        def note(event: Any) -> None:
+            if isinstance(event, Ready) and event.target.kind == "RayService":
+                upgrading.append(condition(cluster.get(path), "UpgradeInProgress"))
+
+        up(cluster, RAY_SERVE, ["assistant"], lambda text: text.replace("2.56.0-py312-cu130", "2.56.0-next"), listener=note)
+        assert upgrading == ["False"]
         serving = cluster.get("/api/v1/namespaces/inference/services/assistant-serve-svc")["spec"]["selector"]["ray.io/cluster"]
         new = [pod for pod in model_pods(cluster, "assistant") if pod["metadata"]["labels"]["ray.io/cluster"] == serving]
         assert images(new) == {"docker.io/rayproject/ray-llm:2.56.0-next"}
