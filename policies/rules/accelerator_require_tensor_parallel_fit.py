@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects import kserve
 from policies.subjects.pods import PODS, RAY_CLUSTERS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
-from policies.subjects.workloads import LEADER_WORKER_SET
+from policies.subjects.workloads import group_size_of
 
 # The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
 SIZES = (
@@ -41,11 +40,7 @@ def _pods(pod: PodTemplate, container: Container) -> float:
     nodes = container.option("--nnodes", "-n") or ""
     if nodes.isdigit():
         return int(nodes)
-    if pod.resource.kind in kserve.SERVICES:
-        return kserve.group_size(pod.spec)
-    if pod.resource.kind != LEADER_WORKER_SET:
-        return 1
-    return pod.resource.at("spec", "leaderWorkerTemplate", "size").number() or 1
+    return group_size_of(pod)
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:

@@ -6,8 +6,9 @@ from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.claims import demand_of
 from policies.subjects.engines import engines_of
+from policies.subjects.kserve import INFERENCE_SERVICE
 from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
-from policies.subjects.workloads import GROUPS, copies_of, rollout_of
+from policies.subjects.workloads import GROUPS, copies_of, group_size_of, rollout_of, strategy_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -16,11 +17,13 @@ def _check(stack: Stack, _: Parameters) -> Findings:
     nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
     for workload, pod in engines:
-        if workload.kind in GROUPS:
+        if workload.kind in GROUPS and workload.kind != INFERENCE_SERVICE:
             # Their operators roll them by rules of their own, which a field of the object does not tell.
             continue
         with stack.doubts:
-            surge, unavailable = rollout_of(workload)
+            if pod.partial or group_size_of(pod) > 1:
+                continue
+            surge, unavailable = rollout_of(pod)
             if surge == 0 or unavailable > 0:
                 continue
             for vendor, cards in demand_of(stack, pod).items():
@@ -31,7 +34,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                         if any(fits_on(its, node) and fits_on(pod, node) for node in nodes):
                             spare -= demand_of(stack, its).get(vendor, 0) * copies_of(its)
                 if spare < cards * surge:
-                    place = workload.at("spec", "strategy", "rollingUpdate", "maxSurge")
+                    place = strategy_of(pod).at("rollingUpdate", "maxSurge")
                     known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
                     yield found(place, f"needs accelerators that {known} to spare", urn=workload.urn)
 

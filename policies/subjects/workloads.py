@@ -89,12 +89,28 @@ def _ray_group(pod: PodTemplate) -> Field | None:
     return next(each for each in _ray_cluster(pod.resource).at("workerGroupSpecs").each() if each.keys[-1] == position)
 
 
-def rollout_of(workload: Resource) -> tuple[int, int]:
+def group_size_of(pod: PodTemplate) -> float:
+    """How many pods one engine spans: those of a group of a LeaderWorkerSet or of KServe, one anywhere else. Raises FieldError."""
+    if pod.resource.kind in kserve.SERVICES:
+        return kserve.group_size(pod.spec)
+    if pod.resource.kind == LEADER_WORKER_SET:
+        return pod.resource.at("spec", "leaderWorkerTemplate", "size").number() or 1
+    return 1
+
+
+def strategy_of(pod: PodTemplate) -> Field:
+    """Where an object says how its pods are rolled: for each component of an InferenceService by itself."""
+    if pod.resource.kind == kserve.INFERENCE_SERVICE:
+        return kserve.owner_of(pod.spec).at("deploymentStrategy")
+    return pod.resource.at("spec", "strategy")
+
+
+def rollout_of(pod: PodTemplate) -> tuple[int, int]:
     """How many pods a workload adds (maxSurge) and leaves out (maxUnavailable) while it rolls; a StatefulSet adds none. Raises FieldError."""
-    if workload.short_kind == "StatefulSet":
+    if pod.resource.short_kind == "StatefulSet":
         return 0, 1
-    strategy = workload.at("spec", "strategy")
-    replicas = int(replicas_of(workload) or 1)
+    strategy = strategy_of(pod)
+    replicas = int(copies_of(pod) or 1)
     if strategy.at("type").text() == "Recreate":
         return 0, replicas
     surge = share(strategy.at("rollingUpdate", "maxSurge"), replicas, up=True)

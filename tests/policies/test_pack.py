@@ -9,7 +9,7 @@ from policies.engine.settings import Settings, today
 from rehearsal.engine.values import UNKNOWN, Secret, from_wire
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, _empty, analyze, analyze_stack, configure, pack, remediated
-from tests.policies.cases import ABSENT, REFUSED, changed
+from tests.policies.cases import ABSENT, REFUSED, base, changed, edited, label, recording_of
 from tests.policies.test_rules import CASES
 
 KEY = "canary-hunter2"
@@ -79,6 +79,18 @@ def test_findings_name_their_resources(stub):
     configure(stub, {})
     recording = changed("Deployment/chat", {"spec.replicas": 9, "spec.template.spec.enableServiceLinks": UNKNOWN})
     assert spoken(analyze(stub, recording)) == direct(recording)
+
+
+def test_an_unknown_of_a_rule_on_the_stack_is_told_of_its_resource_beside_a_violation_of_another(stub):
+    configure(stub, {})
+    edits = {"Deployment/chat": {"spec.replicas": 9}, "LeaderWorkerSet/wide": {"spec.replicas": UNKNOWN}}
+    recording = recording_of([edited(each, edits.get(label(each), {})) for each in base()])
+    diagnostics = [each for each in analyze_stack(stub, recording) if "[stack-require-pool-capacity]" in each.message]
+    assert {(each.policyName, each.urn.rpartition("::")[2]) for each in diagnostics} == {
+        ("inferplan-stack-mandatory", "chat"),
+        ("inferplan-not-evaluated", "wide"),
+    }
+    analyze_stack(stub, changed("", {}))
 
 
 def test_an_unknown_becomes_a_refusal_and_never_advice(stub):
