@@ -41,4 +41,8 @@ def refusal(error: ApiError) -> ObjectFailed:
         return ObjectFailed(error.message, "run the same command again: it repairs the cluster and goes on")
     if error.reason == "Forbidden" and "exceeded quota" in error.message:
         return ObjectFailed(error.message, "ask for less, or give the quota more")
+    if "failed calling webhook" in error.message:
+        return ObjectFailed(
+            error.message, "see whether what serves that webhook runs; without its answer the API server takes nothing of this kind"
+        )
     return ObjectFailed(f"the API server refuses it ({error.status} {error.reason}): {error.message}", "correct what is declared")

@@ -175,6 +175,12 @@ def test_a_conflict_with_another_owner_says_how_to_take_the_field():
     assert "pulumi.com/patchForce" in failed.remedy
 
 
+def test_a_webhook_that_does_not_answer_is_not_told_as_a_fault_of_what_is_declared():
+    failed = refusal(ApiError(500, "InternalError", 'failed calling webhook "mdeployment.kb.io": connection refused', {}))
+    assert "mdeployment.kb.io" in failed.message
+    assert "what serves that webhook runs" in failed.remedy
+
+
 def test_an_ignored_path_stays_as_it_lives():
     live = {"spec": {"replicas": 5, "list": [{"a": 1}]}}
     goal = {"spec": {"replicas": 2, "list": [{"a": 2, "b": 3}], "extra": True}}
