@@ -6,10 +6,10 @@ from policies.engine.rule import Findings, Parameters, Rule, Severity, found
 from policies.subjects.pods import CONTAINERS, Container
 
 OFF = ("", "0", "false", "no", "off")
-# vLLM's guide to security (0.22 to 0.31): endpoints of development and of profiling ask for no key, and adapters load from any path or hub.
+# vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.
 VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
 # vLLM reads files of the pod for whoever names them in a prompt; SGLang runs code that comes with a request.
-OPTIONS = ("--allowed-local-media-path", "--enable-custom-logit-processor")
+OPTIONS = ("--allowed-local-media-path", "--profiler-config", "--enable-custom-logit-processor")
 
 
 def _check(container: Container, _: Parameters) -> Findings:
@@ -18,7 +18,8 @@ def _check(container: Container, _: Parameters) -> Findings:
             yield found(entry, "opens what is meant for development")
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
-        if name.replace("_", "-") in OPTIONS and not (equals and value.lower() in OFF):
+        # A dot leads into an option that is a map: --profiler-config.profiler.
+        if name.replace("_", "-").partition(".")[0] in OPTIONS and not (equals and value.lower() in OFF):
             yield found(word.field, "opens what is meant for development")
 
 
@@ -28,7 +29,7 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     refs=("inference", "vLLM: Security"),
     why="Each of them lets a caller do what only the owner may: call any method of the workers, load weights from a hub, read files of the pod",
-    remedy="remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR, --allowed-local-media-path and --enable-custom-logit-processor",
+    remedy="remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR, --profiler-config, --allowed-local-media-path and --enable-custom-logit-processor",
     subject=CONTAINERS,
     check=_check,
 )

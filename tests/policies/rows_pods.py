@@ -163,6 +163,8 @@ ROWS = (
         more=(
             ([*ARGS, "--allowed_local_media_path", "/models"], REFUSED),
             ([*ARGS, "--enable-custom-logit-processor"], REFUSED),
+            ([*ARGS, "--profiler-config.profiler=torch"], REFUSED),
+            ([*ARGS, "--profiler-configs=x"], PASS),
         ),
     ),
     row(
