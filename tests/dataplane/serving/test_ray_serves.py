@@ -71,7 +71,7 @@ def port(ray_environment, tmp_path_factory):
     environment = {**os.environ, **PATIENT, "PYTHONPATH": str(directory), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}  # noqa: S108 - Ray's sockets need a path of at most 107 bytes
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
-            [str(ray_environment.python), str(SERVER), yaml.safe_dump(config)],
+            [str(ray_environment.python), str(SERVER), yaml.safe_dump(config), *(str(free_port()) for _ in range(4))],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
         )  # fmt: skip
         assert process.stdin is not None
