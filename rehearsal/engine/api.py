@@ -152,7 +152,7 @@ class Api:
         """An open watch on the collection at `path`. Raises ApiError when it cannot be opened."""
         url = f"{self._server}{path}?{urlencode({'watch': '1', 'allowWatchBookmarks': 'true', **query})}"
         try:
-            response = self._watch_pool.request("GET", url, preload_content=False, timeout=urllib3.Timeout(connect=10, read=None))
+            response = self._watch_pool.request("GET", url, preload_content=False, timeout=urllib3.Timeout(connect=60, read=None))
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
         if response.status >= HTTPStatus.BAD_REQUEST:

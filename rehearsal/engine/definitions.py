@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER = "inferplan-definitions"
-_LIMIT_SECONDS = 30.0
+_LIMIT_SECONDS = 120.0
 _DISCOVERY_PAUSE_SECONDS = 0.05
 
 

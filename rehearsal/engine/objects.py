@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rehearsal.engine.api import Api, ApiError, Resource, UnknownKindError
 from rehearsal.engine.deletion import delete
 from rehearsal.engine.errors import ObjectFailed
+from rehearsal.engine.fields import without_others
 from rehearsal.engine.operators import stand_in
 from rehearsal.engine.paths import kept
 from rehearsal.engine.readiness import annotation
@@ -120,7 +121,7 @@ class Objects:
             return Result(live=live, change="created")
         if before is None:
             return Result(live=live, change="changed", note="it was there already and is managed from now on")
-        return Result(live=live, change="unchanged" if _content(before) == _content(live) else "changed")
+        return Result(live=live, change="unchanged" if _content(before, MANAGER) == _content(live, MANAGER) else "changed")
 
     def _objection(self, body: Object, key: Key, resource: Resource) -> str:
         """What the server itself says of a change that the provider answers with a replacement, "" when it would take it."""
@@ -154,13 +155,13 @@ class Objects:
 
     def patch(self, body: Object, key: Key, resource: Resource, urn: str) -> Result:
         """Own the fields in `body` of an object that something else made (the provider's Patch resources)."""
-        before = self.get(resource, key)
+        before, manager = self.get(resource, key), patch_manager(urn)
         force = _forces(body)
         try:
-            live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=force)
+            live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=manager, force=force)
         except ApiError as error:
             raise refusal(error) from error
-        same = before is not None and _content(before) == _content(live)
+        same = before is not None and _content(before, manager) == _content(live, manager)
         return Result(live=live, change="created" if created else "unchanged" if same else "changed")
 
     def unpatch(self, key: Key, resource: Resource, live: Object, urn: str) -> None:
@@ -197,9 +198,11 @@ def _holds(live: Any, declared: Any) -> bool:
     return bool(live == declared)
 
 
-def _content(live: Object) -> Object:
-    metadata = {name: value for name, value in live["metadata"].items() if name not in _VOLATILE}
-    content = {name: value for name, value in live.items() if name not in ("metadata", "status")}
+def _content(live: Object, manager: str) -> Object:
+    # Controllers write beside us at any time: labels and taints of a node, annotations of whatever they look after.
+    ours = without_others(live, manager)
+    metadata = {name: value for name, value in ours["metadata"].items() if name not in _VOLATILE}
+    content = {name: value for name, value in ours.items() if name not in ("metadata", "status")}
     if live["kind"] == "Node":
         status = live.get("status") or {}
         content["status"] = {name: status.get(name) for name in ("capacity", "allocatable")}

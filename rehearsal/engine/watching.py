@@ -144,6 +144,7 @@ class Watching:
                 while version and not self.stopped:
                     silent_since = time.monotonic()
                     version = self._drain(collection, version)
+                    silent_since = time.monotonic()
             if time.monotonic() - silent_since > _GIVE_UP_SECONDS:
                 self._lost.set()
                 self._wake_all()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rehearsal.cluster import clusters, delete, start
+from rehearsal.engine.progress import Waiting
 from rehearsal.progress import plain
 
 
@@ -37,3 +39,24 @@ def own_state(tmp_path: Path, monkeypatch):
     yield tmp_path / "state"
     for name in clusters():
         delete(name)
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A function that makes a listener: no limit of a wait is reached before a reason that holds the given words was told.
+
+    Whoever gives the reason (the scheduler, a quota) may be slow, and what it says first may be another reason. So the clock of
+    those who wait stands still until then.
+    """
+    now = [0.0]
+    monkeypatch.setattr("rehearsal.engine.await_ready.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def listener(words: str, hear=lambda _event: None):
+        def listen(event):
+            hear(event)
+            if isinstance(event, Waiting) and words in event.reason:
+                now[0] += event.limit + 0.5
+
+        return listen
+
+    return listener

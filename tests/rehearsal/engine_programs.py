@@ -10,6 +10,7 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret, Service
 
 from rehearsal.engine.api import Api, ApiError
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from rehearsal.cluster import Cluster
@@ -50,7 +51,7 @@ def model(
     replicas: int = 1,
     image: str = "server:1",
     accelerators: int = 1,
-    seconds: int = 60,
+    seconds: int = PATIENCE_SECONDS,
 ) -> Deployment:
     """A Job that gates a Deployment behind a Service: three objects."""
     metadata: Any = {"name": name, "namespace": namespace}

@@ -16,8 +16,10 @@ from pulumi_kubernetes.networking.v1 import Ingress
 from rehearsal.engine import await_ready
 from rehearsal.engine.apply import apply, down
 from rehearsal.engine.errors import ApplyFailed
+from rehearsal.engine.objects import Objects
 from rehearsal.engine.progress import Ready, Waiting
 from rehearsal.engine.turn import BusyError
+from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod
 
 pytestmark = pytest.mark.cluster
@@ -35,7 +37,7 @@ def within(seconds):
     return pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"))
 
 
-def workload(kind, name, accelerators, pool, seconds=3, namespace="default"):
+def workload(kind, name, accelerators, pool, seconds=1, namespace="default"):
     template = {"metadata": {"labels": {"w": name}}, "spec": pod(accelerators, pool)}
     spec = {"template": template}
     if kind is Job:
@@ -45,17 +47,17 @@ def workload(kind, name, accelerators, pool, seconds=3, namespace="default"):
     return kind(name, metadata={"name": name, "namespace": namespace}, spec=spec, opts=within(seconds))
 
 
-def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up):
+def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, patient):
     def program():
         Node("small-node", accelerators=2)
         workload(Deployment, "big", 4, "small-node")
 
     events = []
     with pytest.raises(ApplyFailed) as failed:
-        up(program, listener=events.append)
+        up(program, listener=patient("Insufficient nvidia.com/gpu", events.append))
     (failure,) = failed.value.failures
     assert str(failure.target) == "Deployment default/big"
-    assert failure.message.startswith("not ready after 3.")
+    assert failure.message.startswith("not ready after 1.5 s: ")
     assert "nodes are available" in failure.message
     assert "Insufficient nvidia.com/gpu" in failure.message
     assert failure.remedy.startswith("ask for less, or give its pool or quota more; look at it with `kubectl --kubeconfig ")
@@ -68,12 +70,15 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up):
 def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
     monkeypatch.setattr(await_ready, "STANDSTILL_SECONDS", 3.0)
 
-    def program():
+    def program(*, filled):
         Node("still-node", accelerators=2)
-        workload(kind, "still", 4, "still-node", seconds=3600)
+        if filled:
+            workload(kind, "still", 4, "still-node", seconds=3600)
 
+    # The node comes first, so that the scheduler has no other reason that stands still.
+    up(lambda: program(filled=False))
     with pytest.raises(ApplyFailed) as failed:
-        up(program)
+        up(lambda: program(filled=True))
     (failure,) = failed.value.failures
     assert "Insufficient nvidia.com/gpu" in failure.message
     assert failure.message.endswith("; nothing has moved for 3.0 s, and no autoscaler runs here")
@@ -81,7 +86,7 @@ def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_
 
 
 @pytest.mark.parametrize("kind", [Deployment, Job])
-def test_a_quota_that_refuses_pods_is_quoted(up, kind):
+def test_a_quota_that_refuses_pods_is_quoted(up, kind, patient):
     def program():
         place = Namespace("n", metadata={"name": "quota"}).metadata.name
         quota = ResourceQuota("q", metadata={"name": "gpus", "namespace": place}, spec={"hard": {"requests.nvidia.com/gpu": "2"}})
@@ -89,7 +94,7 @@ def test_a_quota_that_refuses_pods_is_quoted(up, kind):
         workload(kind, "greedy", 4, "quota-node", namespace=quota.metadata.namespace)
 
     with pytest.raises(ApplyFailed) as failed:
-        up(program)
+        up(program, listener=patient("exceeded quota"))
     (failure,) = failed.value.failures
     assert "exceeded quota: gpus, requested: requests.nvidia.com/gpu=4" in failure.message
 
@@ -130,14 +135,14 @@ def test_everything_that_does_not_depend_on_a_failure_is_applied(cluster, up):
 
 
 def test_a_run_after_the_fault_is_mended_finishes_the_rest(up):
-    def program(accelerators):
+    def program(accelerators, seconds=1):
         Node("mend-node", accelerators=accelerators)
-        server = workload(Deployment, "server", 4, "mend-node")
+        server = workload(Deployment, "server", 4, "mend-node", seconds)
         ConfigMap("after", metadata={"name": "after"}, data={"uid": server.metadata.uid})
 
     with pytest.raises(ApplyFailed):
         up(lambda: program(1))
-    outcome = up(lambda: program(8))
+    outcome = up(lambda: program(8, PATIENCE_SECONDS))
     assert names(outcome.created) == ["ConfigMap after"]
     assert names(outcome.changed) == ["Node mend-node"]
 
@@ -197,12 +202,12 @@ def test_the_second_of_two_runs_at_once_says_so_and_stops(cluster, up):
 
     def slow(_event):
         started.set()
-        release.wait(30)
+        release.wait(PATIENCE_SECONDS)
 
     first = threading.Thread(target=lambda: up(functools.partial(platform, "two", models=1), listener=slow))
     first.start()
     try:
-        assert started.wait(30)
+        assert started.wait(PATIENCE_SECONDS)
         with pytest.raises(BusyError, match=r"is changing this cluster since \d\d:\d\d:\d\d"):
             up(lambda: None)
         with pytest.raises(BusyError):
@@ -211,3 +216,19 @@ def test_the_second_of_two_runs_at_once_says_so_and_stops(cluster, up):
         release.set()
         first.join()
     assert exists(cluster, "/apis/apps/v1/namespaces/two/deployments/model-0")
+
+
+def test_what_somebody_else_writes_while_an_object_is_applied_is_no_change_of_ours(cluster, up, monkeypatch):
+    up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"}))
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "beside", "labels": {"seen": "yes"}}, "data": {"y": "theirs"}}
+    look = Objects.get
+
+    def held_up(self, resource, key):
+        found = look(self, resource, key)
+        self.api.apply(resource.path(key.namespace, key.name), theirs, manager="somebody")
+        return found
+
+    monkeypatch.setattr(Objects, "get", held_up)
+    assert up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"})).total_changes == 0
+    live = api_of(cluster).request("GET", "/api/v1/namespaces/default/configmaps/beside")
+    assert live["data"] == {"x": "ours", "y": "theirs"}

@@ -13,6 +13,7 @@ from rehearsal.engine.definitions import installer
 from rehearsal.engine.errors import ApplyFailed
 from rehearsal.engine.progress import Ready, Waiting
 from rehearsal.progress import silent
+from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod
 
 pytestmark = pytest.mark.cluster
@@ -29,7 +30,7 @@ def up(cluster, request):
     down(cluster)
 
 
-def declared(api_version, kind, name, spec, condition, seconds=30, *, forced=False):
+def declared(api_version, kind, name, spec, condition, seconds=PATIENCE_SECONDS, *, forced=False):
     limit = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
     annotations = {"pulumi.com/waitFor": f"condition={condition}", **({"pulumi.com/patchForce": "true"} if forced else {})}
     metadata = {"name": name, "namespace": "default", "annotations": annotations}
@@ -38,7 +39,7 @@ def declared(api_version, kind, name, spec, condition, seconds=30, *, forced=Fal
     )
 
 
-def group(name, *, pools=2, replicas=1, size=2, image="server:1", seconds=30):
+def group(name, *, pools=2, replicas=1, size=2, image="server:1", seconds=PATIENCE_SECONDS):
     """`pools` nodes of eight cards, and groups of `size` pods that ask for eight each."""
 
     def program():
@@ -112,9 +113,9 @@ def test_a_second_run_leaves_a_group_alone_and_a_changed_image_replaces_its_pods
     assert all(map(is_ready, after))
 
 
-def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_scheduler(up, cluster):
+def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_scheduler(up, cluster, patient):
     with pytest.raises(ApplyFailed) as failed:
-        up(group("short", pools=1, seconds=3))
+        up(group("short", pools=1, seconds=1), listener=patient("Insufficient nvidia.com/gpu"))
     (failure,) = failed.value.failures
     assert "Insufficient nvidia.com/gpu" in failure.message
     assert failure.remedy.startswith("ask for less, or give its pool or quota more")
@@ -232,7 +233,7 @@ def test_the_faults_of_older_ray_examples_are_refused_by_the_api_server(up, chan
 
     def program():
         spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": head}, **change}
-        declared("ray.io/v1", "RayService", "old", spec, "Ready", seconds=3)
+        declared("ray.io/v1", "RayService", "old", spec, "Ready")
 
     with pytest.raises(ApplyFailed, match=words):
         up(program)

@@ -95,12 +95,33 @@ def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():
         ({"observedGeneration": 1}, "the Deployment controller has not looked at it yet"),
         ({"availableReplicas": 1, "unavailableReplicas": 1}, "1 of 2 pods are available"),
         ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are made, 1 old ones are left"),
+        ({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}, "1 pods too many are left, 2 are wanted"),
         ({"conditions": []}, "2 of 2 pods are available"),
     ],
 )
 def test_a_deployment_on_its_way_says_what_is_missing(status, why):
     found = readiness(DEPLOYED, **status)
     assert (found.ready, found.failed, found.why) == (False, False, why)
+
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+    "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+def test_a_pretend_node_is_ready_when_pods_may_come():
+    assert readiness(NODE).ready
+    assert readiness(NODE, conditions=[]).why == "the node is not ready yet"
+    tainted = {**NODE, "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}
+    assert readiness(tainted).why == "the node is still tainted node.kubernetes.io/not-ready"
+
+
+def test_a_node_that_nobody_plays_is_not_waited_for():
+    assert readiness({**NODE, "metadata": {"name": "n"}}, conditions=[]).ready
 
 
 def test_a_job_that_failed_is_not_waited_for():
