@@ -7,6 +7,7 @@ revision's code that composes and applies. It decides nothing about what it sees
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 import threading
@@ -15,9 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rehearsal.cluster import Cluster
+    from rehearsal.engine.api import Api
+
+_CATCH_UP_SECONDS = 30.0
 
 
 class Diary:
@@ -88,36 +92,56 @@ def _note(diary: Diary, event: Any) -> None:
     diary.write(type(event).__name__.lower(), target=str(event.target), **fields)
 
 
+class _Follower(threading.Thread):
+    """Follows the objects at `path` of `api` until it is closed, and shows each of its states to `look`."""
+
+    def __init__(self, api: Api, path: str, look: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(daemon=True)
+        self._api, self._path, self._look = api, path, look
+        listed = api.request("GET", path)
+        for each in listed["items"]:
+            look(each)
+        self._seen, self._news = int(listed["metadata"]["resourceVersion"]), threading.Condition()
+        self._watch = api.watch(path, {"resourceVersion": listed["metadata"]["resourceVersion"]})
+        self.start()
+
+    def run(self) -> None:
+        """Show what comes."""
+        for kind, live in self._watch:
+            if kind in ("ADDED", "MODIFIED"):
+                self._look(live)
+            with self._news:
+                self._seen = int(live.get("metadata", {}).get("resourceVersion", self._seen))
+                self._news.notify_all()
+
+    def catch_up(self) -> None:
+        """Return when every state up to now was shown: news comes by a connection of its own, later than it is known elsewhere."""
+        newest = max((int(each["metadata"]["resourceVersion"]) for each in self._api.request("GET", self._path)["items"]), default=0)
+        with self._news:
+            self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS)
+
+    def close(self) -> None:
+        """End it."""
+        self._watch.close()
+        self.join(5)
+
+
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
     """Follows Deployments and pods of `cluster` while the block runs."""
     from rehearsal.engine.api import Api
 
     api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
-    watches, threads = [], []
-    for path, look in (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod)):
-        listed = api.request("GET", path)
-        for each in listed["items"]:
-            look(diary, each)
-        watch = api.watch(path, {"resourceVersion": listed["metadata"]["resourceVersion"]})
-        thread = threading.Thread(target=_follow, args=(watch, look, diary), daemon=True)
-        thread.start()
-        watches.append(watch)
-        threads.append(thread)
+    looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
+    followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]
     try:
         yield
+        for each in followers:
+            each.catch_up()
     finally:
-        for watch in watches:
-            watch.close()
-        for thread in threads:
-            thread.join(5)
+        for each in followers:
+            each.close()
         api.close()
-
-
-def _follow(watch: Any, look: Any, diary: Diary) -> None:
-    for kind, live in watch:
-        if kind in ("ADDED", "MODIFIED"):
-            look(diary, live)
 
 
 def _deployment(diary: Diary, live: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ def _place(root: Path) -> Iterator[Path]:
     finally:
         environment = {**os.environ, "INFERPLAN_STATE_DIR": str(place / "state")}
         code = "from rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
-        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=120)
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=600)
         for each in ("base", "head"):
             remove(root, place / each)
         shutil.rmtree(place, ignore_errors=True)

@@ -19,6 +19,7 @@ from rehearsal.engine.definitions import installer
 from rehearsal.engine.values import reveal
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from tests.canaries import hits
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.gateway.test_ways_in import WAYS
 from tests.unit.gateway.whole_stack import recorded
 
@@ -36,7 +37,7 @@ ENVOY = (
 def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 
 
 def up(state: Path, stack: str | Path = "local") -> None:
@@ -77,7 +78,7 @@ def _history(api: Api, path: str, since: str) -> list[tuple[str, dict]]:
     """What happened to the objects at `path` after the revision `since`, in order, up to the newest change of those that are there."""
     newest = max(int(each["metadata"]["resourceVersion"]) for each in api.request("GET", path)["items"])
     events: list[tuple[str, dict]] = []
-    with contextlib.closing(api.watch(path, {"resourceVersion": since, "timeoutSeconds": "60"})) as watch:
+    with contextlib.closing(api.watch(path, {"resourceVersion": since, "timeoutSeconds": str(PATIENCE_SECONDS)})) as watch:
         for event in watch if newest > int(since) else ():
             events.append(event)
             if int(event[1]["metadata"]["resourceVersion"]) >= newest:

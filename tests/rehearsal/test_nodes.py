@@ -13,6 +13,7 @@ from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec
 from rehearsal.engine.api import Api, ApiError
 from rehearsal.engine.apply import apply, down
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +46,9 @@ def declare_pools(pools: dict[str, Any]) -> Callable[[], None]:
     return program
 
 
-def until(api: Api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any], seconds: int = 60) -> dict[str, Any]:
+def until(
+    api: Api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any], seconds: int = PATIENCE_SECONDS
+) -> dict[str, Any]:
     """The object `name` as it is when `reached` of it is true; fails with its last state after `seconds`."""
     only = {"fieldSelector": f"metadata.name={name}"}
     listed = api.request("GET", collection, query=only)

@@ -18,11 +18,11 @@ from rehearsal.engine.api import Api, ApiError
 from rehearsal.engine.apply import apply, down
 from rehearsal.engine.errors import ApplyFailed
 from rehearsal.engine.progress import Waiting
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
-SECONDS = 60
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 WORDS = "not READY: pytorch_model.bin: loading this kind of file runs code that it contains; add it to preheat.exclude"
 # No node is this large: the Job's pod waits until the test says how it ended.
@@ -81,7 +81,7 @@ class Held:
             self._seen.set()
 
     def _end(self) -> None:
-        if not self._seen.wait(SECONDS):
+        if not self._seen.wait(PATIENCE_SECONDS):
             return
         self.server_was_there = deployment(self._api) is not None
         [pod] = [pod for pod in pods(self._api, "preheat") if pod["status"]["phase"] == "Pending"]
@@ -135,6 +135,10 @@ def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_
     up(preheat={"into": "nvme"}, pool={"prePullImages": True})
     made = deployment(api)
     assert made is not None
+    # A DaemonSet counts as ready with the nodes that were there when it was made, and its pods on the others follow.
+    sets = api.watch("/apis/apps/v1/namespaces/gated/daemonsets", {"timeoutSeconds": str(PATIENCE_SECONDS)})
+    assert any(live.get("status", {}).get("numberReady") == 2 for _, live in sets)
+    sets.close()
     filling, pulling_pods = pods(api, "preheat"), pods(api, "image-pull")
     assert not any(asks_for_cards(pod) for pod in (*filling, *pulling_pods))
     # A pretend pod may end before its neighbour is placed, and then both are on one node; on real ones the payload refuses that.
@@ -156,7 +160,9 @@ def test_the_example_of_every_store_goes_from_yaml_to_ready_pods(tmp_path):
 
     def inferplan(*arguments: str) -> subprocess.CompletedProcess[str]:
         given = [command, arguments[0], example, *arguments[1:]]
-        return subprocess.run(given, cwd=INFRA.parent, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(
+            given, cwd=INFRA.parent, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False
+        )
 
     try:
         done = inferplan("up", "--engine", "rehearsal")

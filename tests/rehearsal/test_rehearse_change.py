@@ -5,8 +5,10 @@ import json
 
 import pytest
 
+from cli import rehearse_change
 from cli.main import run
 from tests.checkouts import committed, git, make_checkout
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.cluster]
 
@@ -16,12 +18,12 @@ def checkout(tmp_path_factory):
     return make_checkout(tmp_path_factory.mktemp("checkout"))
 
 
-def rehearsed(checkout, head, monkeypatch, tmp_path, *options) -> tuple[int, dict]:
+def rehearsed(checkout, head, monkeypatch, tmp_path) -> tuple[int, dict]:
     monkeypatch.chdir(checkout)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     target = tmp_path / "findings.json"
     with pytest.raises(SystemExit) as end:
-        run(["rehearse-change", "HEAD", head, "--stack", "local", "--save", str(target), *options])
+        run(["rehearse-change", "HEAD", head, "--stack", "local", "--save", str(target), "--timeout", str(PATIENCE_SECONDS)])
     return int(end.value.code or 0), json.loads(target.read_text())
 
 
@@ -60,7 +62,11 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
 def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, monkeypatch, tmp_path):
     selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
     head = committed(checkout, selector, file="components/serving/workload.py")
-    code, found = rehearsed(checkout, head, monkeypatch, tmp_path, "--timeout", "60")
+    # Only the second run is meant to run out of time, and it has to get as far as the scheduler before.
+    limits = {"base": 2 * PATIENCE_SECONDS, "head": 120}
+    run_one = rehearse_change._run
+    monkeypatch.setattr(rehearse_change, "_run", lambda checkout, stack, place, _: run_one(checkout, stack, place, limits[checkout.name]))
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (3, "stuck")
     assert any("didn't match Pod's node affinity/selector" in each for each in found["pending"])
     assert any(each.startswith("Deployment inference/llama-3-8b") for each in found["waiting"])

@@ -12,6 +12,7 @@ import pytest
 
 from rehearsal.cluster import start, status
 from rehearsal.engine.api import Api, ApiError
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +33,7 @@ NAMESPACED = (
 def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 
 
 def up(state: Path, stack: str | Path) -> str:

@@ -11,6 +11,7 @@ from rehearsal.engine.api import Api
 from rehearsal.errors import ToolchainError
 from rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
 from rehearsal.toolchain.go import find_go
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
@@ -41,7 +42,7 @@ def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, g
     pinned = [len(each.paths) for each in crds.crd_sources() if group in each.groups]
     assert len(names) == (pinned[0] if pinned else len(list(crds.OWN.glob(f"*.{group}.yaml"))))
     for name in names:
-        watch = api.watch(collection, {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": "60"})
+        watch = api.watch(collection, {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(PATIENCE_SECONDS)})
         established = any(
             {"type": "Established", "status": "True"}.items() <= each.items()
             for _, thing in watch
