@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,17 +95,30 @@ def ensure(progress: Progress = silent) -> Toolchain:
     with disk_faults(home), exclusive(lock_file(), "building the control plane", progress):
         if found := built():
             return found
-        _build_missing(home, progress)
+        _build_missing(home, SOURCES, progress)
     found = built()
     if found is None:
         raise ToolchainError(f"the programs in {home} vanished while they were built", "run the same command again")
     return found
 
 
-def _build_missing(home: Path, progress: Progress) -> None:
+def ensure_source(source: Source, progress: Progress = silent) -> Path:
+    """The directory that holds the programs and files of a pinned `source` of one's own, built now where it is not in the cache yet.
+
+    Raises what `ensure` raises.
+    """
+    home, place = _home(), _place(source)
+    if not _is_whole(source):
+        with disk_faults(home), exclusive(lock_file(), f"building {source.name}", progress):
+            if not _is_whole(source):
+                _build_missing(home, (source,), progress)
+    return place
+
+
+def _build_missing(home: Path, sources: Sequence[Source], progress: Progress) -> None:
     for leftover in home.glob(".building-*"):  # of a builder that was killed; the lock proves that none is alive
         shutil.rmtree(leftover, ignore_errors=True)
-    missing = [source for source in SOURCES if not _is_whole(source)]
+    missing = [source for source in sources if not _is_whole(source)]
     go = find_go(max(source.go_version for source in missing), progress)
     _require_space(home, _OWN_GO_SPACE if go.keeps_own_caches else _PROGRAMS_SPACE)
     total = sum(len(source.programs) for source in missing)

@@ -88,13 +88,21 @@ def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
         raise ToolchainError(
             f"no CustomResourceDefinitions are pinned for the API group {group}", f"pinned groups are {', '.join(crd_groups())}"
         )
+    return tuple(path for path in source_files(source, progress) if path.name.endswith(f".{group}.json"))
+
+
+def source_files(source: CrdSource, progress: Progress = silent) -> tuple[Path, ...]:
+    """The CRDs of one pinned project as files, one each, sorted by name; fetched now if the cache does not hold them.
+
+    Raises ToolchainError: its module cannot be fetched or is not the pinned one.
+    """
     home = cache_directory() / "crds"
     place = home / f"{source.name}-{source.digest()[:24]}"
     if not place.is_dir():
         with disk_faults(home), exclusive(lock_file(), f"fetching the CRDs of {source.name}", progress):
             if not place.is_dir():
                 _fetch(source, place, progress)
-    return tuple(sorted(place.glob(f"*.{group}.json")))
+    return tuple(sorted(place.glob("*.json")))
 
 
 def _fetch(source: CrdSource, place: Path, progress: Progress) -> None:

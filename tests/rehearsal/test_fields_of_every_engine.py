@@ -1,6 +1,6 @@
 """One stack with every engine, each with every field that all of them share: the API server, the scheduler and Kueue's own definitions take them.
 
-Kueue itself does not run here: that objects and labels are accepted and complete is shown, that a workload waits is not.
+Kueue itself does not run here: that objects and labels are accepted and complete is shown; what it admits is in test_kueue.
 """
 
 from __future__ import annotations

@@ -11,12 +11,19 @@ import pytest
 from rehearsal.errors import ToolchainError
 from rehearsal.toolchain import crds, pins
 from rehearsal.toolchain.go import REQUIREMENT_FILE
+from tests.rehearsal.kueue_manager import KUEUE
 
 BY_NAME = {source.name: source for source in pins.SOURCES}
 
 
 def test_the_pinned_versions_are_those_that_the_documents_name():
     assert {name: source.version for name, source in BY_NAME.items()} == {"etcd": "v3.6.6", "kwok": "v0.8.0", "kubernetes": "v1.34.4"}
+
+
+def test_the_kueue_that_tests_run_is_that_of_the_definitions_and_has_its_hashes():
+    [defined] = [source for source in crds.crd_sources() if source.name == KUEUE.name]
+    assert (KUEUE.module, KUEUE.version) == (defined.module, defined.version)
+    assert f"{defined.module} {defined.version} {defined.sum}" in (KUEUE.directory / "go.sum").read_text()
 
 
 def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release():
