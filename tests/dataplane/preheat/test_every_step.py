@@ -11,7 +11,7 @@ from components.handles import VolumeClaim
 
 from .rig import MIB, MODEL, tiny_model, verified
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD = "model-00001-of-00002.safetensors"
 SLICES = 8

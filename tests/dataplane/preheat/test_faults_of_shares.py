@@ -14,7 +14,7 @@ from components.handles import VolumeClaim
 
 from .rig import MIB, MODEL, refused, tiny_model, verified
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 # The first reading of a large file goes wrong once, or every time where FAULTS is `always`.

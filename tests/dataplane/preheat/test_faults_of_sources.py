@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_SECONDS
 from .origins import hub_origin, web_origin
 from .rig import MIB, kill_group, refused, tiny_model, verified
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 KILLS = range(50)

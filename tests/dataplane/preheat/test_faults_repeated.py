@@ -11,7 +11,7 @@ import pytest
 from .origins import bucket_origin, hub_origin, web_origin
 from .rig import MIB, refused, tiny_model, verified
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 RUNS = 25

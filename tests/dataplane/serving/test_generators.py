@@ -24,7 +24,7 @@ from tests.dataplane.serving.vllm_stand import prepared, weights
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = target_of("system", SimulatedPool.model_validate({"provider": "simulated", "nodes": 1}))
@@ -63,7 +63,7 @@ def test_a_generator_answers_in_batches_in_pieces_and_side_by_side_alike(environ
     parameters = json.dumps({"engine_args": json.dumps(ARGS)})
     done = subprocess.run(
         [str(environment.python), generate.__file__, str(source), str(model), parameters],
-        check=False, capture_output=True, text=True, timeout=600,
+        check=False, capture_output=True, text=True, timeout=1800,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])

@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.unit.serving.models import site
 
-START_SECONDS = 300
+START_SECONDS = 500
 SERVER_KEY = keys.server_key(SEED, "chat")
 
 
