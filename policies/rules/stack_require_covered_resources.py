@@ -37,7 +37,7 @@ RULE = StackRule(
     check=_check,
     parameters={
         "excludedPrefixes": Parameter(
-            default=["ephemeral-storage"],
+            default=[],
             description="Resources that Kueue is configured to leave out of account, by the start of their names",
             schema={"type": "array", "items": {"type": "string"}},
         )

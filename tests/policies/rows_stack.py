@@ -88,6 +88,14 @@ ROWS = (
         REFUSED,
     ),
     row(
+        "stack-require-covered-resources",
+        WIDE,
+        "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].resources.requests",
+        {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2", "ephemeral-storage": "1Gi"},
+        {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"},
+        PASS,
+    ),
+    row(
         "stack-require-client-keys",
         "Secret/consumers",
         "stringData.chat-1",

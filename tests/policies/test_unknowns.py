@@ -25,6 +25,7 @@ WITHOUT_SUBJECTS = {
     ("stack-require-disruption-budget", "HorizontalPodAutoscaler/scaler"),
     ("pod-require-spread", "HorizontalPodAutoscaler/scaler"),
     ("stack-require-covered-resources", "ClusterQueue/main"),
+    ("stack-require-covered-resources", "LeaderWorkerSet/wide"),
     ("stack-require-client-keys", "Secret/consumers"),
     ("stack-require-pool-capacity", "ResourceClaimTemplate/cards"),
     ("stack-require-read-only-weights", "Deployment/chat"),
