@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from policies.engine.fields import Field, UnseenFieldError, matching
 from policies.engine.resource import Resource, Stack
 from policies.subjects.placement import same_namespace
@@ -15,14 +13,15 @@ _KINDS = {
     "resourceClaimTemplateName": (f"{_API}:ResourceClaimTemplate", ("spec", "spec")),
 }
 # Classes of devices as the vendors' drivers install them; those of compute domains are networks between cards, not cards.
-_CLASSES = (
-    (re.compile(r"(^|\.)(gpu|mig)\.nvidia\.com\Z"), "nvidia"),
-    (re.compile(r"gaudi\.intel\.com\Z"), "habana"),
-    (re.compile(r"gpu\.amd\.com\Z"), "amd"),
-    (re.compile(r"neuron\.(aws|amazonaws)\.com\Z"), "aws"),
-    (re.compile(r"tpu\.google\.com\Z"), "google"),
-    (re.compile(r"compute-domain-[a-z-]+\.nvidia\.com\Z"), ""),
-)
+_CLASSES = {
+    "gpu.nvidia.com": "nvidia",
+    "mig.nvidia.com": "nvidia",
+    "gaudi.intel.com": "habana",
+    "gpu.amd.com": "amd",
+    "neuron.aws.com": "aws",
+    "neuron.amazonaws.com": "aws",
+    "tpu.google.com": "google",
+}
 
 
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
@@ -64,8 +63,10 @@ def _requested(request: Field) -> tuple[str, float]:
     if exactly.at("allocationMode").text() == "All":
         raise UnseenFieldError(exactly.at("allocationMode"), "takes as many devices as there are")
     name = exactly.at("deviceClassName")
-    for pattern, vendor in _CLASSES:
-        if pattern.search(name.text()):
+    if name.text().startswith("compute-domain-") and name.text().endswith(".nvidia.com"):
+        return "", 0
+    for ending, vendor in _CLASSES.items():
+        if f".{name.text()}".endswith(f".{ending}"):
             return vendor, _one_or(exactly.at("count"))
     raise UnseenFieldError(name, "is a class of devices that no rule knows")
 
