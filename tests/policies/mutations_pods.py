@@ -36,6 +36,11 @@ def _open_triton(container: Inputs) -> bool | None:
     return None
 
 
+def _writable_root(container: Inputs) -> bool:
+    """A root that was read-only before."""
+    return container.get("securityContext", {}).pop("readOnlyRootFilesystem", None) is True
+
+
 CONTAINERS = (
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
@@ -47,7 +52,7 @@ CONTAINERS = (
     Mutation("seccomp off", ("pod-require-seccomp",), put("Unconfined", "securityContext", "seccompProfile", "type")),
     Mutation("unmasked proc", ("pod-disallow-unmasked-proc",), put("Unmasked", "securityContext", "procMount")),
     Mutation("AppArmor off", ("pod-restrict-security-profiles",), put("Unconfined", "securityContext", "appArmorProfile", "type")),
-    Mutation("writable root", ("pod-require-read-only-root",), drop("securityContext", "readOnlyRootFilesystem")),
+    Mutation("writable root", ("pod-require-read-only-root",), _writable_root),
     Mutation("no security context", ("pod-disallow-privilege-escalation",), drop("securityContext")),
     Mutation("no memory limit", ("pod-require-memory-limit",), drop("resources", "limits", "memory")),
     Mutation("no CPU request", ("pod-require-cpu-request",), _without_cpu),

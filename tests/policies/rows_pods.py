@@ -24,6 +24,7 @@ TEMPLATES = (
 CLAIMED = [{"name": "card", "resourceClaimTemplateName": "cards"}]
 TRITON, GUARD = ["tritonserver", "--model-repository=/models"], "model-repository,shared-memory:inference-key=canary-value"
 DOORS, SHUT = ("--http-restricted-api", "--grpc-restricted-protocol"), ["--allow-http=false", "--allow-grpc=false"]
+GAUDI = "vault.habana.ai/gaudi-docker/1.24.1/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0"
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
@@ -58,7 +59,7 @@ ROWS = (
         PASS,
     ),
     row("pod-restrict-security-profiles", f"{SECURITY}.appArmorProfile.type", "Unconfined", "RuntimeDefault", PASS),
-    row("pod-require-read-only-root", f"{SECURITY}.readOnlyRootFilesystem", False, True, REFUSED),
+    row("pod-require-read-only-root", f"{SECURITY}.readOnlyRootFilesystem", False, True, REFUSED, JOB),
     row("pod-require-memory-limit", f"{ONE}.resources.limits.memory", "0", "64Gi", REFUSED, more=(("plenty", REFUSED),)),
     row("pod-require-cpu-request", f"{ONE}.resources.requests.cpu", "0", "250m", REFUSED),
     row("pod-require-readiness-probe", f"{ONE}.readinessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
@@ -80,7 +81,14 @@ ROWS = (
     ),
     row("pod-require-empty-dir-limit", f"{POD}.volumes[1].emptyDir.sizeLimit", "0", "1", REFUSED),
     row("job-require-end", "spec.activeDeadlineSeconds", 0, 1, REFUSED, JOB),
-    row("image-disallow-latest", f"{ONE}.image", "docker.io/vllm/vllm-openai:latest", "docker.io/vllm/vllm-openai:v0.33.0-latest", REFUSED),
+    row(
+        "image-disallow-latest",
+        f"{ONE}.image",
+        "docker.io/vllm/vllm-openai:latest",
+        "docker.io/vllm/vllm-openai:v0.33.0-latest",
+        REFUSED,
+        more=((f"{GAUDI}:latest", PASS), (GAUDI, REFUSED), ("vault.habana.ai/gaudi-docker/latest/vllm:latest", REFUSED)),
+    ),
     row(
         "image-restrict-registries",
         f"{ONE}.image",

@@ -61,6 +61,16 @@ DISAGREEMENTS = {
     ("pod-require-seccomp", "seccomp off", "we"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
     ("pod-require-liveness-probe", "unchanged", "checkov"): _NO_PORT,
     ("pod-require-readiness-probe", "unchanged", "checkov"): _NO_PORT,
+    (
+        "pod-require-read-only-root",
+        "unchanged",
+        "checkov",
+    ): "NVIDIA's own hook writes ld.so.cache into the root of a container with its cards, where it adds the driver's libraries",
+    (
+        "image-disallow-latest",
+        "unchanged",
+        "checkov",
+    ): "Gaudi's registry names versions in the path, and publishes the one tag latest below it",
 }
 
 

@@ -70,6 +70,14 @@ def texts(value: Any):
         yield value
 
 
+@pytest.mark.parametrize(("card", "expected"), [("nvidia.com/gpu", PASS), ("nvidia.com/mig-3g.40gb", PASS), ("habana.ai/gaudi", REFUSED)])
+def test_only_the_vendor_whose_hook_writes_into_the_root_is_let_write(card, expected):
+    one = "spec.template.spec.containers[0]"
+    edit = {f"{one}.securityContext.readOnlyRootFilesystem": False, f"{one}.resources": {"limits": {card: 1}}}
+    told = check_stack(stack_of(changed("Job/chat-preheat", edit)), only("pod-require-read-only-root")).refusals
+    assert (REFUSED if told else PASS) == expected
+
+
 @pytest.mark.parametrize(("rule", "resource", "option", "value", "expected"), rows_stack.OPTIONS)
 def test_a_rule_on_options_tells_bad_from_good(rule, resource, option, value, expected):
     edit = {"resource": None} if option == "resource" else {f"@{option}": value}

@@ -85,7 +85,7 @@ def test_check_fails_with_the_remedy_when_an_exemption_is_gone(tmp_path):
     done = run("check", "local", cwd=project)
     assert done.returncode == 1
     assert "local refused" in done.stdout
-    assert "pod-require-read-only-root" in done.stdout
+    assert "network-require-tls" in done.stdout
 
 
 def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
