@@ -110,6 +110,31 @@ def millicores_of(quantity: str) -> int:
     return int(quantity[:-1]) if quantity.endswith("m") else int(Decimal(quantity) * 1000)
 
 
+def cpu_quantity(millicores: int) -> str:
+    """Thousandths of a CPU as Kubernetes writes them: whole cores where they are whole."""
+    return f"{millicores}m" if millicores % 1000 else str(millicores // 1000)
+
+
+def canonical_cpu(quantity: str) -> str:
+    """`quantity` of cpu as Kubernetes writes it. What a webhook hands back is in this form, and another one differs at every update.
+
+    Raises ValueError when the text is no quantity.
+    """
+    return cpu_quantity(millicores_of(quantity))
+
+
+def canonical_size(quantity: str) -> str:
+    """`quantity` of memory as Kubernetes writes it: in the largest unit of its kind, binary or decimal, that is exact.
+
+    Raises ValueError when the text is no quantity.
+    """
+    amount = bytes_of(quantity)
+    alike = [unit for unit in _SUFFIXES if unit and unit.endswith("i") == quantity.endswith("i")]
+    exact = (unit for unit in reversed(alike) if amount % int(_SUFFIXES[unit]) == 0)
+    unit = next(exact, "") if amount else ""
+    return f"{amount // int(_SUFFIXES[unit])}{unit}"
+
+
 def _positive_size(quantity: str) -> str:
     if bytes_of(quantity) == 0:
         raise ValueError(f"{quantity!r} is no size; write more than zero")

@@ -28,6 +28,7 @@ from components.nodes.spec import (
     taints_of,
     target_of,
 )
+from components.spec import cpu_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -205,7 +206,7 @@ def _max_pods(spec: NodePoolSpec) -> int:
 
 def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
     resources = {
-        "cpu": f"{capacity.cpu_millicores}m" if capacity.cpu_millicores % 1000 else str(capacity.cpu_millicores // 1000),
+        "cpu": cpu_quantity(capacity.cpu_millicores),
         "ephemeral-storage": quantity(capacity.ephemeral_storage_bytes),
         "memory": quantity(capacity.memory_bytes),
         "pods": str(pods),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from components.spec import bytes_of, millicores_of
+from components.spec import bytes_of, cpu_quantity, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -26,7 +26,7 @@ def amount_of(resource: str, quantity: str) -> int:
 def quantity_of(resource: str, amount: int) -> str:
     """An amount as a Kubernetes quantity, in the largest unit that is exact."""
     if resource == "cpu":
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+        return cpu_quantity(amount)
     if resource not in ("memory", HUGEPAGES):
         return str(amount)
     for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from components.handles import NodeTarget
 from components.serving.served_model import ServedModel
+from components.spec import canonical_cpu, canonical_size
 
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9
@@ -17,14 +18,14 @@ def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, st
     share = SHARE_FOR_MODELS * cards / max(1, capacity.accelerators)
     wanted = spec.resources
     demand = {
-        "cpu": wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m",
-        "memory": wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // 2**30)}Gi",
+        "cpu": canonical_cpu(wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m"),
+        "memory": canonical_size(wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // 2**30)}Gi"),
     }
     if target.accelerator is not None:
         demand[target.accelerator.resource] = str(cards)
         pages = wanted.hugepages2_mi or _mebibytes(target.accelerator.hugepages_2mi_bytes * cards)
         if pages:
-            demand["hugepages-2Mi"] = pages
+            demand["hugepages-2Mi"] = canonical_size(pages)
     return demand
 
 

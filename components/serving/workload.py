@@ -19,7 +19,7 @@ from components.serving import placement
 from components.serving.demand import demand_of
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
-from components.spec import bytes_of
+from components.spec import bytes_of, canonical_size
 from components.spread import spread
 
 COMPONENT = "model"
@@ -220,7 +220,9 @@ def environment(spec: ServedModel, given: Mapping[str, str], secrets: Mapping[st
 def scratch(spec: ServedModel) -> list[core.VolumeArgs]:
     """Volumes of the pod's own: shared memory, temporary files, caches."""
     return [
-        core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=spec.shared_memory)),
+        core.VolumeArgs(
+            name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=canonical_size(spec.shared_memory))
+        ),
         core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
         core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="20Gi")),
     ]

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from components.spec import canonical_cpu, canonical_size
 from rehearsal.engine.api import Api, ApiError
 from tests.patience import PATIENCE_SECONDS
 
@@ -185,3 +186,13 @@ def test_priority_classes_and_limit_ranges_fill_in_what_a_pod_leaves_out(api, na
 
     assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "250m"}
     assert pod["spec"]["priority"] == 2_000_000_000
+
+
+def test_quantities_come_back_as_they_are_declared(api, namespace):
+    cpus = ["172000m", "172", "0.5", "1500m", "2.0"]
+    sizes = ["1024Mi", "1843Gi", "0.5Gi", "2048Gi", "1.5Ki", "16000M", "1073741824", "64000000000", "1536Mi"]
+    asked = [{"cpu": cpu} for cpu in cpus] + [{"memory": size} for size in sizes]
+    containers = [{"name": f"c{place}", "image": "example/none:1", "resources": {"limits": each}} for place, each in enumerate(asked)]
+    pod = create(api, namespace, "pods", "quantities", {"containers": containers})
+    answered = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
+    assert answered == [{"cpu": canonical_cpu(cpu)} for cpu in cpus] + [{"memory": canonical_size(size)} for size in sizes]

@@ -15,6 +15,7 @@ from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
+from components.spec import canonical_cpu, canonical_size
 from components.spread import spread
 
 # The user `ray` of Ray's images, whose Python and home only it may read.
@@ -23,8 +24,8 @@ RAY_USER = 1000
 
 def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.Input[str]) -> core.PodTemplateSpecArgs:
     """The template of the head."""
-    memory = spec.head.memory
-    resources = core.ResourceRequirementsArgs(requests={"cpu": spec.head.cpu, "memory": memory}, limits={"memory": memory})
+    memory = canonical_size(spec.head.memory)
+    resources = core.ResourceRequirementsArgs(requests={"cpu": canonical_cpu(spec.head.cpu), "memory": memory}, limits={"memory": memory})
     container = core.ContainerArgs(
         name="ray-head",
         image=workload.image_of(spec, "ray-serve", site.target),
