@@ -4,6 +4,7 @@ CALLS is JSON, a list of [model, {input: [type, values]}, streamed]; for each, t
 METADATA is JSON, what goes with every call.
 """
 
+import contextlib
 import json
 import queue
 import sys
@@ -46,7 +47,9 @@ def _infer(client, model, inputs, metadata):
 def _stream(client, model, inputs, metadata):
     answers = queue.Queue()
     client.start_stream(lambda result, error: answers.put((result, error)), headers=metadata)
-    client.async_stream_infer(model, _inputs(inputs), enable_empty_final_response=True)
+    # A stream that was refused at once takes no request any more; the answers say why.
+    with contextlib.suppress(triton.InferenceServerException):
+        client.async_stream_infer(model, _inputs(inputs), enable_empty_final_response=True)
     texts = []
     while True:
         result, error = answers.get(timeout=240)

@@ -219,6 +219,8 @@ def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, langua
         command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert refused.returncode != 0
+    if protocol == "kserve-v2-grpc":
+        assert refused.stderr == "the API key is missing or not valid\n"
 
 
 def text_in(printed: str, protocol: str, language: str) -> str:
