@@ -20,6 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic import GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
@@ -84,6 +86,8 @@ _SUFFIXES = {
     "Ti": Decimal(2) ** 40,
     "Pi": Decimal(2) ** 50,
 }
+_BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
+_DECIMAL = ("P", "T", "G", "M", "k")
 _BYTES = re.compile(r"^(\d{1,15}(?:\.\d{1,3})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
 _CPU = re.compile(r"^(?:\d{1,6}(?:\.\d{1,3})?|\d{1,9}m)$")
 
@@ -128,11 +132,20 @@ def canonical_size(quantity: str) -> str:
 
     Raises ValueError when the text is no quantity.
     """
-    amount = bytes_of(quantity)
-    alike = [unit for unit in _SUFFIXES if unit and unit.endswith("i") == quantity.endswith("i")]
-    exact = (unit for unit in reversed(alike) if amount % int(_SUFFIXES[unit]) == 0)
-    unit = next(exact, "") if amount else ""
-    return f"{amount // int(_SUFFIXES[unit])}{unit}"
+    return in_largest_unit(bytes_of(quantity), _BINARY if quantity.endswith("i") else _DECIMAL)
+
+
+def size_quantity(amount: int) -> str:
+    """`amount` bytes as the API server itself would write them back, so that no apply ever sees a difference."""
+    return in_largest_unit(amount, (*_BINARY, *_DECIMAL))
+
+
+def in_largest_unit(amount: int, units: Iterable[str]) -> str:
+    """`amount` bytes in the first of `units` that is exact, else without a unit."""
+    for unit in units:
+        if amount and amount % int(_SUFFIXES[unit]) == 0:
+            return f"{amount // int(_SUFFIXES[unit])}{unit}"
+    return str(amount)
 
 
 def _positive_size(quantity: str) -> str:

@@ -28,7 +28,7 @@ from components.nodes.spec import (
     taints_of,
     target_of,
 )
-from components.spec import cpu_quantity
+from components.spec import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,8 +39,6 @@ REGION = "simulated"
 ONLY_ZONE = "simulated-a"
 _KUBELET_PODS = 110  # the kubelet's own default of maxPods
 _DIGITS = 5
-_BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
-_DECIMAL = ("P", "T", "G", "M", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +98,6 @@ def node_name(pool: str, index: int) -> str:
     if len(pool) + 1 + _DIGITS <= MAX_NAME:
         return f"{pool}-{index}"
     return f"{bounded(pool, content_key(pool), MAX_NAME - 1 - _DIGITS)}-{index}"
-
-
-def quantity(amount: int) -> str:
-    """`amount` as the API server itself would write it back, so that no apply ever sees a difference."""
-    for base, suffixes in ((1024, _BINARY), (1000, _DECIMAL)):
-        for power, suffix in zip(range(len(suffixes), 0, -1), suffixes, strict=True):
-            if amount and amount % base**power == 0:
-                return f"{amount // base**power}{suffix}"
-    return str(amount)
 
 
 def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], status: dict[str, Any]) -> dict[str, Any]:
@@ -207,12 +196,12 @@ def _max_pods(spec: NodePoolSpec) -> int:
 def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
     resources = {
         "cpu": cpu_quantity(capacity.cpu_millicores),
-        "ephemeral-storage": quantity(capacity.ephemeral_storage_bytes),
-        "memory": quantity(capacity.memory_bytes),
+        "ephemeral-storage": size_quantity(capacity.ephemeral_storage_bytes),
+        "memory": size_quantity(capacity.memory_bytes),
         "pods": str(pods),
     }
     if capacity.hugepages_2mi_bytes:
-        resources["hugepages-2Mi"] = quantity(capacity.hugepages_2mi_bytes)
+        resources["hugepages-2Mi"] = size_quantity(capacity.hugepages_2mi_bytes)
     if accelerator is not None:
         resources[accelerator.resource] = str(capacity.accelerators)
     return dict(sorted(resources.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from components.spec import bytes_of, cpu_quantity, millicores_of
+from components.spec import bytes_of, cpu_quantity, in_largest_unit, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -29,10 +29,7 @@ def quantity_of(resource: str, amount: int) -> str:
         return cpu_quantity(amount)
     if resource not in ("memory", HUGEPAGES):
         return str(amount)
-    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if amount % size == 0 and amount:
-            return f"{amount // size}{unit}"
-    return str(amount)
+    return in_largest_unit(amount, ("Gi", "Mi", "Ki"))
 
 
 def whole(target: NodeTarget) -> Amounts:

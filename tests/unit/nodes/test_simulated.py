@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from components.naming import MAX_NAME
-from components.nodes.simulated import cpu_nodes, node_name, pretend_nodes, pretend_runtime_classes, quantity, runtime_classes_of
+from components.nodes.simulated import cpu_nodes, node_name, pretend_nodes, pretend_runtime_classes, runtime_classes_of
 from components.nodes.spec import NodePoolSpec, capacity_of, target_of
-from components.spec import bytes_of, millicores_of
+from components.spec import bytes_of, millicores_of, size_quantity
 from tests.unit.nodes.pools import pools
 
 POOL = TypeAdapter(NodePoolSpec)
@@ -103,12 +103,12 @@ def test_two_pools_of_one_vendor_share_a_runtime_class():
     ],
 )
 def test_a_quantity_is_written_as_the_api_server_writes_it(amount, written):
-    assert quantity(amount) == written
+    assert size_quantity(amount) == written
 
 
 @given(st.integers(min_value=1, max_value=10**15 - 1))
 def test_a_quantity_reads_back_as_the_same_amount(amount):
-    assert bytes_of(quantity(amount)) == amount
+    assert bytes_of(size_quantity(amount)) == amount
 
 
 _NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
