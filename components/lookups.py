@@ -27,12 +27,12 @@ async def look_up(
     [value] = arguments.values()
     try:
         # Not the typed function: an output of its own would fail first, in the provider's words and without ours.
-        found = await pulumi.runtime.invoke_async(token, dict(arguments), opts=options, typ=result)
+        answer = await pulumi.runtime.invoke_async(token, dict(arguments), opts=options, typ=result)
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key to correct
-        raise pulumi.RunError(f"{key}: {value!r} was not found ({' '.join(str(error).split())}); {remedy}") from None
-    if found is None:
+        raise _absent(key, value, _words(error), remedy) from None
+    if answer is None:
         raise pulumi.RunError(f"{key}: {value!r} is known only after an update; name one that exists")
-    return found
+    return answer
 
 
 async def found(
@@ -46,9 +46,9 @@ async def found(
     try:
         return await pulumi.runtime.invoke_async(token, dict(arguments), opts=options) or {}
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key it is about
-        cause = " ".join(str(error).split())
+        cause = _words(error)
         if _ABSENT.search(cause):
-            raise pulumi.RunError(f"{key}: {named!r} was not found ({cause}); {remedy}") from None
+            raise _absent(key, named, cause, remedy) from None
         pulumi.warn(f"{key}: whether {named!r} is there could not be asked ({cause}); it is taken as it is")
         return {}
 
@@ -62,5 +62,13 @@ async def kms_key(arn: str, *, key: str, options: pulumi.InvokeOptions) -> str:
 
 async def caller(options: pulumi.InvokeOptions) -> str | None:
     """The ARN of whoever's credentials the provider works with; None in a plan without any."""
-    found = await pulumi.runtime.invoke_async("aws:index/getCallerIdentity:getCallerIdentity", {}, opts=options)
-    return (found or {}).get("arn")
+    answer = await pulumi.runtime.invoke_async("aws:index/getCallerIdentity:getCallerIdentity", {}, opts=options)
+    return (answer or {}).get("arn")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _absent(key: str, value: Any, cause: str, remedy: str) -> pulumi.RunError:
+    return pulumi.RunError(f"{key}: {value!r} was not found ({cause}); {remedy}")

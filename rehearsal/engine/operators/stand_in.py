@@ -39,7 +39,11 @@ _MADE: Final = (("apps/v1", "StatefulSet"), ("v1", "Pod"), ("v1", "Service"))
 
 def operated(live: Object) -> bool:
     """Whether an operator would act on `live`, and this module does instead."""
-    return f"{live['apiVersion']}/{live['kind']}" in _CREWS
+    return _kind(live) in _CREWS
+
+
+def _kind(live: Object) -> str:
+    return f"{live['apiVersion']}/{live['kind']}"
 
 
 def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> tuple[Object, str]:
@@ -64,7 +68,7 @@ def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) 
 def _realize(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> str:
     """Make and await what belongs to `live`, unless that changes meanwhile; the note of what was done."""
     owned = _owned(api, live)
-    crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, owned)
+    crew = _CREWS[_kind(live)](live, owned)
     try:
         made = [_make(api, each, live) for each in crew.children]
         seen = waiter.until(target, live, _check(api, waiter, live, made, crew), limit)
@@ -105,7 +109,7 @@ def suspended(live: Object) -> bool:
 
 def _held_back(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> Object:
     """Leave nothing of a cluster that is suspended, as its operator does, and wait until it may be there; the object as it then is."""
-    crew = _CREWS[f"{live['apiVersion']}/{live['kind']}"](live, [])
+    crew = _CREWS[_kind(live)](live, [])
     _remove(api, waiter, _owned(api, live), limit)
     _say(api, live, crew, "it is suspended", is_ready=False)
 
