@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from components.nodes.accelerators import Accelerator, Taint
 
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+"""What the EFA device plugin offers, one for each EFA interface of a node."""
+
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
 
@@ -37,13 +40,14 @@ class CaBundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What one node offers to pods. Memory and huge pages in bytes, cpu in millicores, accelerators in cards."""
+    """What one node offers to pods. Memory and huge pages in bytes, cpu in millicores, accelerators in cards, `efa` in interfaces."""
 
     cpu_millicores: int
     memory_bytes: int
     accelerators: int = 0
     hugepages_2mi_bytes: int = 0
     ephemeral_storage_bytes: int = 0
+    efa: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

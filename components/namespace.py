@@ -24,7 +24,12 @@ _MODES = ("enforce", "audit", "warn")
 
 
 class InferenceNamespace(pulumi.ComponentResource):
-    """A namespace under the restricted Pod Security profile, default-deny both ways, with a quota of the pools' accelerators."""
+    """A namespace under the restricted Pod Security profile, default-deny both ways, with a quota of the pools' accelerators.
+
+    Its type carries its name, so that the URN of everything that has it for a parent carries it too: an object of another
+    namespace is another resource. Under one URN the move would be a replacement, and a move that is reverted halfway would
+    find its own objects in the way, since those wait for deletion at the end of an update that never came.
+    """
 
     name: str
     ready: pulumi.Resource
@@ -41,7 +46,7 @@ class InferenceNamespace(pulumi.ComponentResource):
     ) -> None:
         asked = asked or EntranceDemands()
         quota = accelerator_quota(targets, load_balancers=asked.load_balancers)
-        super().__init__("inferplan:namespace:InferenceNamespace", name, {"spec": {"name": name, "quota": quota}}, opts)
+        super().__init__(f"inferplan:namespace:{name}", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         # The budget stands on an object, so that a policy sees it, and so does whoever asks the cluster.
         budget = None if monthly_usd is None else {BUDGET_ANNOTATION: str(monthly_usd)}

@@ -88,8 +88,8 @@ _SUFFIXES = {
 }
 _BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
 _DECIMAL = ("P", "T", "G", "M", "k")
-_BYTES = re.compile(r"^(\d{1,15}(?:\.\d{1,3})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
-_CPU = re.compile(r"^(?:\d{1,6}(?:\.\d{1,3})?|\d{1,9}m)$")
+_BYTES = re.compile(r"^([0-9]{1,15}(?:\.[0-9]{1,3})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+_CPU = re.compile(r"^(?:[0-9]{1,6}(?:\.[0-9]{1,3})?|[0-9]{1,9}m)$")
 
 
 def bytes_of(quantity: str) -> int:
@@ -97,7 +97,7 @@ def bytes_of(quantity: str) -> int:
 
     Raises ValueError when the text is no quantity.
     """
-    match = _BYTES.match(quantity)
+    match = _BYTES.fullmatch(quantity)
     if match is None:
         raise ValueError(f"{quantity!r} is not a size; write a number with Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T")
     exact = Decimal(match[1]) * _SUFFIXES[match[2] or ""]
@@ -109,7 +109,7 @@ def millicores_of(quantity: str) -> int:
 
     Raises ValueError when the text is no quantity.
     """
-    if not _CPU.match(quantity):
+    if not _CPU.fullmatch(quantity):
         raise ValueError(f"{quantity!r} is not a cpu quantity; write cores ('4', '0.5') or millicores ('500m')")
     return int(quantity[:-1]) if quantity.endswith("m") else int(Decimal(quantity) * 1000)
 

@@ -1,8 +1,9 @@
 """The program that both engines run: load, compose, export."""
 
 from infra.compose import compose
-from infra.registering import quiet_collector
+from infra.registering import end_quietly, quiet_collector
 from infra.settings import load
 
+end_quietly()
 with quiet_collector():
     compose(load()).export()

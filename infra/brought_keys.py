@@ -51,7 +51,7 @@ def in_clear(section: Any) -> dict[Owner, str]:
     return {
         (consumer, int(version)): value if isinstance(value, str) else ""
         for consumer, version, value in _places(section)
-        if version.isdecimal() and not _ciphertext(value)
+        if version.isascii() and version.isdecimal() and not _ciphertext(value)
     }
 
 

@@ -27,6 +27,7 @@ from components.serving.demand import cards_of_others
 from components.serving.site import Site, endpoint_of, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
+from infra.image_evidence import image_evidence
 from infra.model_files import ModelFiles, stores_of
 from infra.providers import aws_provider, cluster_options
 
@@ -57,14 +58,16 @@ class Exports:
 def compose(stack: Stack) -> Exports:
     """Declares every resource of `stack`."""
     spec = stack.settings
+    pulumi.log.info(image_evidence(spec))
     platform = _aws(spec, stack.name)
     kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, asked=demands(spec.gateway), opts=kube)
+    inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
     stores = stores_of(spec, platform, targets, namespace=home.inside, opts=kube)
-    files = ModelFiles(stores=stores, namespace=home.inside, opts=kube)
+    files = ModelFiles(stores=stores, namespace=home.inside, opts=inside)
     secrets = stack.secrets
     keys = ApiKeys(
         "api-keys",
@@ -74,23 +77,25 @@ def compose(stack: Stack) -> Exports:
         seed=secrets.api_key_seed,
         own_keys=secrets.own_keys,
         in_clear=spec.gateway is not None and spec.gateway.implementation == "envoyGateway",
-        opts=kube,
+        opts=inside,
     )
-    images = _images(spec, targets, namespace=home.inside, opts=kube)
+    images = _images(spec, targets, namespace=home.inside, opts=inside)
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
-    gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=kube)
+    gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=inside)
     entrance = () if gateway is None else gateway.entrance
-    queues = Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=kube) if spec.queues else None
+    queues = (
+        Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=inside) if spec.queues else None
+    )
     around = _Surroundings(
         settings=spec, queues=queues, namespace=home.inside, targets=targets, files=files, keys=keys, images=images, entrance=entrance
     )
-    weights = {name: _serve(name, model, around, opts=kube) for name, model in spec.models.items()}
+    weights = {name: _serve(name, model, around, opts=inside) for name, model in spec.models.items()}
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
         lent = BenchmarkGround(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
-        BenchmarkJob("benchmark", spec.benchmark, lent, endpoints=endpoints, opts=kube)
+        BenchmarkJob("benchmark", spec.benchmark, lent, endpoints=endpoints, opts=inside)
     if spec.monitoring is not None:
-        MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=kube)
+        MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=inside)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
     return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
 

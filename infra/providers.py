@@ -54,6 +54,9 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: A
         # A Secret or ConfigMap of a fixed name would be deleted before it is made anew: a gap in which no pod can start.
         enable_secret_mutable=True,
         enable_config_map_mutable=True,
+        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field managers. The stack file decides about
+        # the fields that it declares; fields that it does not declare stay with whoever set them.
+        enable_patch_force=True,
         context=context,
         kubeconfig=kubeconfig,
         opts=pulumi.ResourceOptions(depends_on=after) if after else None,

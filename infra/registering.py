@@ -1,4 +1,4 @@
-"""Registers resources without the cyclic garbage collector in the way.
+"""Registers resources without the cyclic garbage collector in the way, and without a traceback when the engine stops the program.
 
 Registration makes many objects that live until the end: each full collection walks them all again. Measured on
 2 cores with 1,000 Deployments: 171 resources/s with the collector, 373 without, for a tenth more memory.
@@ -7,8 +7,16 @@ Registration makes many objects that live until the end: each full collection wa
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+_LANGUAGE_HOST = "pulumi-language-python-exec"
+# By this code Pulumi's language host knows that the cause was told elsewhere (sdk/python/cmd/pulumi-language-python-exec, read 2026-11).
+_TOLD_ELSEWHERE = 32
 
 
 @contextmanager
@@ -29,3 +37,12 @@ def quiet_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(50_000, 20, 100)
         gc.enable()
+
+
+def end_quietly() -> None:
+    """Under Pulumi's language host, ends the program without a word when the engine interrupts it.
+
+    The engine interrupts the program as soon as a resource fails; Python's own answer is 26 lines of traceback that hide the cause.
+    """
+    if Path(sys.argv[0]).name == _LANGUAGE_HOST:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(_TOLD_ELSEWHERE))

@@ -54,6 +54,13 @@ class StackFile:
         node, _ = find(self.root, self._full(path))
         return node.text if isinstance(node, ScalarNode) else None
 
+    def written_keys(self, *path: str) -> frozenset[str]:
+        """The keys of the map at `path` as they stand in the file, none where there is no map."""
+        if self.root is None:
+            return frozenset()
+        node, _ = find(self.root, self._full(path))
+        return frozenset(node.items) if isinstance(node, MapNode) else frozenset()
+
     def _full(self, path: YamlPath) -> YamlPath:
         if not path or not isinstance(self.root, MapNode):
             return path

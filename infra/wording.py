@@ -124,7 +124,7 @@ def _contrast(path: Path, data: Any, wanted: list[str], written: Callable[[Path]
         shape = text or str(value).lower()
         remedy = f"; quote it: '{shape}'"
     elif isinstance(value, str) and any(want.startswith(("a whole number", "a number", "true or false")) for want in wanted):
-        remedy = "; write it without quotes" if re.fullmatch(r"-?\d+(\.\d+)?|true|false", value) else ""
+        remedy = "; write it without quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value) else ""
     if isinstance(value, str) and not remedy and not _confidential(path):
         remedy = nearest(value, re.split(r", | or ", allowed))
     return f"found {_found(value, path, text)}, where {allowed} belongs{remedy}"

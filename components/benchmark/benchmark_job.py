@@ -18,6 +18,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.benchmark.spec import BenchmarkSpec
+from components.devices import NO_DEVICES
 from components.gateway.routes import public_path
 from components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
 from components.naming import bounded, content_key, labels, selector
@@ -65,9 +66,10 @@ class BenchmarkJob(pulumi.ComponentResource):
             raise TypeError(f"benchmark.tokenizer: the files of {spec.tokenizer} are in a bucket, and no claim holds them")
         program = (files("components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
         plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
+        program_name = bounded(name, content_key(program))
         code = core.ConfigMap(
-            f"{name}-program",
-            metadata=_meta(bounded(name, content_key(program)), name, namespace),
+            program_name,
+            metadata=_meta(program_name, name, namespace),
             data={"compare.py": program},
             immutable=True,
             opts=child,
@@ -94,7 +96,7 @@ class BenchmarkJob(pulumi.ComponentResource):
         # The measurement takes as long as it takes; an update that waited for it would hold up everything else.
         metadata = _meta(called, name, namespace, {"pulumi.com/skipAwait": "true"})
         gates = [tokenizer.gate] if tokenizer.gate is not None else []
-        batch.Job(name, metadata=metadata, spec=job, opts=pulumi.ResourceOptions(parent=self, depends_on=[edge, *gates]))
+        batch.Job(called, metadata=metadata, spec=job, opts=pulumi.ResourceOptions(parent=self, depends_on=[edge, *gates]))
         self.register_outputs({"job": called})
 
 
@@ -133,8 +135,7 @@ def _meta(called: str, name: str, namespace: pulumi.Input[str], annotations: Map
 
 def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, code: pulumi.Input[str]) -> core.PodSpecArgs:
     secret = core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=key.name, key=key.key))
-    # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
-    clear = {"BENCHMARK": plan, "ARTIFACTS": _ARTIFACTS, "HOME": _SCRATCH, "NVIDIA_VISIBLE_DEVICES": "void", "PYTHONDONTWRITEBYTECODE": "1"}
+    clear = {"BENCHMARK": plan, "ARTIFACTS": _ARTIFACTS, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}
     amounts = {"cpu": spec.cpu, "memory": spec.memory}
     claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=tokenizer.claim.name, read_only=True)
     return core.PodSpecArgs(
@@ -154,6 +155,7 @@ def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, 
                 name="compare",
                 image=spec.image,
                 command=["python3", f"{_HOME}/compare.py"],
+                working_dir=_SCRATCH,
                 env=[
                     *(core.EnvVarArgs(name=each, value=value) for each, value in clear.items()),
                     core.EnvVarArgs(name="API_KEY", value_from=secret),

@@ -10,9 +10,8 @@ from typing import Annotated, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec
+from images.catalogue import default_image
 
-# The SDK image of the Triton release that the accelerator table names; that aiperf is aboard could not be checked offline (2026-11).
-DEFAULT_IMAGE = "nvcr.io/nvidia/tritonserver:26.07-py3-sdk"
 _MOST_RUNS = 100
 
 
@@ -37,7 +36,7 @@ class BenchmarkSpec(Spec):
     """How long a service that is not ready yet is waited for."""
     deadline_seconds: Annotated[int, Field(ge=60, le=604_800)] = 14_400
     """When the whole comparison is given up."""
-    image: PinnedImage = DEFAULT_IMAGE
+    image: PinnedImage = default_image("benchmark")
     """An image with aiperf and Python on its PATH."""
     cpu: Cpu = "4"
     """CPU that the load generator asks for."""

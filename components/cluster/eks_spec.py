@@ -25,7 +25,7 @@ def _region(region: str) -> str:
 def _kubernetes_version(version: str) -> str:
     oldest, newest = aws_api.OLDEST_KUBERNETES, aws_api.NEWEST_KUBERNETES
     bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
-    if not re.fullmatch(r"1\.\d{1,3}", version):
+    if not re.fullmatch(r"1\.[0-9]{1,3}", version):
         raise ValueError(f"{version!r} is no Kubernetes version as EKS writes them, without a patch; use {bounds}")
     if not oldest <= tuple(int(part) for part in version.split(".")) <= newest:
         raise ValueError(
@@ -62,7 +62,7 @@ Region = Annotated[str, AfterValidator(_region), Field(description="An AWS regio
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
 PrincipalArn = Annotated[
     str,
-    StringConstraints(pattern=r"^arn:aws:iam::\d{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
+    StringConstraints(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
     Field(description="The ARN of an IAM role or user: arn:aws:iam::<account>:role/<name>."),
 ]
 
@@ -70,7 +70,7 @@ PrincipalArn = Annotated[
 class EksCreation(Spec):
     """The cluster is created, with a network of its own unless subnets are given."""
 
-    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.\d{2}$"})]
+    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.[0-9]{2}$"})]
     """The Kubernetes version, such as '1.34'; raising it upgrades control plane and nodes in place, lowering it is refused by EKS."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the VPC that is created; of no account where subnets are given."""
@@ -108,7 +108,7 @@ class EksCluster(Spec):
     create: EksCreation | None = None
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1, max_length=6)] | None = None
     """Private subnets by zone, where they exist. An adopted cluster's own ones serve where this is absent."""
-    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$")] | None = None
+    account: Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")] | None = None
     """The only AWS account that this stack may touch; credentials of another one are refused. Absent: any."""
     identity: Literal["podIdentity", "irsa"] = "podIdentity"
     """How pods get their AWS roles: EKS Pod Identity (needs its agent in an adopted cluster), or IRSA by the cluster's OIDC provider."""

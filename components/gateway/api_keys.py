@@ -107,7 +107,7 @@ class ApiKeys(pulumi.ComponentResource):
         proxy = material.apply(lambda has: proxy_keys(has.seed, self.consumers, models, has.own))
         oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
         if in_clear:
-            secret = self._secret(name, CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
+            secret = self._secret(f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
         else:
             secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda made: made.text)}, issued=oldest)
         self.proxy_secret = secret.metadata.name

@@ -16,7 +16,7 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
 from components.gateway.exposure import attached, url_of
-from components.gateway.names import client_id, server_key_secret
+from components.gateway.names import PROXY_EDGES, client_id, server_key_secret
 from components.gateway.routes import calls
 from components.naming import labels
 from components.network import policy as network_policy
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _ROUTES = "gateway.networking.k8s.io"
 _POLICIES = "gateway.envoyproxy.io"
+# Matches of one rule of an HTTPRoute (gateway-api apis/v1, v1.6).
+_MOST_MATCHES = 64
 _CLIENT_ID = "X-Consumer"
 _VERSION = f"{_POLICIES}/v1alpha1"
 # Labels of the proxies that Envoy Gateway runs for a Gateway, and of the pods that our models' servers run in.
@@ -61,8 +63,9 @@ class EnvoyEntrance(pulumi.ComponentResource):
         for endpoint in endpoints:
             self._way_to(name, spec, endpoint, namespace, keys)
         if spec.parent is not None and endpoints:
-            metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels("gateway", name))
-            networking.NetworkPolicy(name, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
+            # Not the name of our own proxy's policy: that one stays until its pods are gone, where a stack changes from one to the other.
+            metadata = meta.ObjectMetaArgs(name=PROXY_EDGES, namespace=namespace, labels=labels("gateway", name))
+            networking.NetworkPolicy(PROXY_EDGES, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
         self.url = url_of(name, spec)
         self.register_outputs({"url": self.url})
 
@@ -89,6 +92,9 @@ def route(called: str, spec: GatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
     matches = [
         {"path": {"type": "Exact", "value": f"/{endpoint.model}{path}"}, "method": method} for method, path in sorted(calls(protocol.kind))
     ]
+    matches += [
+        {"path": {"type": "Exact", "value": f"/{endpoint.model}/v1/models/{served}"}, "method": "GET"} for served in endpoint.served_names
+    ]
     stripped = [header for header in STRIPPED_HEADERS if header not in (_CLIENT_ID, "X-Forwarded-For")]
     filters: list[dict[str, Any]] = [
         {"type": "ExtensionRef", "extensionRef": {"group": _POLICIES, "kind": "HTTPRouteFilter", "name": called}},
@@ -97,13 +103,13 @@ def route(called: str, spec: GatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
     if spec.cors is not None:
         # Here and not in the SecurityPolicy: only for this filter does Envoy Gateway route the OPTIONS of a browser beside the listed methods.
         filters.append({"type": "CORS", "cors": _cors(spec.cors.origins)})
-    rule = {
-        "matches": matches,
+    shared = {
         "filters": filters,
         "backendRefs": [{"name": endpoint.host.split(".")[0], "port": protocol.port}],
         "timeouts": {"request": "0s"},
     }
-    return {**attached(spec), "rules": [rule]}
+    rules = [{"matches": matches[start : start + _MOST_MATCHES], **shared} for start in range(0, len(matches), _MOST_MATCHES)]
+    return {**attached(spec), "rules": rules}
 
 
 def _cors(origins: Sequence[str]) -> dict[str, Any]:

@@ -63,9 +63,10 @@ class Gateway(pulumi.ComponentResource):
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
         metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
         content = {"nginx.conf": proxy_config(spec, endpoints, keys.consumers, place()), "prepare.sh": _prepare_script()}
-        config = core.ConfigMap(
-            f"{name}-config", metadata=_content_named(name, metadata, content), data=content, immutable=True, opts=child
-        )
+        config_name = bounded(f"{name}-config", content_key(*content.values()))
+        named = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
+        # Named by content: a change creates a new object next to the old one, so old pods keep theirs until they are gone.
+        config = core.ConfigMap(config_name, metadata=named, data=content, immutable=True, opts=child)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
         proxy = deployment(
             spec,
@@ -93,12 +94,6 @@ class Gateway(pulumi.ComponentResource):
 
 def _prepare_script() -> str:
     return (files("components.gateway") / "payload" / "prepare.sh").read_text(encoding="utf-8")
-
-
-def _content_named(name: str, metadata: meta.ObjectMetaArgs, content: Mapping[str, str]) -> meta.ObjectMetaArgs:
-    """Named by content: a change makes a new object beside the old, so pods of before keep theirs until they are gone."""
-    called = bounded(f"{name}-config", content_key(*content.values()))
-    return meta.ObjectMetaArgs(name=called, namespace=metadata.namespace, labels=metadata.labels)
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgs:

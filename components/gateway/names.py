@@ -8,6 +8,9 @@ PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its cont
 CLIENTS_SECRET = "gateway-clients"  # noqa: S105 - the name of a Secret, not its content
 """What an Envoy Gateway reads: every valid key, in clear since it compares no hashes, by client id."""
 
+PROXY_EDGES = "gateway-proxies"
+"""The NetworkPolicy that lets the proxies of an Envoy Gateway reach the models."""
+
 CREDENTIAL = "credential"
 """The field of a server's Secret that an Envoy Gateway presents as it is."""
 

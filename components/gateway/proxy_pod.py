@@ -98,6 +98,7 @@ def _prepare(spec: GatewaySpec) -> core.ContainerArgs:
     return core.ContainerArgs(
         name="prepare",
         image=spec.image,
+        working_dir="/",
         command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", where.keys_file, where.runtime_file],
         env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=made_for)],
         resources=_resources(),
@@ -121,6 +122,7 @@ def _proxy(spec: GatewaySpec, *, grpc: bool) -> core.ContainerArgs:
     return core.ContainerArgs(
         name="nginx",
         image=spec.image,
+        working_dir="/",
         command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
         ports=ports,
         resources=_resources(),

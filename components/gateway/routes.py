@@ -47,11 +47,13 @@ _OPENAI_POSTS = (
     "responses",
     "score",
 )
+# Served names may hold slashes and colons (org/model:tag). No engine has another GET route below /v1/models.
+MODEL_ID = "(?:/[A-Za-z0-9_][-A-Za-z0-9._~:]{0,127}){1,3}"
 _V2_MODEL = f"/models/(?<SERVED>{_SERVED})(?:/versions/[1-9][0-9]{{0,9}})?"
 
 ROUTES: tuple[Route, ...] = (
     Route(kind="openai", method="POST", prefix="/v1", paths=f"/(?:{'|'.join(_OPENAI_POSTS)})"),
-    Route(kind="openai", method="GET", prefix="/v1", paths="/models"),
+    Route(kind="openai", method="GET", prefix="/v1", paths=f"/models(?:{MODEL_ID})?"),
     Route(kind="kserve-v2-http", method="POST", prefix="/v2", paths=f"{_V2_MODEL}/infer", served=True),
     Route(kind="kserve-v2-http", method="GET", prefix="/v2", paths=_V2_MODEL, served=True),
     Route(kind="triton-generate", method="POST", prefix="/v2", paths=f"{_V2_MODEL}/generate(?:_stream)?", served=True),
@@ -74,7 +76,7 @@ def public_path(model: str, kind: ProtocolKind) -> str:
 
 
 def calls(kind: ProtocolKind) -> frozenset[tuple[str, str]]:
-    """Methods and public paths (from `/v1` on) of a protocol whose calls can be counted out.
+    """Methods and public paths (from `/v1` on) of a protocol whose calls can be listed, `MODEL_ID` below `/v1/models` aside.
 
     Raises ValueError for one whose paths hold names.
     """

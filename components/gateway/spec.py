@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, PositiveInt, StringConstraints, fiel
 from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
 from components.gateway.nlb import NlbSpec
 from components.spec import Bytes, DnsLabel, DnsName, PinnedImage, Spec
+from images.catalogue import default_image
 
-# Stable nginx, unprivileged build of the nginx project (seen in use under this tag, 2026-11): uid 101, sh and awk aboard.
-DEFAULT_IMAGE = "docker.io/nginxinc/nginx-unprivileged:1.30.4-alpine"
+DEFAULT_IMAGE = default_image("gateway")
 
 KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
+from pulumi_aws import iam
+
 Document = dict[str, Any]
 Statement = dict[str, Any]
 
@@ -65,10 +68,14 @@ def objects_read(*, bucket: str, prefix: str) -> Document:
     return document({"Sid": "Read", "Effect": "Allow", "Action": "s3:GetObject", "Resource": objects}, listing)
 
 
-def key_use(*, key_arn: str, region: str) -> Document:
-    """Decrypts with one KMS key, and only what S3 of `region` reads."""
+def key_use(*, key_arn: pulumi.Input[str], region: str) -> iam.PolicyDocumentArgs:
+    """Decrypts with one KMS key, and only what S3 of `region` reads.
+
+    A document of arguments, not of text: a key that the same update makes leaves its ARN unknown, and the rest can be reviewed.
+    """
     through = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
-    return document({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key_arn, "Condition": through})
+    statement = iam.PolicyStatementArgs(effect=iam.PolicyStatementEffect.ALLOW, action="kms:Decrypt", resource=key_arn, condition=through)
+    return iam.PolicyDocumentArgs(version=iam.PolicyDocumentVersion.POLICY_DOCUMENT_VERSION_2012_10_17, statement=[statement])
 
 
 def tls_only(bucket: str) -> Document:

@@ -51,10 +51,10 @@ class StoreReader(pulumi.ComponentResource):
             iam.RolePolicy(f"{name}-objects", role=role.name, policy=pulumi.Output.json_dumps(objects), opts=child)
         ]
         if reads.key_arn is not None:
-            use = pulumi.Output.from_input(reads.key_arn).apply(lambda arn: key_use(key_arn=arn, region=reads.region))
+            use = key_use(key_arn=reads.key_arn, region=reads.region)
             # One after the other, so that whoever waits for the last of them has both.
             second = pulumi.ResourceOptions(parent=self, depends_on=list(rights))
-            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=pulumi.Output.json_dumps(use), opts=second))
+            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=use, opts=second))
         # Pods get their credentials when they are admitted, so the role must be able to read before any of them starts.
         after = pulumi.ResourceOptions(parent=self, depends_on=rights)
         if method == "irsa":

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.nodes.names import named
+from images.catalogue import default_image
 
 Vendor = Literal["nvidia", "habana"]
 _MI = 2**20
-_PAIR = re.compile(r"gaudi-docker/(?P<software>\d+\.\d+\.\d+)/.*/vllm-(?P<engine>\d+\.\d+)\.")
+_PAIR = re.compile(r"gaudi-docker/(?P<software>[0-9]+\.[0-9]+\.[0-9]+)/.*/vllm-(?P<engine>[0-9]+\.[0-9]+\.[0-9]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class EngineSupport:
     image: str | None = None
     refusal: str | None = None
     pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Releases of the engine (major.minor) by the release of the vendor's software that they are made for; empty where any will do."""
+    """Releases of the engine by the release of the vendor's software that they are made for; empty where any will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +78,10 @@ class Accelerator:
         pairs, shown = self.engine(engine).pairs, _PAIR.search(image)
         if not pairs or shown is None or shown["engine"] in pairs.get(shown["software"], ()):
             return None
-        listed = "; ".join(f"{', '.join(engines)} for {software}" for software, engines in pairs.items())
+        listed = "; ".join(f"{', '.join(engines)} on {software}" for software, engines in pairs.items())
         return (
-            f"{image!r} pairs {engine} {shown['engine']} with Gaudi software {shown['software']}, which are not made for each other; "
-            f"the accelerator table has {listed}: name one of those, or leave image out"
+            f"{image!r} pairs {engine} {shown['engine']} with Gaudi software {shown['software']}, which vllm-gaudi has not validated; "
+            f"validated are {listed}: name one of those, or leave image out"
         )
 
     @property
@@ -131,7 +132,7 @@ def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Acce
         machine=row["machine"],
         taint=Taint(key=taint["key"], value=taint["value"], effect=taint["effect"]),
         labels=vendor["labels"] | row.get("labels", {}),
-        engines={engine: EngineSupport(**support) for engine, support in engines.items()},
+        engines={engine: _support(support) for engine, support in engines.items()},
         precisions=tuple(row["precisions"]),
         source=row["source"],
         read=row["read"],
@@ -143,3 +144,8 @@ def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Acce
         mig=tuple(row.get("mig", ())),
         note=row.get("note", ""),
     )
+
+
+def _support(row: dict[str, Any]) -> EngineSupport:
+    image = row.get("image")
+    return EngineSupport(image=None if image is None else default_image(image), refusal=row.get("refusal"), pairs=row.get("pairs", {}))

@@ -17,6 +17,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import POOL_LABEL, labels, selector
 from components.nodes.eks_spec import EksPool
+from images.catalogue import default_image
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -29,7 +30,7 @@ _SOCKETS = "/var/lib/kubelet/device-plugins"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """How one kind's plugin is run. `privileged` where it opens the devices themselves, `devices` where it only looks at them."""
+    """How one kind's plugin runs: as its vendor's own manifest says. `devices` is the folder of the node's devices, where it mounts one."""
 
     namespace: str
     image: str
@@ -43,26 +44,30 @@ class _Plugin:
 
 EFA = "efa"
 _PLUGINS = {
-    # NVIDIA/k8s-device-plugin v0.20.0, static manifest: unprivileged, since the node's default runtime hands it the driver.
+    # NVIDIA/k8s-device-plugin v0.20.0, deployments/static/nvidia-device-plugin.yml, read 2026-11: unprivileged, since the node's default
+    # runtime adds the driver. The chart sets NVIDIA_MIG_MONITOR_DEVICES with MIG and SYS_ADMIN only; without them NVIDIA's hook ends the container.
     "nvidia": _Plugin(
         namespace="nvidia-device-plugin",
-        image="nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
-        env={"FAIL_ON_INIT_ERROR": "false", "NVIDIA_MIG_MONITOR_DEVICES": "all"},
+        image=default_image("nvidia-device-plugin"),
+        command=("nvidia-device-plugin",),
+        env={"FAIL_ON_INIT_ERROR": "false"},
     ),
     # HabanaAI/habanalabs-k8s-device-plugin, habana-k8s-device-plugin.yaml and README (which names this tag), read 2026-11.
     "habana": _Plugin(
         namespace="habana-system",
-        image="vault.habana.ai/docker-k8s-device-plugin/docker-k8s-device-plugin:1.14.0",
+        image=default_image("habana-device-plugin"),
         env={"LD_LIBRARY_PATH": "/usr/lib/habanalabs"},
         command=("habanalabs-device-plugin",),
         args=("--dev_type", "gaudi"),
         privileged=True,
     ),
-    # aws/eks-charts stable/aws-efa-k8s-device-plugin (daemonset.yaml, README, v0.5.8), read 2026-11. Bottlerocket brings none.
+    # aws/eks-charts stable/aws-efa-k8s-device-plugin (daemonset.yaml, values.yaml, v0.5.20 of 2026-06-15), read 2026-11: privileged since
+    # v0.5.9. Bottlerocket has none of its own.
     EFA: _Plugin(
         namespace="efa-device-plugin",
-        image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.8",
+        image=default_image("efa-device-plugin"),
         env={},
+        privileged=True,
         host_network=True,
         devices="/dev/infiniband",
     ),
@@ -126,6 +131,8 @@ def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint
                 enable_service_links=False,
                 host_network=plugin.host_network or None,
                 affinity=core.AffinityArgs(node_affinity=affinity),
+                # Without effect on the privileged ones, which the runtime confines by no profile.
+                security_context=core.PodSecurityContextArgs(seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")),
                 tolerations=[
                     core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints
                 ],
@@ -145,14 +152,14 @@ def _folders(plugin: _Plugin) -> dict[str, str]:
 
 
 def _container(plugin: _Plugin) -> core.ContainerArgs:
-    closed = core.SecurityContextArgs(
-        allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]), read_only_root_filesystem=True
-    )
+    # No read-only root: NVIDIA's container hook writes into it when it adds the driver's libraries (kserve config-llm-template).
+    closed = core.SecurityContextArgs(allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]))
     return core.ContainerArgs(
         name="plugin",
         image=plugin.image,
         command=list(plugin.command) or None,
         args=list(plugin.args) or None,
+        working_dir="/",
         env=[core.EnvVarArgs(name=key, value=value) for key, value in plugin.env.items()] or None,
         resources=core.ResourceRequirementsArgs(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}),
         security_context=core.SecurityContextArgs(privileged=True) if plugin.privileged else closed,

@@ -56,16 +56,21 @@ def block_devices(spec: EksPool, images: int) -> list[ec2.LaunchTemplateBlockDev
 
 
 def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[ec2.LaunchTemplateNetworkInterfaceArgs]:
-    """One EFA interface for each network card of the machine. Only card 0 has device index 0 (EC2 user guide, EFA, read 2026-11)."""
+    """The primary interface, which carries IP, and one EFA-only interface on each network card that takes one.
+
+    On card 0 the EFA-only interface is the second device, on every other card the first; it takes no address of the subnet
+    (EC2 user guide, "Maximize network bandwidth on instances with multiple network cards", read 2026-11).
+    """
+    places = [(0, 0, None), *((card, 1 if card == 0 else 0, "efa-only") for card in spec.efa_cards)]
     return [
         ec2.LaunchTemplateNetworkInterfaceArgs(
             network_card_index=card,
-            device_index=min(card, 1),
-            interface_type="efa",
+            device_index=device,
+            interface_type=kind,
             delete_on_termination="true",
             security_groups=groups,
         )
-        for card in range(spec.efa_interfaces)
+        for card, device, kind in places
     ]
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import ec2, eks, iam
 
+from components.handles import EFA_RESOURCE
 from components.identity.policies import service_trust
 from components.lookups import found
 from components.naming import autonamed
 from components.nodes import eks_launch_template as template
-from components.nodes.eks_spec import EFA_RESOURCE
 from components.nodes.spec import target_of
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
     if target.accelerator is not None and target.accelerator.vendor != "nvidia":
         offered[target.accelerator.resource] = target.capacity.accelerators
     offered["hugepages-2Mi"] = spec.hugepages_bytes
-    offered[EFA_RESOURCE] = spec.efa_interfaces
+    offered[EFA_RESOURCE] = target.capacity.efa
     return {f"{_TEMPLATE_TAG}/{resource}": str(amount) for resource, amount in offered.items() if amount}
 
 

@@ -17,9 +17,7 @@ from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineName, Pool, 
 from components.spec import Bytes, Labels, Spec, bytes_of
 
 _GI = 2**30
-# The least that a root volume is made of when its size is left to us (system, kubelet, one image).
-SMALLEST_ROOT = 100 * _GI
-EFA_RESOURCE = "vpc.amazonaws.com/efa"
+SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
 # Prefixes that EKS, Kubernetes or this project set themselves.
 _OWNED_LABELS = ("eks.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
 
@@ -107,14 +105,14 @@ class EksPool(Pool):
     zones: Annotated[list[Zone], Field(min_length=1, max_length=6)] | None = None
     """Zones that nodes may be in; by default all of the cluster's."""
     efa: bool = False
-    """Attaches every EFA interface that the machine has; pods then ask for vpc.amazonaws.com/efa."""
+    """Attaches every EFA interface that the instance type takes; replicas that span nodes request them. Needs a single zone."""
     placement_group: bool = False
     """Puts the nodes close together (strategy cluster), which needs a single zone."""
     root_volume: RootVolume = RootVolume()
     local_cache: bool = False
     """Joins the machine's NVMe disks (RAID0) and keeps images, logs and emptyDir volumes on them."""
     hugepages2_mi: Annotated[Bytes | None, Field(alias="hugepages2Mi")] = None
-    """2 MiB huge pages that a node sets aside before its kubelet starts; by default the machine table's figure, which is for Gaudi."""
+    """2 MiB huge pages that a node sets aside before its kubelet starts; by default what Gaudi and EFA need."""
     labels: Labels = {}
     """Further labels on the nodes."""
     update: NodeUpdate = NodeUpdate()
@@ -148,12 +146,14 @@ class EksPool(Pool):
         """2 MiB huge pages of a node, in bytes: what is written, else the least of the machines' figures."""
         if self.hugepages2_mi is not None:
             return bytes_of(self.hugepages2_mi)
-        return min(machines.machine(name).hugepages_2mi_bytes for name in self.machines)
+        shapes = [machines.machine(name) for name in self.machines]
+        return min(max(shape.hugepages_2mi_bytes, shape.efa_pages_bytes if self.efa else 0) for shape in shapes)
 
     @property
-    def efa_interfaces(self) -> int:
-        """EFA interfaces of a node: what every machine of the pool has, none where they were not asked for."""
-        return min(machines.machine(name).efa for name in self.machines) if self.efa else 0
+    def efa_cards(self) -> list[int]:
+        """The network cards of a node that get an EFA interface: those of every instance type of the pool, none without `efa`."""
+        cards = [set(machines.machine(name).efa_cards) for name in self.machines] if self.efa else [set[int]()]
+        return sorted(set.intersection(*cards))
 
     @property
     def capacity(self) -> Capacity:
@@ -166,6 +166,7 @@ class EksPool(Pool):
             memory_bytes=min(each.memory_bytes + each.hugepages_2mi_bytes for each in offers) - pages,
             accelerators=offers[0].accelerators,
             hugepages_2mi_bytes=pages,
+            efa=len(self.efa_cards),
             ephemeral_storage_bytes=min(each.ephemeral_storage_bytes for each in offers) if self.local_cache else self._root_for_pods(),
         )
 
@@ -234,7 +235,11 @@ class EksPool(Pool):
             yield "zones names a zone more than once; write each zone once"
         if self.efa and not all(machines.machine(name).efa for name in self.machines):
             without = ", ".join(name for name in self.machines if not machines.machine(name).efa)
-            yield f"efa: true needs machines with EFA, and {without} has none; remove efa, or use larger machines"
+            able = machines.ec2_types(self.accelerator, efa=True)
+            remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
+            yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
+        elif self.efa and len(zones) != 1 and self.capacity_reservation is None:
+            yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
         if self.placement_group and self.capacity_reservation is not None:
             yield "a capacity block is close together by itself, and a placement group may find no room within it; remove placementGroup"
         elif self.placement_group and len(zones) != 1:
@@ -242,5 +247,4 @@ class EksPool(Pool):
 
 
 def _ec2(accelerator: str | None) -> str:
-    names = [each.name for each in machines.machines_of(accelerator) if each.provider == "ec2"]
-    return ", ".join(names) or f"no machine with {accelerator}: such a pool is of provider existing"
+    return ", ".join(machines.ec2_types(accelerator)) or f"no machine with {accelerator}: such a pool is of provider existing"

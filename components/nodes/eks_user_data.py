@@ -71,10 +71,13 @@ def _hugepages_script(pages: int) -> str:
         [
             "#!/usr/bin/env bash",
             "set -euo pipefail",
-            f"echo vm.nr_hugepages={pages} > /etc/sysctl.d/90-hugepages.conf",
-            "sysctl --load /etc/sysctl.d/90-hugepages.conf",
+            # EFA's installer may have set more aside.
+            f'if test "$(cat /proc/sys/vm/nr_hugepages)" -lt {pages}; then',
+            f"  echo vm.nr_hugepages={pages} > /etc/sysctl.d/90-hugepages.conf",
+            "  sysctl --load /etc/sysctl.d/90-hugepages.conf",
+            "fi",
             # Memory may be too scattered for all of them: a node that has fewer would take pods that then never start.
-            f'test "$(cat /proc/sys/vm/nr_hugepages)" -eq {pages}',
+            f'test "$(cat /proc/sys/vm/nr_hugepages)" -ge {pages}',
         ]
     )
 

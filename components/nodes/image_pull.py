@@ -13,12 +13,14 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.devices import no_devices
 from components.handles import NodeTarget
 from components.naming import bounded, labels, selector
+from images.catalogue import default_image
 
 COMPONENT = "image-pull"
-# What kubeadm of v1.34.4 names (cmd/kubeadm/app/constants): a program of its own that does nothing, and most nodes have it.
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+# kubeadm names it too (v1.34.4, cmd/kubeadm/app/constants), so most nodes have it.
+PAUSE_IMAGE = default_image("pause")
 _USER = 65532
 # An image of 20 GB took ten minutes to pull and unpack (BentoML, 2025); the slowest registry gets three times as long.
 _SECONDS_AN_IMAGE = 1800
@@ -80,20 +82,20 @@ def _daemon_set(images: Sequence[str], target: NodeTarget) -> apps.DaemonSetSpec
                 ),
                 # The shell that the READY check of every server needs as well.
                 init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
-                containers=[_container("pause", PAUSE_IMAGE, None)],
+                containers=[_container("pause", PAUSE_IMAGE, ["/pause"])],
             ),
         ),
     )
 
 
-def _container(name: str, image: str, command: list[str] | None) -> core.ContainerArgs:
+def _container(name: str, image: str, command: list[str]) -> core.ContainerArgs:
     return core.ContainerArgs(
         name=name,
         image=image,
         image_pull_policy="IfNotPresent",
         command=command,
-        # Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
-        env=[core.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value="void")],
+        working_dir="/",
+        env=no_devices(),
         resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
         security_context=_SECURITY,
     )

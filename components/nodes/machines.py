@@ -26,6 +26,7 @@ class Machine:
 
     `accelerator` is None for a plain CPU machine, `provider` is `ec2`, another cloud's name, or `server`.
     `max_pods` is the most pods that a kubelet there takes, `hugepages_2mi_bytes` the 2 MiB pages reserved at boot.
+    `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 where nobody says.
     """
 
     name: str
@@ -35,11 +36,29 @@ class Machine:
     cpu: int
     memory_bytes: int
     nvme_bytes: int
+    network_cards: int
     efa: int
     hugepages_2mi_bytes: int
     max_pods: int
     source: str
     read: str
+
+    @property
+    def efa_cards(self) -> range:
+        """The indexes of the network cards that take an EFA interface: the last ones, where the first takes none.
+
+        p6-b300.48xlarge has 17 cards and takes 16 EFA interfaces (aws/karpenter-provider-aws zz_generated.vpclimits.go of 2026-08-06).
+        """
+        return range(self.network_cards - self.efa, self.network_cards)
+
+    @property
+    def efa_pages_bytes(self) -> int:
+        """2 MiB huge pages that EFA's installer sets aside on a node, in bytes: 220 MiB for each vCPU and one page.
+
+        AWS's own nodes show 21122Mi on p4de.24xlarge and 42242Mi on p5.48xlarge (aws-samples/awsome-distributed-training, nemo1.0/EKS
+        and stable-diffusion, read 2026-11). Bottlerocket runs no installer.
+        """
+        return (220 * self.cpu + 2) * _MI
 
 
 def machine(name: str) -> Machine:
@@ -59,6 +78,11 @@ def machines() -> Mapping[str, Machine]:
 def machines_of(accelerator: str | None) -> tuple[Machine, ...]:
     """The machines that carry `accelerator`, in the table's order; the plain CPU machines for None."""
     return tuple(each for each in machines().values() if each.accelerator == accelerator)
+
+
+def ec2_types(accelerator: str | None, *, efa: bool = False) -> list[str]:
+    """The EC2 instance types that carry `accelerator`, in the table's order; with `efa` those that take an EFA interface."""
+    return [each.name for each in machines_of(accelerator) if each.provider == "ec2" and (each.efa or not efa)]
 
 
 def nominal(shape: Machine) -> Capacity:
@@ -113,6 +137,7 @@ def _machine(row: dict[str, str]) -> Machine:
         cpu=int(row["cpu"]),
         memory_bytes=int(row["memoryGiB"]) * _GI,
         nvme_bytes=int(row["nvmeGB"]) * 10**9,
+        network_cards=int(row["networkCards"]),
         efa=int(row["efa"]),
         hugepages_2mi_bytes=int(row["hugepages2MiMiB"]) * _MI,
         max_pods=int(row["maxPods"]),

@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from components.nodes.accelerators import Accelerator
 
-_PROFILE = re.compile(r"^([1-7])g\.(\d{1,3})gb$")
+_PROFILE = re.compile(r"^([1-7])g\.([0-9]{1,3})gb$")
 # A card has 7 compute slices and 8 memory slices, from Ampere to Blackwell (NVIDIA MIG user guide).
 _COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
 MigProfile = Annotated[

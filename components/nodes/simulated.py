@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from components.handles import Capacity
+from components.handles import EFA_RESOURCE, Capacity
 from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
 from components.nodes import machines
 from components.nodes.accelerators import lookup
-from components.nodes.eks_spec import EFA_RESOURCE, EksPool
+from components.nodes.eks_spec import EksPool
 from components.nodes.spec import (
     MachineShape,
     NodePoolSpec,
@@ -58,9 +58,6 @@ def pretend_nodes(name: str, spec: NodePoolSpec, *, count: int | None = None, pl
     nominal, offered = _nominal(spec), capacity_of(spec)
     pods, accelerator = _max_pods(spec), accelerator_of(spec)
     status = {"capacity": _resources(nominal, accelerator, pods), "allocatable": _resources(offered, accelerator, pods)}
-    if isinstance(spec, EksPool) and spec.efa_interfaces:
-        for amounts in status.values():
-            amounts[EFA_RESOURCE] = str(spec.efa_interfaces)
     taints = [_taint(each) for each in taints_of(spec)]
     where = _place_of(spec) if place is None else place
     names = [node_name(name, index) for index in range(max_nodes(spec) if count is None else count)]
@@ -173,6 +170,7 @@ def _nominal(spec: NodePoolSpec) -> Capacity:
             whole,
             memory_bytes=max(whole.memory_bytes, offered.memory_bytes + offered.hugepages_2mi_bytes),
             hugepages_2mi_bytes=offered.hugepages_2mi_bytes,
+            efa=offered.efa,
             ephemeral_storage_bytes=max(whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes),
         )
     if isinstance(machine, str):
@@ -202,6 +200,8 @@ def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -
     }
     if capacity.hugepages_2mi_bytes:
         resources["hugepages-2Mi"] = size_quantity(capacity.hugepages_2mi_bytes)
+    if capacity.efa:
+        resources[EFA_RESOURCE] = str(capacity.efa)
     if accelerator is not None:
         resources[accelerator.resource] = str(capacity.accelerators)
     return dict(sorted(resources.items()))

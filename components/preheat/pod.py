@@ -14,6 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.ca_bundle import ca_mount, ca_of, ca_volume
+from components.devices import NO_DEVICES, no_devices
 from components.handles import ModelSource, NodeTarget, VolumeClaim
 from components.naming import POOL_LABEL
 from components.preheat.reach import environment_of, image_of, path_of
@@ -24,8 +25,6 @@ TARGET = "/target"
 _HOME = "/opt/inferplan"
 _TOOLS = "/tools"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
-# Where NVIDIA's runtime is the node's default, a container sees every card unless it says this.
-_NO_CARDS = {"NVIDIA_VISIBLE_DEVICES": "void"}
 _SECURITY = core.SecurityContextArgs(
     allow_privilege_escalation=False,
     capabilities=core.CapabilitiesArgs(drop=["ALL"]),
@@ -82,7 +81,8 @@ def _rclone(preheat: PreheatSpec) -> core.ContainerArgs:
         image=preheat.rclone_image,
         # The binary of rclone's image is linked statically, so it runs in any other.
         command=["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"],
-        env=[core.EnvVarArgs(name=key, value=value) for key, value in _NO_CARDS.items()],
+        working_dir="/",
+        env=no_devices(),
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
         volume_mounts=[core.VolumeMountArgs(name="tools", mount_path=_TOOLS)],
@@ -121,7 +121,7 @@ def _environment(request: Mapping[str, Any], path: str, *, indexed: bool) -> lis
         "PATH": f"{_TOOLS}:{path}",
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
-        **_NO_CARDS,
+        **NO_DEVICES,
     }
     own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     if indexed:

@@ -5,8 +5,6 @@ It asks for no accelerator, and runs on CPU nodes unless it is the accelerators'
 
 from __future__ import annotations
 
-import json
-
 import pulumi
 from pulumi_kubernetes.batch import v1 as batch
 from pulumi_kubernetes.core import v1 as core
@@ -14,16 +12,19 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
-from components.naming import bounded, content_key, labels, selector
+from components.naming import bounded, labels, selector
 from components.network import policy
+from components.preheat.content import code_key, job_key
 from components.preheat.pod import TARGET, pod_spec, program
-from components.preheat.reach import edges_of, image_of
+from components.preheat.reach import edges_of
 from components.preheat.request import cache_path, deadline_seconds, request_of
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
 
 COMPONENT = "preheat"
 _RETRIES = 4
+# A Job that did not succeed is replaced by the next update, and the new one resumes what is staged.
+REPEATED = {"pulumi.com/replaceUnready": "true"}
 # Exit codes of the payload that mean: the same input fails the same way (2 bad request, 3 refused).
 _FINAL_EXIT_CODES = [2, 3]
 # Pulumi must wait longer than the Job may take: pulling images comes on top.
@@ -35,8 +36,8 @@ class PreheatJob(pulumi.ComponentResource):
 
     The mount's gate is the Job.
 
-    The Job's name carries what it would copy and how, so an unchanged stack does nothing, and a changed source,
-    revision, round or payload makes a new Job before the old one goes. A finished Job stays for `ttlSecondsAfterFinished`,
+    The Job's name, in Kubernetes and in its URN, carries what it copies and how: an unchanged stack does nothing, and a
+    changed source, revision, round or payload creates a new Job before the old one is deleted. A finished Job stays for `ttlSecondsAfterFinished`,
     long enough that a refresh rarely misses it: Pulumi would make a missing one again, which finds READY and moves nothing.
     """
 
@@ -58,29 +59,27 @@ class PreheatJob(pulumi.ComponentResource):
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
         files = program()
-        files_key = content_key(*(part for file in sorted(files.items()) for part in file))
+        code_name = bounded(f"{name}-preheat", code_key(files))
         code = core.ConfigMap(
-            f"{name}-program",
-            metadata=meta.ObjectMetaArgs(name=bounded(f"{name}-preheat", files_key), namespace=namespace, labels=labels(COMPONENT, name)),
+            code_name,
+            metadata=meta.ObjectMetaArgs(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
             data=files,
             immutable=True,
-            opts=child,
+            # The name is that of what the program does: other words in its docstrings change nothing.
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
         )
         own = selector(COMPONENT, name)
-        pod = pod_spec(preheat, request, source=source, target=target, code=bounded(f"{name}-preheat", files_key), labels=own)
+        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=own)
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         if edges := edges_of(source):
             metadata = meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
             gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=policy(own, egress=edges), opts=child))
         if isinstance(source, ObjectStore):
             gates += _identify(pod, source, name, namespace, child)
-        # A Job cannot be changed, so everything that its pod is made of goes into its name.
-        reader = [source.identity.service_account] if isinstance(source, ObjectStore) and source.identity is not None else []
-        shape = (preheat.model_dump_json(), image_of(preheat, source), repr(source), target.name, repr(target.nodes), str(deadline))
-        key = content_key(json.dumps(request, sort_keys=True), files_key, *shape, *reader)
+        job_name = bounded(f"{name}-preheat", job_key(request, code_name, preheat, source, target))
         job = batch.Job(
-            name,
-            metadata=meta.ObjectMetaArgs(name=bounded(f"{name}-preheat", key), namespace=namespace, labels=labels(COMPONENT, name)),
+            job_name,
+            metadata=meta.ObjectMetaArgs(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
             spec=_job_spec(
                 core.PodTemplateSpecArgs(
                     metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from components.preheat.payload.contents import refuse_names, wanted
-from components.preheat.payload.manifest import Entry, check, read
 from components.preheat.payload.outcome import PreheatError
 from components.preheat.payload.progress import Progress
 from components.preheat.payload.request import Request
 from components.preheat.payload.shelf import Shelf
 from components.preheat.payload.source import SourceFile
 from components.preheat.payload.sources import open_source
-from components.preheat.payload.staging import Staging
+from components.preheat.payload.staging import Staging, newest_generation, versions_in
+from components.preheat.payload.standing import standing
 
 Fate = Literal["moved", "linked", "staged"]
 # Nobody waits half an hour in front of a terminal for a store that is down.
@@ -77,16 +77,16 @@ def list_source(request: Request) -> Listing:
 
 def look_at(request: Request, files: Iterable[SourceFile]) -> Outlook:
     """What the share at `request.target` holds of `files`. Raises PreheatError or OSError where it cannot be read."""
-    staging = Staging(request)
+    staging = newest_generation(request)
     shelf = Shelf(request, staging)
     rounds = shelf.rounds()
-    damage = _damage(request) if request.final in rounds else ()
-    ready = request.final in rounds and not damage
-    earlier = {} if ready else _entries(path for path in rounds if path != request.final)
-    fates = {} if ready else {file.path: _fate(file, earlier, staging) for file in files}
+    stands = standing(request, None)
+    ready = stands.manifest is not None
+    there = {} if ready else _versions([*rounds, *([request.final] if request.final.is_dir() else [])])
+    fates = {} if ready else {file.path: _fate(file, there, staging) for file in files}
     return Outlook(
         ready=ready,
-        damage=damage,
+        damage=stands.problems,
         rounds=tuple(path.name for path in rounds),
         fates=fates,
         removed=tuple(path.name for path in shelf.surplus()),
@@ -96,31 +96,16 @@ def look_at(request: Request, files: Iterable[SourceFile]) -> Outlook:
 
 def mounted(request: Request, *, share: Path, source: Path | None) -> Request:
     """`request` as it reads on this machine, where the share is at `share` and a source that is mounted too at `source`."""
-    return replace(request, target=share, root=request.root if source is None else str(source))
+    return replace(request, target=share, root=request.root if source is None else str(source), mount="")
 
 
-def _damage(request: Request) -> tuple[str, ...]:
-    try:
-        manifest = read(request.final)
-    except PreheatError as failure:
-        return (str(failure),)
-    return () if manifest is None else tuple(str(each) for each in check(request.final, manifest, every_byte=False))
+def _versions(directories: Iterable[Path]) -> set[tuple[str, str, int]]:
+    """Path, origin and size of every file that a manifest in one of these directories names."""
+    known = (versions_in(directory) or {} for directory in directories)
+    return {(path, origin, size) for each in known for path, (origin, size) in each.items()}
 
 
-def _entries(rounds: Iterable[Path]) -> dict[str, list[Entry]]:
-    known: dict[str, list[Entry]] = {}
-    for path in rounds:
-        try:
-            manifest = read(path)
-        except PreheatError:
-            continue
-        for entry in manifest.entries if manifest is not None else ():
-            known.setdefault(entry.path, []).append(entry)
-    return known
-
-
-def _fate(file: SourceFile, earlier: Mapping[str, list[Entry]], staging: Staging) -> Fate:
+def _fate(file: SourceFile, there: Collection[tuple[str, str, int]], staging: Staging) -> Fate:
     if staging.holds(file):
         return "staged"
-    same = any((entry.origin, entry.size) == (file.origin, file.size) for entry in earlier.get(file.path, ()))
-    return "linked" if same else "moved"
+    return "linked" if (file.path, file.origin, file.size) in there else "moved"

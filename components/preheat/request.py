@@ -47,6 +47,7 @@ def request_of(name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source:
         "exclude": list(preheat.exclude),
         "allow_pickle": list(preheat.allow_pickle),
         "files": {path: digest or "" for path, digest in weights.files.items()},
+        "mount": SOURCE if isinstance(source, VolumeClaim) else None,
         "endpoint": source.endpoint if isinstance(source, HubStore) else None,
     }
     return request | {field: value for field, value in optional.items() if value}

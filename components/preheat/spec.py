@@ -10,13 +10,12 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from components.spec import Bytes, Cpu, PinnedImage, Spec
+from images.catalogue import default_image
 
-# Fixed tags of Docker Hub's official Python image and of the rclone project's own image.
-DEFAULT_IMAGE = "docker.io/library/python:3.13.7-slim-trixie"
-DEFAULT_RCLONE_IMAGE = "docker.io/rclone/rclone:1.71.0"
-# KServe's own downloader: Python 3.11 with huggingface_hub in a virtual environment (python/storage-initializer.Dockerfile and
-# python/storage/pyproject.toml of kserve v0.20.0, read 2026-11).
-DEFAULT_HUB_IMAGE = "docker.io/kserve/storage-initializer:v0.20.0"
+DEFAULT_IMAGE = default_image("preheat")
+DEFAULT_RCLONE_IMAGE = default_image("rclone")
+# KServe's downloader, which has huggingface_hub in a virtual environment.
+DEFAULT_HUB_IMAGE = default_image("preheat-hub")
 
 Glob = Annotated[
     str,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.preheat.payload.manifest import PARTIAL, READY, Finding, Manifest, check, read
+from components.preheat.payload.manifest import DAMAGED, READY, Finding, Manifest, check, read
 from components.preheat.payload.outcome import PreheatError
 
 
@@ -59,7 +59,7 @@ def verify(
     except (PreheatError, OSError) as error:
         return Verdict(directory, None, problem=str(error))
     if manifest is None:
-        return Verdict(directory, None, problem=f"{READY} is missing: a preheat was interrupted or never ended")
+        return Verdict(directory, None, problem=f"{READY} is missing: a preheat found its files damaged and has not made them good yet")
     try:
         findings = check(directory, manifest, every_byte=every_byte, workers=workers, counted=counted)
     except OSError as error:
@@ -68,4 +68,4 @@ def verify(
 
 
 def _marked(directory: Path) -> bool:
-    return (directory / READY).is_file() or (directory / PARTIAL).is_file()
+    return (directory / READY).is_file() or (directory / DAMAGED).is_file()

@@ -5,6 +5,7 @@ The pool itself is chosen already, by its labels, taints and runtime class; noth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -35,7 +36,7 @@ class NodeTerm(Spec):
             if self.values:
                 raise ValueError(f"operator {self.operator} asks for the label alone, and values has {len(self.values)}; remove values")
         elif self.operator in ("Gt", "Lt"):
-            if len(self.values) != 1 or not self.values[0].lstrip("-").isdecimal():
+            if len(self.values) != 1 or not re.fullmatch(r"-?[0-9]+", self.values[0]):
                 raise ValueError(
                     f'operator {self.operator} compares with one whole number, and values is {self.values}; write one, such as ["8"]'
                 )

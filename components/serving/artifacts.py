@@ -12,7 +12,9 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import ModelMount
 from components.preheat.gate import ready_check
+from components.preheat.spec import PreheatSpec
 from components.serving import workload
+from components.serving.gates import gate
 
 ARTIFACTS = "/artifacts"
 
@@ -30,22 +32,15 @@ def artifact_mounts(artifacts: Mapping[str, ModelMount], volume: str) -> list[co
     ]
 
 
-def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, image: str) -> Iterator[core.ContainerArgs]:
+def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None) -> Iterator[core.ContainerArgs]:
     """An init container for each artifact that ends with an error unless its files are marked READY."""
     for name, mount in zip(sorted(artifacts), artifact_mounts(artifacts, volume), strict=True):
-        yield core.ContainerArgs(
-            name=f"verified-{name}",
-            image=image,
-            command=ready_check(artifact_path(name)),
-            resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
-            security_context=workload.container_security(read_only_root=True),
-            # What it says is where people look first: in the pod's status, not in the log of a container that is gone.
-            termination_message_policy="FallbackToLogsOnError",
-            volume_mounts=[mount],
-        )
+        yield gate(f"verified-{name}", ready_check(artifact_path(name)), mount, preheat)
 
 
-def with_artifacts(server: workload.Server, artifacts: Mapping[str, ModelMount], volume: str) -> workload.Server:
+def with_artifacts(
+    server: workload.Server, artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None
+) -> workload.Server:
     """`server` with `artifacts` mounted from `volume`, which it has already, and verified before it starts."""
     mounts = (*server.mounts, *artifact_mounts(artifacts, volume))
-    return replace(server, mounts=mounts, init_containers=(*artifact_gates(artifacts, volume, server.image), *server.init_containers))
+    return replace(server, mounts=mounts, init_containers=(*artifact_gates(artifacts, volume, preheat), *server.init_containers))

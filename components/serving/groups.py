@@ -32,10 +32,12 @@ def set_name(model: str) -> str:
     return f"{model}-group"
 
 
-def answering(name: str, spec: ServedModel) -> dict[str, str]:
-    """The labels of the pods that answer requests to the model."""
-    chosen = selector(workload.COMPONENT, name)
-    return {**chosen, ROLE: "leader"} if spec.pods > 1 else chosen
+def answering(name: str) -> dict[str, str]:
+    """The labels of the pods that answer requests to the model, the same for replicas of one pod and of several.
+
+    So the Service selects the pods of both while a model changes from one form to the other, and never a group's workers.
+    """
+    return {**selector(workload.COMPONENT, name), ROLE: "leader"}
 
 
 def leader_worker_set(
@@ -80,7 +82,7 @@ def leader_worker_set(
 
 
 def leader_of(server: workload.Server) -> workload.Server:
-    """What the first pod of a replica runs."""
+    """What the first pod of a replica runs, or the only one."""
     return replace(server, labels={**server.labels, ROLE: "leader"})
 
 

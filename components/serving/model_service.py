@@ -21,11 +21,16 @@ from components.naming import bounded, content_key, labels, selector
 from components.network import bucket_edges, pods, tcp
 from components.network import policy as network_policy
 from components.preheat.gate import ready_check
+from components.preheat.spec import PreheatSpec
 from components.serving import groups, workload
 from components.serving.artifacts import with_artifacts
+from components.serving.efa import missing_libraries
+from components.serving.gates import gate
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
 
+MODEL_SERVICE = "inferplan:serving:ModelService"
+"""The component type of every model. It names no engine: the URNs of a model's objects must survive a change of engine."""
 FILES_VOLUME = "files"
 MODEL_VOLUME = "model"
 
@@ -45,8 +50,10 @@ class ModelService(pulumi.ComponentResource):
         endpoint: Endpoint,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(f"inferplan:serving:{type(self).__name__}", name, {"spec": spec.intent()}, opts)
+        super().__init__(MODEL_SERVICE, name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
+        if (missing := missing_libraries(name, spec, site.target)) is not None:
+            pulumi.log.warn(missing, self)
         metadata = object_meta(name, site.namespace)
         times = workload.budget(spec, spec.cards * spec.pods, site.target)
         account = core.ServiceAccount(name, metadata=_account_meta(name, site), automount_service_account_token=False, opts=child)
@@ -54,7 +61,7 @@ class ModelService(pulumi.ComponentResource):
         if server.files:
             files = files_map(name, site, server.files, opts=child)
             volumes.append(files_volume(files, server.files))
-        server = with_artifacts(refusing_unverified(server, site.weights), site.artifacts, MODEL_VOLUME)
+        server = with_artifacts(refusing_unverified(server, site.weights, spec.preheat), site.artifacts, MODEL_VOLUME, spec.preheat)
         server = restarted_with_its_key(server, site)
         template = partial(
             workload.pod, name, spec, target=site.target, times=times, volumes=volumes, service_account=account.metadata.name
@@ -62,7 +69,8 @@ class ModelService(pulumi.ComponentResource):
         opened = gated(self, self.before_servers(site), times.rollout)
         if spec.pods == 1:
             # Kueue's webhook writes the queue into the pods as well; written here, no later change of ours takes it out again.
-            queued = replace(server, labels={**server.labels, **site.queue_labels})
+            leader = groups.leader_of(server)
+            queued = replace(leader, labels={**leader.labels, **site.queue_labels})
             apps.Deployment(
                 name,
                 metadata=object_meta(name, site.namespace, site.queue_labels),
@@ -72,7 +80,7 @@ class ModelService(pulumi.ComponentResource):
         else:
             leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key))
             groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
-        core.Service(name, metadata=metadata, spec=_service(groups.answering(name, spec), server.ports), opts=child)
+        core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
         networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, spec, site, endpoint), opts=child)
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
@@ -98,11 +106,11 @@ def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgs:
 
 
 def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions) -> core.ConfigMap:
-    """The ConfigMap of an engine's own small files, named by content: a change makes a new one, so pods of before keep theirs."""
+    """The ConfigMap of an engine's own small files, named by content: a change creates a new one, and old pods keep theirs."""
     data = {key_of(path): text for path, text in files.items()}
     called = bounded(f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item)))
     metadata = meta.ObjectMetaArgs(name=called, namespace=site.namespace, labels=labels(workload.COMPONENT, name))
-    return core.ConfigMap(f"{name}-files", metadata=metadata, data=data, immutable=True, opts=opts)
+    return core.ConfigMap(called, metadata=metadata, data=data, immutable=True, opts=opts)
 
 
 def key_of(path: str) -> str:
@@ -127,13 +135,13 @@ def model_mount(path: str, weights: ModelMount) -> core.VolumeMountArgs:
     return core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)
 
 
-def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore) -> workload.Server:
+def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore, preheat: PreheatSpec | None) -> workload.Server:
     """`server` behind an init container that ends with an error unless the mounted files are marked READY.
 
     The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
     """
     mounts = [each for each in server.mounts if each.name == MODEL_VOLUME]
-    gates = verification(server.image, weights, mounts)
+    gates = verification(weights, mounts, preheat)
     return replace(server, init_containers=(*gates, *server.init_containers))
 
 
@@ -144,23 +152,14 @@ def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Serv
     return replace(server, annotations={**server.annotations, workload.KEY_ANNOTATION: site.server_key_fingerprint})
 
 
-def verification(image: str, weights: ModelMount | ObjectStore, mounts: Sequence[core.VolumeMountArgs]) -> list[core.ContainerArgs]:
+def verification(
+    weights: ModelMount | ObjectStore, mounts: Sequence[core.VolumeMountArgs], preheat: PreheatSpec | None
+) -> list[core.ContainerArgs]:
     """The init container that looks for the READY mark where `mounts` puts the files; none where files carry no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
         return []
     [mount] = mounts
-    return [
-        core.ContainerArgs(
-            name="verified",
-            image=image,
-            command=ready_check(str(mount.mount_path)),
-            resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
-            security_context=workload.container_security(read_only_root=True),
-            # What it says is where people look first: in the pod's status, not in the log of a container that is gone.
-            termination_message_policy="FallbackToLogsOnError",
-            volume_mounts=[mount],
-        )
-    ]
+    return [gate("verified", ready_check(str(mount.mount_path)), mount, preheat)]
 
 
 def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulumi.ResourceOptions:

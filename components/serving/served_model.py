@@ -52,6 +52,8 @@ class ServedModel(Spec):
     """Where the engine's component is made, as `module:function`; loaded when a model of the engine is declared."""
     calls_are_few: ClassVar[bool] = False
     """Whether every call that may pass a gateway can be listed with its path, which some gateways need."""
+    keeps_objects: ClassVar[bool] = False
+    """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
     device_share: ClassVar[float] = 1.0
     """The share of the cards' memory that weights may fill unless a field says otherwise."""
 
@@ -140,6 +142,11 @@ class ServedModel(Spec):
     def pods(self) -> int:
         """Pods that one replica is made of, each on a node of its own where their cards ask for that."""
         return 1
+
+    @property
+    def spans_nodes(self) -> bool:
+        """True if the accelerators of one replica are on several nodes, which then exchange every layer's results."""
+        return self.pods > 1
 
     @property
     def companions(self) -> Mapping[str, str]:

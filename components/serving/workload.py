@@ -15,11 +15,12 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, SecretRef
 from components.naming import DOMAIN, selector
-from components.serving import placement
-from components.serving.demand import demand_of
+from components.serving import gaudi, placement
+from components.serving.demand import DISK, Scratch, demand_of, scratch_of, share_of
+from components.serving.efa import network_environment
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
-from components.spec import bytes_of, canonical_size
+from components.spec import bytes_of, size_quantity
 from components.spread import spread
 
 COMPONENT = "model"
@@ -34,11 +35,13 @@ class Server:
     """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the paths that tell how it is.
 
     `ports` holds `http` at least; `ready_path` answers once requests are served, `live_path` for as long as the process is sound.
+    `command` is the program and `args` its arguments: what an image would start by itself is never relied on, nor its working directory.
     `files` are the engine's own small files by path, laid out in a volume that `mounts` refers to; without ports there are no probes.
     `labels` are further ones of its pods, `worker_args` the arguments of the other pods of a replica, where it is made of several.
     """
 
     image: str
+    command: Sequence[str]
     args: Sequence[str]
     ports: Mapping[str, int]
     ready_path: str
@@ -50,7 +53,6 @@ class Server:
     mounts: Sequence[core.VolumeMountArgs] = ()
     init_containers: Sequence[core.ContainerArgs] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    command: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     worker_args: Sequence[str] = ()
 
@@ -90,7 +92,9 @@ def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.Reso
     limits = {"memory": demand["memory"]}
     for key, amount in demand.items():
         if key not in ("cpu", "memory"):
-            requests[key] = limits[key] = amount
+            requests[key] = amount
+            # The volumes have limits of their own; an image layer or a log must not end a server.
+            limits |= {key: amount} if key != DISK else {}
     return core.ResourceRequirementsArgs(requests=requests, limits=limits)
 
 
@@ -140,7 +144,7 @@ def pod(
             security_context=pod_security(),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
-            volumes=[*scratch(spec), *volumes],
+            volumes=[*scratch(replica_scratch(spec, spec.cards, target), target), *volumes],
         ),
     )
 
@@ -173,9 +177,11 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
     return core.ContainerArgs(
         name="server",
         image=server.image,
-        command=list(server.command) or None,
+        command=list(server.command),
         args=list(server.args),
-        env=environment(spec, server.env, server.secret_env),
+        # An image's own directory may be closed to a user other than root (vllm-gaudi's is /root/scripts).
+        working_dir=CACHE,
+        env=environment(spec, server.env, server.secret_env, target=target),
         ports=[core.ContainerPortArgs(name=name, container_port=port) for name, port in server.ports.items()],
         resources=resources_of(spec, spec.cards, target),
         startup_probe=startup,
@@ -186,7 +192,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
         ),
         security_context=container_security(read_only_root=read_only_root),
         volume_mounts=[
-            *scratch_mounts(),
+            *scratch_mounts(target),
             *server.mounts,
         ],
     )
@@ -202,11 +208,13 @@ def _probes(server: Server, times: Timing) -> tuple[core.ProbeArgs, core.ProbeAr
     )
 
 
-def environment(spec: ServedModel, given: Mapping[str, str], secrets: Mapping[str, SecretRef]) -> list[core.EnvVarArgs]:
+def environment(
+    spec: ServedModel, given: Mapping[str, str], secrets: Mapping[str, SecretRef], *, target: NodeTarget
+) -> list[core.EnvVarArgs]:
     """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **given, **spec.env}
+    clear = {**base, **gaudi.environment(spec.cards, target), **network_environment(spec, target), **given, **spec.env}
     references = [
         core.EnvVarArgs(
             name=name,
@@ -217,21 +225,26 @@ def environment(spec: ServedModel, given: Mapping[str, str], secrets: Mapping[st
     return [*(core.EnvVarArgs(name=name, value=value) for name, value in sorted(clear.items())), *references]
 
 
-def scratch(spec: ServedModel) -> list[core.VolumeArgs]:
-    """Volumes of the pod's own: shared memory, temporary files, caches."""
+def replica_scratch(spec: ServedModel, cards: int, target: NodeTarget) -> Scratch:
+    """The volumes of a pod with `cards` accelerators."""
+    return scratch_of(spec, target, memory=demand_of(spec, cards, target)["memory"], share=share_of(cards, target))
+
+
+def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgs]:
+    """The pod's own volumes: shared memory, temporary files, caches, and the logs of Gaudi's software."""
     return [
-        core.VolumeArgs(
-            name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=canonical_size(spec.shared_memory))
-        ),
-        core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
-        core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="20Gi")),
+        core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=size_quantity(sizes.shm))),
+        core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit=size_quantity(sizes.tmp))),
+        core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit=size_quantity(sizes.cache))),
+        *gaudi.volumes(target),
     ]
 
 
-def scratch_mounts() -> list[core.VolumeMountArgs]:
+def scratch_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
     """Where the volumes of `scratch` are mounted."""
     return [
         core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
         core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
         core.VolumeMountArgs(name="cache", mount_path=CACHE),
+        *gaudi.mounts(target),
     ]

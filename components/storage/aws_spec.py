@@ -23,7 +23,7 @@ def _throughput_mode(mode: str) -> str:
     return known
 
 
-KmsKeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
+KmsKeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 
 
 class AccessLogs(Spec):

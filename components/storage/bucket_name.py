@@ -20,7 +20,7 @@ def bucket_name(bucket: str) -> str:
         raise ValueError(f"{bucket!r} cannot be a bucket name; write {rules}")
     if ".." in bucket:
         raise ValueError(f"{bucket!r} cannot be a bucket name: two dots follow each other; write one")
-    if re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", bucket):
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
         raise ValueError(f"{bucket!r} cannot be a bucket name: it reads as an IP address; write a name, and an address under endpoint")
     if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
         reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))

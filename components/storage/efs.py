@@ -60,7 +60,7 @@ class EfsStore(pulumi.ComponentResource):
             csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
         )
         # A pod that mounts before a zone has its mount target waits for minutes; no field of the claim names the targets.
-        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self, after=targets)
+        claim_name, claim = static_claim(name, name, volume, key=key, scope=scope, namespace=namespace, parent=self, after=targets)
         # What identifies the files must be known at plan time, since it names Jobs: the store's own name where AWS gives the id.
         origin = f"efs://{spec.file_system_id or f'{scope}/{name}'}{spec.path}"
         self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, ready=claim)

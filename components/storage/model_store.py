@@ -40,14 +40,14 @@ class NfsStore(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
-        key = content_key(name, spec.server, spec.path, spec.capacity, *spec.mount_options)
+        key = content_key(spec.server, spec.path, *spec.mount_options)
         volume = core.PersistentVolumeSpecArgs(
             access_modes=["ReadWriteMany"],
             capacity={"storage": spec.capacity},
             nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
             mount_options=list(spec.mount_options),
         )
-        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self)
+        claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
             name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
         )

@@ -35,7 +35,7 @@ class NodeDisks(pulumi.ComponentResource):
     ) -> None:
         super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
         selected = dict(sorted(target.node_selector.items()))
-        key = content_key(name, spec.path, spec.capacity, json.dumps(selected))
+        key = content_key(spec.path, json.dumps(selected))
         volume = core.PersistentVolumeSpecArgs(
             # The only mode of a local volume. It counts nodes where volumes are attached, and a local one never is.
             access_modes=["ReadWriteOnce"],
@@ -43,7 +43,7 @@ class NodeDisks(pulumi.ComponentResource):
             local=core.LocalVolumeSourceArgs(path=spec.path),
             node_affinity=core.VolumeNodeAffinityArgs(required=_nodes(selected)),
         )
-        claim_name, claim = static_claim(name, volume, key=key, scope=scope, namespace=namespace, parent=self)
+        claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
             name=claim_name,
             origin=f"disk://{target.pool}{spec.path}",

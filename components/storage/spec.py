@@ -61,7 +61,7 @@ def _nfs_server(server: str) -> str:
         return str(ipaddress.ip_address(server))
     except ValueError:
         pass
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server) or re.fullmatch(r"[\d.]+", server):
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server) or re.fullmatch(r"[0-9.]+", server):
         raise ValueError(f"{server!r} is not a server; write a DNS name in lower case or an IP address")
     return server
 

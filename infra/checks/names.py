@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.gateway.names import consumer_secret, server_key_secret
+from components.gateway.names import PROXY_EDGES, consumer_secret, server_key_secret
 from components.naming import bounded
 from components.spec import Fault
-from components.storage.spec import S3StoreSpec
+from components.storage.disk_spec import NodeDiskStoreSpec
+from components.storage.spec import NfsStoreSpec, S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ Path = tuple[str | int, ...]
 # Objects that the namespace holds whatever its models are called: the gateway's, the namespace's own, and Kubernetes' service account.
 _FIXED = {
     "gateway": "the gateway",
+    PROXY_EDGES: "the network policy of the gateway's proxies",
     "default-deny": "the namespace's network policy",
     "allow-dns": "the namespace's network policy",
     "default": "Kubernetes for its own service account",
@@ -45,6 +47,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
             yield Fault(("models", name), f"{name!r} has {len(name)} characters, and {room}; shorten it")
         yield from _operators_names(name, model, settings)
     yield from _claimed_twice(settings)
+    yield from _shared_places(settings)
     yield from _metrics(settings)
     yield from _accounts(settings)
 
@@ -81,6 +84,22 @@ def _secrets(settings: StackSettings) -> Iterator[tuple[str, Path]]:
             ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
             if store.credentials.secret_name in ours:
                 yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
+
+
+def _shared_places(settings: StackSettings) -> Iterator[Fault]:
+    """A volume and its claim are named by the place that they stand for, so that a store may be renamed."""
+    places: dict[tuple[object, ...], str] = {}
+    for name, store in settings.storage.items():
+        place: tuple[object, ...]
+        if isinstance(store, NfsStoreSpec):
+            place = (store.server, store.path, *store.mount_options)
+        elif isinstance(store, NodeDiskStoreSpec):
+            place = (store.pool, store.path)
+        else:
+            continue
+        first = places.setdefault(place, name)
+        if first != name:
+            yield Fault(("storage", name), f"is the same place as storage.{first}; use {first} instead and remove this store")
 
 
 def _metrics(settings: StackSettings) -> Iterator[Fault]:

@@ -5,19 +5,32 @@ It reads headers only; whether bytes are the right ones is for checksums to say.
 
 from __future__ import annotations
 
-import json
+import re
 import struct
+import threading
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO
 
-from .manifest import PARTIAL, READY
+from .json_leaves import leaves
+from .manifest import MARKS
 from .outcome import Exit, PreheatError
 
-# Loading any of these runs code that the file brings along.
-PICKLES = (".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth")
+# Loading any of these runs code that the file brings along, or may: pickles by their usual names, and formats that hold some.
+PICKLES = (
+    *(".bin", ".ckpt", ".cpkl", ".dill", ".distcp", ".joblib", ".mar", ".nemo", ".pickle", ".pk", ".pkl", ".pt", ".pt2", ".pth"),
+    *(".h5", ".hdf5", ".keras", ".npy", ".npz"),
+)
+_WRAPPINGS = (".bz2", ".gz", ".tar", ".tgz", ".xz", ".zip", ".zst")
+# What protocols 2 to 5 of pickle begin and end with, and the first entry of the zip archive that torch.save writes.
+_PICKLE_START, _PICKLE_END = re.compile(rb"\x80[\x02-\x05]"), b"."
+_TORCH_ARCHIVE = re.compile(rb"PK\x03\x04.{26}[^\x00]{0,200}data\.pkl", re.DOTALL)
+_INDICES = (".safetensors.index.json", ".bin.index.json")
 _HEADER_LIMIT = 100_000_000  # the limit that the safetensors library itself sets
+_LONGEST_NAME, _LONGEST_PATH = 255, 3800  # bytes that file systems take, the second less what the share's own directories need
+# Headers are read by one thread at a time, so that four of them need no more memory than one.
+_one_header = threading.Lock()
 
 
 def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
@@ -32,53 +45,121 @@ def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
     allowed = tuple(allow_pickle)
     for path in sorted(known):
         parts = path.split("/")
-        if any(part in ("", ".", "..") for part in parts) or not path.isprintable() or path in (READY, PARTIAL):
+        if any(part in ("", ".", "..") for part in parts) or not path.isprintable() or path in MARKS:
             raise PreheatError(Exit.REFUSED, "this name cannot be stored safely", "rename it at the source or exclude it", file=repr(path))
+        if longest := _too_long(path):
+            remedy = "shorten it at the source or exclude it"
+            raise PreheatError(
+                Exit.REFUSED, "this name is too long for a file system", remedy, file=path, expected=longest[0], found=longest[1]
+            )
         parents = (str(parent) for parent in PurePosixPath(path).parents)
         if clash := next((parent for parent in parents if parent in known), None):
             raise PreheatError(
                 Exit.REFUSED, f"{clash!r} is a file and a directory at the source", "remove or exclude one of them", file=path
             )
-        if PurePosixPath(path).suffix.lower() in PICKLES and not any(fnmatchcase(path, glob) for glob in allowed):
-            remedy = f"add {path!r} to preheat.exclude, or to preheat.allowPickle if a server needs it and you trust its author"
-            raise PreheatError(Exit.REFUSED, "loading this kind of file runs code that it contains", remedy, file=path)
+        if _is_pickle_by_name(path):
+            _refuse_pickle(path, allowed)
 
 
-def check_file(path: Path, name: str) -> None:
-    """Raise PreheatError(REFUSED) when a safetensors file is cut off or is none."""
-    if not name.endswith(".safetensors"):
-        return
+def check_file(path: Path, name: str, allow_pickle: Iterable[str]) -> None:
+    """Raise PreheatError(REFUSED) when a file is a pickle by its bytes that nobody allowed, or a safetensors file that is cut off or none."""
     size = path.stat().st_size
     with path.open("rb") as stream:
+        if not name.endswith(".safetensors"):
+            if _is_pickle(stream, size):
+                _refuse_pickle(name, allow_pickle)
+            return
         length = struct.unpack("<Q", stream.read(8).ljust(8, b"\x00"))[0]
         if length < len("{}") or length > min(_HEADER_LIMIT, size - 8):
             raise _broken(name, f"a header of at most {max(size - 8, 0)} bytes", f"one of {length}")
         try:
-            header: dict[str, Any] = json.loads(stream.read(length))
-            ends = [tensor["data_offsets"][1] for key, tensor in header.items() if key != "__metadata__"]
-            end = 8 + length + max(ends, default=0)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            raise _broken(name, "a JSON header with data_offsets", "something else") from None
+            with _one_header:
+                end = 8 + length + _end_of_tensors(stream, length)
+        except ValueError as error:
+            raise _broken(name, "a JSON header with data_offsets that follow each other", str(error)) from None
     if end != size:
         raise _broken(name, f"{end} bytes by its own header", f"{size} bytes")
 
 
 def check_index(directory: Path, names: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) when an index (*.safetensors.index.json) names a shard that is not there."""
+    """Raise PreheatError(REFUSED) when an index (model.safetensors.index.json and its like) names a shard that is not there."""
     known = set(names)
     for name in sorted(known):
-        if not name.endswith(".safetensors.index.json"):
+        if not name.endswith(_INDICES):
             continue
         try:
-            shards = set(json.loads((directory / name).read_bytes())["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise _broken(name, "a JSON object with weight_map", "something else") from None
+            with (directory / name).open("rb") as stream:
+                shards = {
+                    value
+                    for path, value in leaves(stream, (directory / name).stat().st_size)
+                    if path[:1] == ("weight_map",) and len(path) > 1
+                }
+        except ValueError as error:
+            raise _broken(name, "a JSON object with weight_map", str(error)) from None
+        if not shards:
+            raise _broken(name, "a JSON object with weight_map", "none")
         folder = name.rpartition("/")[0]
         for shard in sorted(map(str, shards)):
             path = f"{folder}/{shard}" if folder else shard
             if path not in known:
                 remedy = "upload the shard, or correct preheat.include and preheat.exclude"
                 raise PreheatError(Exit.REFUSED, f"a shard that {name} names is missing", remedy, file=path)
+
+
+def _end_of_tensors(stream: IO[bytes], length: int) -> int:
+    """Where the last tensor ends, behind the header. Raises ValueError when tensors overlap, or leave bytes out between them."""
+    spans: list[int] = []
+    begin: tuple[str | int, int] | None = None
+    for path, value in leaves(stream, length):
+        if path[1:2] != ("data_offsets",) or path[0] == "__metadata__":
+            continue
+        if not isinstance(value, int) or value < 0 or len(path) != 3 or path[2] not in (0, 1):
+            raise ValueError(f"data_offsets of {path[0]} with {value!r}"[:200])
+        if path[2] == 0:
+            begin = path[0], value
+        elif begin is None or begin[0] != path[0] or value < begin[1] or value >> 63:
+            raise ValueError(f"data_offsets of {path[0]} that end before they begin"[:200])
+        else:
+            # One number a tensor: there may be a million of them.
+            spans.append(begin[1] << 64 | value)
+    spans.sort()
+    last = 0
+    for span in spans:
+        if span >> 64 != last:
+            raise ValueError(f"tensors that overlap or leave a gap at byte {min(last, span >> 64)}")
+        last = span & (1 << 64) - 1
+    return last
+
+
+def _too_long(path: str) -> tuple[str, str] | None:
+    part = max((len(part.encode(errors="surrogateescape")) for part in path.split("/")), default=0)
+    whole = len(path.encode(errors="surrogateescape"))
+    if part > _LONGEST_NAME:
+        return f"at most {_LONGEST_NAME} bytes between two slashes", f"{part}"
+    return (f"at most {_LONGEST_PATH} bytes", f"{whole}") if whole > _LONGEST_PATH else None
+
+
+def _is_pickle_by_name(path: str) -> bool:
+    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
+    while suffixes and suffixes[-1] in _WRAPPINGS:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in PICKLES
+
+
+def _is_pickle(stream: IO[bytes], size: int) -> bool:
+    start = stream.read(256)
+    if _TORCH_ARCHIVE.match(start):
+        return True
+    if not _PICKLE_START.match(start):
+        return False
+    stream.seek(size - 1)
+    return stream.read(1) == _PICKLE_END
+
+
+def _refuse_pickle(path: str, allowed: Iterable[str]) -> None:
+    if not any(fnmatchcase(path, glob) for glob in allowed):
+        remedy = f"add {path!r} to preheat.exclude, or to preheat.allowPickle if a server needs it and you trust its author"
+        raise PreheatError(Exit.REFUSED, "loading this kind of file runs code that it contains", remedy, file=path)
 
 
 def _broken(name: str, expected: str, found: str) -> PreheatError:

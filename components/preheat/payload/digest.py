@@ -99,7 +99,7 @@ def digest(
     hashes += [plain_md5] if md5 else []
     hashes += [blob] if git_sha1 else []
     multiparts = [_Multipart(part) for part in parts]
-    buffer = memoryview(bytearray(_BLOCK))
+    buffer = memoryview(bytearray(max(1, min(_BLOCK, size))))
     with path.open("rb", buffering=0) as stream:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)

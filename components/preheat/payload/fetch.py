@@ -5,7 +5,7 @@ It writes into the staging directory only, and stops at once when the lock is lo
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import hashlib
 import os
 import shutil
@@ -15,20 +15,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 
-from .disk import sync
+from .disk import copy_range
 from .journal import Journal
 from .lease import Lease
-from .outcome import Exit, PreheatError, Stopped
+from .outcome import Stopped
 from .patience import Patience
 from .progress import Progress
 from .request import Request
+from .small_files import SMALL, SmallFiles
 from .source import Source, SourceFile
 from .staging import Staging
 from .stream import Stream, into_file, into_hash
-from .trust import untrusted
 
-SMALL = 8 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ADOPTED_AT_ONCE = 16 << 20
 
 # Until where a file may be read by now, waiting until that is beyond the position asked for; None for a file that is all there.
 Reach = Callable[[int], int] | None
@@ -49,6 +48,7 @@ class Fetch:
         self._stop = stop
         self._halt = threading.Event()
         self._patience = patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
+        self._small = SmallFiles(request, source, staging, patience=patience, lease=lease, progress=progress, halted=self._halted)
         self._stream = Stream(source, patience, stall_seconds=request.stall_seconds, halted=self._halted)
 
     def bring(self, files: Sequence[SourceFile], begun: Begun) -> None:
@@ -61,7 +61,7 @@ class Fetch:
         with ThreadPoolExecutor(self._request.streams, thread_name_prefix="stream") as pool:
             pending = [pool.submit(task) for task in self._in_turn([self._plan(file, begun) for file in large])]
             if small:
-                pending.append(pool.submit(self._bring_small, small, begun))
+                pending.append(pool.submit(self._small.bring, small, begun))
             self._join(pending)
 
     def _in_turn(self, plans: Sequence[Iterable[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
@@ -82,6 +82,10 @@ class Fetch:
         self._stream.read(file.path, 0, file.size, into_hash(update))
         return sha256.hexdigest()
 
+    def second_sha256s(self, files: Sequence[SourceFile]) -> dict[str, str]:
+        """The same of many small files in a few processes, by path; those that cannot be read so are left out."""
+        return self._small.read_again(files)
+
     def _join(self, pending: Sequence[Future[None]]) -> None:
         failed: BaseException | None = None
         for future in pending:
@@ -95,29 +99,68 @@ class Fetch:
             raise failed
 
     def _plan(self, file: SourceFile, begun: Begun) -> Iterator[Callable[[], None]]:
-        target = self._staging.files / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            self._staging.drop(file.path)
+        target = self._staging.place(file.path)
         journal = Journal(self._staging.journal_path(file.path), file.size, self._request.segment_bytes)
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if journal.fresh else 0), 0o644)
+        if journal.fresh:
+            # Never the file that is there: it may be a link to one of a READY directory.
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            target.unlink(missing_ok=True)
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT, 0o644)
         os.ftruncate(fd, file.size)
         self._progress.add(sum(journal.done))
+        begun_before = journal.begun(self._staging.stale_journal(file.path))
         open_segments = set(range(journal.count))
         lock = threading.Lock()
 
         def segment(number: int) -> None:
             try:
+                self._adopt(file, journal, number, fd, begun_before[number])
                 self._segment(file, journal, number, fd)
             finally:
                 with lock:
                     open_segments.discard(number)
                     last = not open_segments
                 if last:
-                    _finish(fd, journal)
+                    self._finish(file, fd, journal)
 
         begun(file, lambda position: journal.reach(position, self._halted))
         return (lambda n=n: segment(n) for n in range(journal.count))
+
+    def _adopt(self, file: SourceFile, journal: Journal, number: int, fd: int, begun: int) -> None:
+        """Copy what an earlier holder of the lock had written of a segment; it may still have that file open, and write to it late."""
+        if begun <= journal.done[number]:
+            return
+        start = number * journal.segment
+        with contextlib.suppress(FileNotFoundError), (self._staging.stale / file.path).open("rb", buffering=0) as stale:
+            while journal.done[number] < begun:
+                if self._halted():
+                    raise Stopped
+                self._lease.check()
+                at = start + journal.done[number]
+                taken = copy_range(stale.fileno(), fd, at, min(_ADOPTED_AT_ONCE, begun - journal.done[number]))
+                if not taken:
+                    return
+                journal.advance(number, taken)
+                self._progress.add(taken)
+
+    def _finish(self, file: SourceFile, fd: int, journal: Journal) -> None:
+        """Close a file once no thread writes to it any more. Raises OSError when it could not be stored."""
+        stored = False
+        try:
+            if journal.complete:
+                os.fsync(fd)
+                stored = True
+        except OSError:
+            # The kernel forgets what it could not store, and would serve it from memory as if it had: copy this file again.
+            self._staging.drop(file.path)
+            raise
+        finally:
+            os.close(fd)
+            journal.close()
+        if stored:
+            self._staging.journal_path(file.path).unlink(missing_ok=True)
+            self._staging.forget_stale(file.path)
 
     def _segment(self, file: SourceFile, journal: Journal, number: int, fd: int) -> None:
         start = number * journal.segment + journal.done[number]
@@ -133,66 +176,6 @@ class Fetch:
 
         self._stream.read(file.path, start, journal.length(number) - journal.done[number], pull)
 
-    def _bring_small(self, files: Sequence[SourceFile], begun: Begun) -> None:
-        waiting = {file.path: file for file in files}
-        tries, problem = 0, ""
-        while waiting:
-            for file in [file for file in waiting.values() if self._arrived_small(file)]:
-                del waiting[file.path]
-                tries = 0
-                begun(file, None)
-            if not waiting:
-                return
-            # A copy that rclone is content with and that has another size is of another version than the one listed.
-            if self._patience.ended(tries) or (tries and not problem):
-                path = min(waiting)
-                remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run goes on"
-                raise PreheatError(
-                    Exit.SOURCE,
-                    "the source did not deliver",
-                    remedy,
-                    file=path,
-                    expected=f"{waiting[path].size} bytes",
-                    found=problem or "another size",
-                    transient=True,
-                )
-            if tries:
-                self._patience.wait(tries, f"{len(waiting)} small files", problem, self._halted)
-            tries += 1
-            problem = self._source.rclone.copy(
-                self._source.root,
-                sorted(path for path, file in waiting.items() if file.size),
-                self._staging.incoming,
-                streams=self._request.streams,
-                alive=lambda: not self._halted() and self._lease.held(),
-            )
-            self._lease.check()
-            if self._halted():
-                raise Stopped
-            if refusal := untrusted(problem, self._source.name):
-                raise refusal
-            for number in _FULL:
-                # rclone tells the share's errors and the source's in one way; Go spells these as the C library does, in lower case.
-                if os.strerror(number).lower() in problem.lower():
-                    raise OSError(number, os.strerror(number))
-
-    def _arrived_small(self, file: SourceFile) -> bool:
-        incoming = self._staging.incoming / file.path
-        if not file.size:
-            incoming.parent.mkdir(parents=True, exist_ok=True)
-            incoming.touch()
-        try:
-            if incoming.stat().st_size != file.size:
-                return False
-        except FileNotFoundError:
-            return False
-        sync(incoming)
-        target = self._staging.files / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        incoming.replace(target)
-        self._progress.add(file.size, moved=True)
-        return True
-
     def _halted(self) -> bool:
         return self._halt.is_set() or self._stop.is_set()
 
@@ -200,12 +183,3 @@ class Fetch:
 def free_bytes(directory: Path) -> int:
     """What an ordinary user may still write to the file system of `directory`."""
     return shutil.disk_usage(directory).free
-
-
-def _finish(fd: int, journal: Journal) -> None:
-    try:
-        if journal.complete:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-        journal.close()

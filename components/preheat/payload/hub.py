@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .outcome import Exit, PreheatError, Stopped
 from .rclone import Rclone
 from .request import Request
-from .source import SourceFile
+from .source import Source, SourceFile
 from .trust import prove, untrusted
 from .web import REMOTE, http_remote
 
@@ -32,7 +32,7 @@ _PATIENCE = 3
 _T = TypeVar("_T")
 
 
-class HubSource:
+class HubSource(Source):
     """The files of `repository` at the commit `revision`. `patience_seconds` is how long the hub may take to list them."""
 
     def __init__(
@@ -58,10 +58,6 @@ class HubSource:
     def location(self, path: str) -> str:
         """Where rclone finds a file."""
         return f"{REMOTE}{path}"
-
-    def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
-        """None: the hub gives checksums with the list of files."""
-        return None
 
     def _tree(self) -> list[object]:
         return list(self._api.list_repo_tree(self._repository, recursive=True, revision=self._revision))

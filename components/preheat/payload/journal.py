@@ -31,7 +31,6 @@ class Journal:
         self.count = max(1, -(-size // segment))
         header = _HEADER.pack(_MAGIC, size, segment)
         self.fresh = True
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             old = path.read_bytes()
             self.fresh = old[: _HEADER.size] != header or len(old) != _HEADER.size + self.count * _SLOT.size
@@ -41,6 +40,16 @@ class Journal:
             os.pwrite(self._fd, header + bytes(self.count * _SLOT.size), 0)
         slots = os.pread(self._fd, self.count * _SLOT.size, _HEADER.size)
         self.done = [min(value, self.length(n)) for n, (value,) in enumerate(_SLOT.iter_unpack(slots))]
+
+    def begun(self, path: Path) -> list[int]:
+        """How far each segment had come by the journal at `path`, of the same file; all 0 where that cannot be told."""
+        try:
+            old = path.read_bytes()
+        except OSError:
+            old = b""
+        if old[: _HEADER.size] != _HEADER.pack(_MAGIC, self.size, self.segment) or len(old) != _HEADER.size + self.count * _SLOT.size:
+            return [0] * self.count
+        return [min(value, self.length(n)) for n, (value,) in enumerate(_SLOT.iter_unpack(old[_HEADER.size :]))]
 
     def length(self, number: int) -> int:
         """Bytes of one segment."""
@@ -70,13 +79,11 @@ class Journal:
         return there
 
     def close(self) -> None:
-        """Close the journal, and remove it when the file is complete."""
+        """Close the journal. It stays: whoever has synced the file removes it."""
         os.close(self._fd)
         with self._grown:
             self._closed = True
             self._grown.notify_all()
-        if self.complete:
-            self._path.unlink(missing_ok=True)
 
     def _prefix(self) -> int:
         there = 0

@@ -2,22 +2,29 @@
 
 Each holder creates the next generation of a lock file with O_EXCL, which the server of a share decides, and keeps its
 content changing. A lock whose content stands still for a lifetime, on the waiter's own clock, is stale: no wall clock of
-another machine is ever compared. Generations only grow, so that a taker and a late waiter cannot both win.
-It does not stop a frozen holder from finishing the write it is in; holders ask `held` before each.
+another machine is ever compared. Generations only grow, so that a taker and a late waiter cannot both win. A random token
+tells two holders of one number apart, should the lock files themselves be lost.
+The lock does not stop a frozen holder from finishing the call it is in. What does is the staging directory, which is named
+after `generation` and which the next holder takes apart before it does anything else (staging.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 from .outcome import Exit, PreheatError
 
 _RECORD = 512
+_NUMBER = re.compile(r"[0-9]+")
+_CLEAN, _UNCLEAN = "released", "given up"
 
 
 def _now() -> float:
@@ -33,12 +40,20 @@ class Lease:
         self._name = name
         self._owner = owner
         self._lifetime = lifetime
-        self._generation = 0
+        self._number = 0
+        self._token = uuid.uuid4().hex[:8]
         self._beat = 0
         self._fd = -1
         self._valid_until = 0.0
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
+        self.predecessor: str | None = None
+        """The generation before this one, if its holder gave the lock back with every file closed and stored; otherwise None."""
+
+    @property
+    def generation(self) -> str:
+        """What sets this holder apart from all before and after it."""
+        return f"{self._number}-{self._token}"
 
     def acquire(self, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
         """Wait until the lock is ours; False when `stop` is set first. `waiting` gets the holder's name now and then."""
@@ -50,8 +65,10 @@ class Lease:
             generation, content = self._highest()
             if content != seen:
                 seen, since = content, _now()
-            free = generation == 0 or _field(content, "state") == "released"
+            state = _field(content, "state")
+            free = generation == 0 or state in (_CLEAN, _UNCLEAN)
             if (free or looked - since >= self._lifetime) and self._take(generation + 1):
+                self.predecessor = f"{generation}-{_field(content, 'token')}" if state == _CLEAN else None
                 return True
             if not free:
                 waiting(_field(content, "owner") or "another run")
@@ -71,14 +88,22 @@ class Lease:
                 "nothing is lost: the next run resumes what is staged; look for a share that hangs or a node that was frozen",
             )
 
-    def release(self) -> None:
-        """Give the lock back; later waiters take it at once."""
+    def confirm(self) -> None:
+        """Read the lock from the share: raise PreheatError(LOST_LOCK) unless it is still ours, OSError when it cannot be read."""
+        if not self._ours():
+            self._valid_until = 0.0
+        self.check()
+
+    def release(self, *, clean: bool = True) -> None:
+        """Give the lock back; later waiters take it at once. `clean` says that every staged file is closed, and stored as written."""
         self._ended.set()
         if self._heart is not None:
             self._heart.join()
         if self._fd >= 0:
-            if self.held():
-                self._write("released")
+            # A lock that cannot be given back on a share that fails is free once its lifetime is over.
+            with contextlib.suppress(OSError):
+                if self.held():
+                    self._write(_CLEAN if clean else _UNCLEAN)
             os.close(self._fd)
             self._fd = -1
         self._valid_until = 0.0
@@ -89,12 +114,15 @@ class Lease:
         except FileExistsError:
             return False
         started = _now()
-        self._fd, self._generation = fd, generation
-        self._write("held")
-        if self._highest()[0] != generation:
-            os.close(fd)
-            self._fd = -1
-            self._file(generation).unlink(missing_ok=True)
+        self._fd, self._number = fd, generation
+        try:
+            self._write("held")
+            won = self._ours()
+        except OSError:
+            self._discard()
+            raise
+        if not won:
+            self._discard()
             return False
         self._valid_until = started + self._lifetime * 0.6
         for older in self._generations():
@@ -104,12 +132,18 @@ class Lease:
         self._heart.start()
         return True
 
+    def _discard(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+        with contextlib.suppress(OSError):
+            self._file(self._number).unlink(missing_ok=True)
+
     def _keep(self) -> None:
         while not self._ended.wait(self._lifetime / 6):
             started = _now()
             try:
                 # A heart that starts again too late must not revive a lock that others may have taken meanwhile.
-                if not self.held() or self._highest()[0] != self._generation:
+                if not self.held() or not self._ours():
                     break
                 self._write("held")
             except OSError:
@@ -120,15 +154,19 @@ class Lease:
 
     def _write(self, state: str) -> None:
         self._beat += 1
-        record = json.dumps({"owner": self._owner, "beat": self._beat, "state": state}).encode()
+        record = json.dumps({"owner": self._owner, "token": self._token, "beat": self._beat, "state": state}).encode()
         # In place and of one length: a record renamed over the file could bring a removed generation back.
         os.pwrite(self._fd, record[: _RECORD - 1].ljust(_RECORD - 1) + b"\n", 0)
         os.fsync(self._fd)
 
+    def _ours(self) -> bool:
+        number, content = self._highest()
+        return number == self._number and _field(content, "token") == self._token
+
     def _generations(self) -> list[int]:
         stem = f"{self._name}."
         names = (entry.name for entry in self._directory.iterdir() if entry.name.startswith(stem))
-        return [int(name[len(stem) :]) for name in names if name[len(stem) :].isdigit()]
+        return [int(number) for name in names if _NUMBER.fullmatch(number := name[len(stem) :])]
 
     def _highest(self) -> tuple[int, bytes]:
         generation = max(self._generations(), default=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,8 +19,14 @@ from .digest import digest
 from .outcome import Exit, PreheatError
 
 READY = "READY"
-PARTIAL = "READY.partial"
+DAMAGED = "READY.damaged"
+"""What becomes of READY where the files turn out to be others than it says, or other than was asked for."""
+SIZES = "READY.sizes"
+"""Size and path of each file, a line each, for shells: READY itself is JSON."""
+MARKS = (READY, DAMAGED, SIZES)
 FORMAT = "inferplan.dev/ready.v1"
+# `.nfs`, file id and counter in hex: fs/nfs/unlink.c of Linux 6.12.
+_SILLY_RENAME = re.compile(r"\.nfs[0-9a-f]{16,32}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +43,9 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a READY directory holds and where that came from."""
+    """What a READY directory holds and where that came from. `content` names the request, as its directory does without the round."""
 
+    content: str
     source: str
     revision: str | None
     entries: tuple[Entry, ...]
@@ -50,8 +58,12 @@ class Manifest:
     def dumps(self) -> str:
         """The manifest as the text of a READY file; the same manifest is the same text."""
         files = [asdict(entry) for entry in sorted(self.entries, key=lambda e: e.path)]
-        head = {"format": FORMAT, "source": self.source, "revision": self.revision, "bytes": self.bytes}
+        head = {"format": FORMAT, "content": self.content, "source": self.source, "revision": self.revision, "bytes": self.bytes}
         return json.dumps({**head, "files": files}, indent=1) + "\n"
+
+    def sizes(self) -> str:
+        """The manifest as the text of a READY.sizes file."""
+        return "".join(f"{entry.size} {entry.path}\n" for entry in sorted(self.entries, key=lambda e: e.path))
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,8 @@ class Finding:
     path: str
     expected: str
     found: str
+    extra: bool = False
+    """Whether the manifest's own files may be right all the same: the directory holds a file too many."""
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.expected}, found {self.found}"
@@ -70,7 +84,7 @@ def loads(text: str, where: str) -> Manifest:
     """The manifest in `text`. Raises PreheatError(REFUSED) naming `where` when it is none."""
     try:
         return _parsed(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = "this is no READY file that this program understands"
         raise PreheatError(
             Exit.REFUSED, problem, "run the preheat again, with a higher round", file=where, expected=FORMAT, found=str(error)
@@ -83,25 +97,31 @@ def _parsed(document: Any) -> Manifest:
     entries = tuple(Entry(**entry) for entry in document["files"])
     if any(not isinstance(e.path, str) or not isinstance(e.size, int) or not isinstance(e.mtime_ns, int) for e in entries):
         raise ValueError("a field of the wrong type")
-    manifest = Manifest(source=document["source"], revision=document["revision"], entries=entries)
+    manifest = Manifest(content=document["content"], source=document["source"], revision=document["revision"], entries=entries)
     if document["bytes"] != manifest.bytes:
         raise ValueError("sizes that do not add up")
     return manifest
 
 
-def read(directory: Path) -> Manifest | None:
-    """The manifest of `directory`, None when it is not READY. Raises PreheatError(REFUSED) on a damaged one."""
+def read(directory: Path, name: str = READY) -> Manifest | None:
+    """The manifest of `directory`, None when it is not READY.
+
+    Raises PreheatError(REFUSED) on a damaged one, OSError when it cannot be read.
+    """
     try:
-        text = (directory / READY).read_text()
+        text = (directory / name).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
         text = ""
-    return loads(text, str(directory / READY))
+    return loads(text, str(directory / name))
 
 
 def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Relative path and status of every file below `directory`, the READY files excepted."""
+    """Relative path and status of every file below `directory`.
+
+    Left out are the READY files, and what an NFS client keeps of a file that was removed while it was open. Raises OSError.
+    """
     stack = [""]
     while stack:
         prefix = stack.pop()
@@ -110,7 +130,7 @@ def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
                 path = f"{prefix}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(f"{path}/")
-                elif path not in (READY, PARTIAL):
+                elif path not in MARKS and not _SILLY_RENAME.fullmatch(entry.name):
                     yield path, entry.stat(follow_symlinks=False)
 
 
@@ -122,7 +142,7 @@ def check(
     workers: int | None = None,
     counted: Callable[[int], None] | None = None,
 ) -> list[Finding]:
-    """Differences between `directory` and `manifest`: missing, extra, resized and changed files.
+    """Differences between `directory` and `manifest`: missing, extra, resized and changed files. Raises OSError for what cannot be read.
 
     With `every_byte` each file is read; otherwise only those whose modification time changed. `counted` hears of bytes read.
     """
@@ -131,7 +151,7 @@ def check(
     for path, status in walk(directory):
         entry = wanted.pop(path, None)
         if entry is None:
-            findings.append(Finding(path, "no such file", f"{status.st_size} bytes"))
+            findings.append(Finding(path, "no such file", f"{status.st_size} bytes", extra=True))
         elif status.st_size != entry.size:
             findings.append(Finding(path, f"{entry.size} bytes", f"{status.st_size} bytes"))
         elif every_byte or status.st_mtime_ns != entry.mtime_ns:
@@ -145,8 +165,11 @@ def _changed(directory: Path, suspects: list[Entry], workers: int | None, counte
     def compare(entry: Entry) -> Finding | None:
         try:
             found = digest(directory / entry.path, counted=counted).sha256
+        except FileNotFoundError:
+            return Finding(entry.path, f"{entry.size} bytes", "no file")
         except OSError as error:
-            return Finding(entry.path, f"{entry.size} readable bytes", error.strerror or str(error))
+            # A share that fails to read says nothing about the bytes on it.
+            raise OSError(error.errno, error.strerror, str(directory / entry.path)) from None
         return None if found == entry.sha256 else Finding(entry.path, f"sha256 {entry.sha256}", f"sha256 {found}")
 
     if not suspects:

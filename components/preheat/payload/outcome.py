@@ -38,6 +38,11 @@ class PreheatError(Exception):
     transient: bool = False
     """Whether reading the file again may help."""
 
+    @property
+    def of_content(self) -> bool:
+        """Whether the source may have changed while it was read, so that it is worth listing once more."""
+        return self.transient or (self.code is Exit.REFUSED and self.file is not None)
+
     def __str__(self) -> str:
         where = f"{self.file}: " if self.file else ""
         facts = [f"{label} {value}" for label, value in (("expected", self.expected), ("found", self.found)) if value is not None]

@@ -48,6 +48,7 @@ class Progress:
         self._to_verify = 0
         self._verified = 0
         self._verifying = False
+        self._files_left = 0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -67,10 +68,16 @@ class Progress:
             self._start(phase, total, present)
             self._to_verify, self._verified, self._verifying = 0, 0, False
 
-    def add(self, count: int, *, moved: bool = False) -> None:
-        """Count bytes as done; `moved` when they came over the network."""
+    def await_files(self, count: int) -> None:
+        """Tell how many files are left of `count`, which `add` counts down."""
+        with self._lock:
+            self._files_left = count
+
+    def add(self, count: int, *, moved: bool = False, files: int = 0) -> None:
+        """Count bytes as done, and with them whole files; `moved` when they came over the network."""
         with self._lock:
             self.present += count
+            self._files_left = max(0, self._files_left - files)
             if moved:
                 self.moved += count
 
@@ -94,6 +101,7 @@ class Progress:
             self._verifying = True
 
     def _start(self, phase: str, total: int, present: int) -> None:
+        self._files_left = 0
         self.phase, self.total, self.present = phase, total, present
         self._samples = [(time.monotonic(), present)]
 
@@ -110,7 +118,8 @@ class Progress:
             rate = self._rate()
             share = f" ({100 * self.present // self.total}%)"
             left = f", {duration((self.total - self.present) / rate)} left" if rate > 0 and self.total > self.present else ""
-            return f"{self.phase}: {size(self.present)} of {size(self.total)}{share}, {size(rate)}/s{left}"
+            files = f", {self._files_left} files left" if self._files_left else ""
+            return f"{self.phase}: {size(self.present)} of {size(self.total)}{share}, {size(rate)}/s{left}{files}"
 
     def save(self, state: str, **more: Any) -> None:
         """Write the status file and the metrics: `state` is running, ready, failed or stopped."""

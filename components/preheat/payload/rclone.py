@@ -23,7 +23,8 @@ _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
 
 # What follows the question mark of a signed address is a credential.
 _QUERY = re.compile(r"(https?://[^\s\"'?]+)\?[^\s\"']*")
-_STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d +")
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)")
+_STAMP = re.compile(r"^[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +")
 
 # Whoever counts the bytes decides what is tried again, and when.
 _OURS = ("--low-level-retries", "1", "--retries", "1")
@@ -82,6 +83,14 @@ class Rclone:
             _out, err = process.communicate("".join(f"{path}\n" for path in paths).encode())
             watcher.end()
         return "" if process.returncode == 0 else last_line(err) or f"rclone ended with {process.returncode}"
+
+    def sha256s(self, root: str, paths: Iterable[str], *, streams: int) -> dict[str, str]:
+        """The sha256 of files below `root`, read at the source; of those that can be read, at the first try."""
+        options = ["--download", "--checkers", str(streams), "--files-from-raw", "-"]
+        command = ["rclone", "hashsum", "sha256", *self._flags, *_OURS, *options, root]
+        text = "".join(f"{path}\n" for path in paths).encode()
+        done = subprocess.run(command, input=text, capture_output=True, env=self._environment, check=False)
+        return {match[2]: match[1] for line in done.stdout.decode(errors="replace").splitlines() if (match := _SUM.fullmatch(line))}
 
     def _run(self, arguments: Sequence[str], text: str = "") -> bytes:
         tries = 0

@@ -48,6 +48,8 @@ class Request:
     stall_seconds: float = 60.0
     lease_seconds: float = 45.0
     report_seconds: float = 5.0
+    mount: str = ""
+    """Which directory a mounted source must not lead out of; "" for no limit. Only read for kind local."""
     endpoint: str = "https://huggingface.co"
     """The hub's address; only read for kind hub."""
 
@@ -88,7 +90,7 @@ def parse(text: str | None, namespace: str) -> Request:
     if document["kind"] not in _KINDS:
         raise _bad(f"kind is {document['kind']!r}", f"write one of {', '.join(_KINDS)}")
     parts = str(document["directory"]).split("/")
-    if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or not re.fullmatch(r".+-r\d+", parts[-1]):
+    if any(part in ("", ".", "..") or part.startswith(".inferplan") for part in parts) or not re.fullmatch(r".+-r[0-9]+", parts[-1]):
         raise _bad(f"directory is {document['directory']!r}", "write a relative path that ends in <key>-r<round>")
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
     values.setdefault("user", f"{namespace}.{values['job']}")

@@ -6,7 +6,6 @@ A directory becomes READY only after every file in it was read back from the sha
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -18,14 +17,14 @@ from typing import Any
 from .contents import check_file, check_index, refuse_names, wanted
 from .digest import Digests, digest
 from .fetch import Fetch, Reach, free_bytes
-from .lease import Lease
-from .manifest import Entry, Manifest, check, read
+from .manifest import Entry, Manifest
 from .outcome import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import Request
-from .shelf import Shelf
+from .small_files import SMALL
 from .source import Source, SourceFile, prove
-from .staging import Staging
+from .standing import standing
+from .workspace import workspace
 
 _READINGS = 3
 _LISTINGS = 4
@@ -48,54 +47,33 @@ class Preheat:
         self._source = source
         self._progress = progress
         self._stop = stop
-        self._staging = Staging(request)
-        self._shelf = Shelf(request, self._staging)
 
     def run(self) -> Result:
         """Do it. Raises PreheatError with the reason, Stopped when told to, OSError when the share fails."""
-        owner = os.environ.get("POD_NAME") or f"{socket.gethostname()}:{os.getpid()}"
-        lease = Lease(self._request.private / "locks", self._request.content, owner, self._request.lease_seconds)
         self._progress.begin("waiting for the lock", 0)
-        if not lease.acquire(self._stop, _Waiting(self._progress)):
-            raise Stopped
-        try:
+        with workspace(self._request, self._stop, _Waiting(self._progress)) as held:
+            self._lease, self._staging, self._shelf = held.lease, held.staging, held.shelf
             self._progress.begin("looking at what is there", 0)
             present = self._present()
             if present is not None:
+                self._shelf.settle()
                 self._collect()
                 return Result(present, 0)
-            manifest = self._make(lease)
-            lease.check()
+            manifest = self._make()
             self._shelf.publish(manifest)
             self._collect()
             return Result(manifest, self._progress.moved)
-        finally:
-            lease.release()
 
     def _present(self) -> Manifest | None:
-        """The manifest of a directory that is READY and as it should be; a damaged one is withdrawn."""
-        final = self._request.final
-        if not final.is_dir():
-            return None
-        if self._shelf.resume(lambda manifest: not check(final, manifest, every_byte=True)):
-            self._progress.say("finished a publication that was interrupted")
-        try:
-            manifest = read(final)
-        except PreheatError as damaged:
-            self._progress.say(str(damaged))
-            manifest = None
-        if manifest is not None:
-            findings = check(final, manifest, every_byte=False)
-            if not findings:
-                return manifest
-            for finding in findings:
-                self._progress.say(f"damaged, so it is made again: {finding}")
-        self._staging.prepare()
-        self._shelf.withdraw()
-        return None
+        """The manifest of a directory that is READY as it was asked for. READY goes where it stands over wrong bytes; files stay."""
+        stands = standing(self._request, self._source.name)
+        for problem in stands.problems:
+            self._progress.say(f"damaged, so it is made again: {problem}")
+        if stands.wrong:
+            self._shelf.withdraw()
+        return stands.manifest
 
-    def _make(self, lease: Lease) -> Manifest:
-        self._staging.prepare()
+    def _make(self) -> Manifest:
         proven: dict[str, Entry] = {}
         self._progress.begin("listing the source", 0)
         files = self._list()
@@ -105,10 +83,11 @@ class Preheat:
             proven = {file.path: proven[file.path] for file in files if _unchanged(proven.get(file.path), file)}
             failure: PreheatError | None = None
             try:
-                proven |= self._bring([file for file in files if file.path not in proven], lease)
+                proven |= self._bring([file for file in files if file.path not in proven])
             except PreheatError as error:
-                if not error.transient:
+                if not error.of_content:
                     raise
+                # A file that is being uploaded looks broken, until the list says that it has changed.
                 failure = error
             again = self._list()
             if again == files and failure is not None:
@@ -133,14 +112,17 @@ class Preheat:
         refuse_names([file.path for file in files], self._request.allow_pickle)
         return sorted(files, key=lambda file: file.path)
 
-    def _bring(self, files: Sequence[SourceFile], lease: Lease) -> dict[str, Entry]:
-        spared = self._staging.reuse(files, self._shelf.rounds())
+    def _bring(self, files: Sequence[SourceFile]) -> dict[str, Entry]:
+        final = self._request.final
+        spared = self._staging.reuse(
+            files, [*([final] if final.is_dir() else []), *(path for path in self._shelf.rounds() if path != final)]
+        )
         if spared:
-            self._progress.say(f"{size(spared)} are the same as in an earlier round")
+            self._progress.say(f"{size(spared)} are there already, and are compared with the source")
         proven: dict[str, Entry] = {}
         for reading in range(1, _READINGS + 1):
             missing = [file for file in files if file.path not in proven]
-            failures = self._pass(missing, proven, lease)
+            failures = self._pass(missing, proven)
             if not failures:
                 return proven
             for path, failure in sorted(failures.items()):
@@ -150,7 +132,7 @@ class Preheat:
                 self._staging.drop(path)
         raise AssertionError("the last reading either proves or raises")
 
-    def _pass(self, files: Sequence[SourceFile], proven: dict[str, Entry], lease: Lease) -> dict[str, PreheatError]:
+    def _pass(self, files: Sequence[SourceFile], proven: dict[str, Entry]) -> dict[str, PreheatError]:
         """Move what is missing and prove everything; what could not be proved, by path."""
         staged = [file for file in files if self._staging.complete(file)]
         missing = [file for file in files if not self._staging.complete(file)]
@@ -158,18 +140,26 @@ class Preheat:
         total = sum(file.size for file in files)
         self._progress.begin("copying", total, sum(file.size for file in staged))
         self._progress.expect(total)
-        fetch = Fetch(self._request, self._source, self._staging, lease=lease, progress=self._progress, stop=self._stop)
+        self._progress.await_files(sum(file.size < SMALL for file in missing))
+        fetch = Fetch(self._request, self._source, self._staging, lease=self._lease, progress=self._progress, stop=self._stop)
         proofs: dict[str, Future[Entry]] = {}
+        to_read_again: list[SourceFile] = []
         with ThreadPoolExecutor(max(os.cpu_count() or 1, self._request.streams), thread_name_prefix="proof") as pool:
 
             def begun(file: SourceFile, reach: Reach) -> None:
-                proofs[file.path] = pool.submit(self._prove, file, fetch, reach)
+                if file.size < SMALL and not file.has_checksum:
+                    to_read_again.append(file)
+                else:
+                    proofs[file.path] = pool.submit(self._prove, file, fetch, reach)
 
             for file in staged:
                 begun(file, None)
             try:
                 fetch.bring(missing, begun)
                 self._progress.verify()
+                second = fetch.second_sha256s(to_read_again)
+                for file in to_read_again:
+                    proofs[file.path] = pool.submit(self._prove, replace(file, second_sha256=second.get(file.path)), fetch, None)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -185,31 +175,34 @@ class Preheat:
             return digest(path, counted=self._go_on, reach=reach, **asked)
 
         sha256, evidence = prove(file, self._source, again=fetch.second_sha256, read=read)
-        check_file(path, file.path)
+        check_file(path, file.path, self._request.allow_pickle)
         path.chmod(0o644)
         return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=0, evidence=evidence, origin=file.origin)
 
     def _manifest(self, proven: Iterable[Entry]) -> Manifest:
         # Only now does the time of each file stand: a share's server may set it when the last byte reaches its disk.
         entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
-        return Manifest(source=self._source.name, revision=self._request.revision, entries=tuple(entries))
+        return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
     def _go_on(self, read: int) -> None:
         if self._stop.is_set():
             raise Stopped
         self._progress.verified(read)
 
-    def _check_room(self, missing: Iterable[SourceFile]) -> None:
-        need = sum(file.size for file in missing)
-        have = free_bytes(self._request.target)
-        if need + _HEADROOM > have + self._staging.bytes():
+    def _check_room(self, missing: Sequence[SourceFile]) -> None:
+        need = sum(file.size for file in missing) + _HEADROOM - self._staging.bytes()
+        if need > free_bytes(self._request.target):
+            # What would be copied from there can be moved again; it is no reason to give up.
+            self._staging.forget_all_stale()
+        if need > (have := free_bytes(self._request.target)):
             remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
-            raise PreheatError(Exit.TARGET, "the share is too full", remedy, expected=f"{size(need)} free", found=size(have))
+            raise PreheatError(
+                Exit.TARGET, "the share is too full", remedy, expected=f"{size(sum(file.size for file in missing))} free", found=size(have)
+            )
 
     def _collect(self) -> None:
         for name in self._shelf.collect():
             self._progress.say(f"removed round {name}")
-        self._staging.tidy()
 
 
 class _Waiting:

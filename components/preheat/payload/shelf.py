@@ -1,7 +1,7 @@
 """The READY directories of one content, and the steps that put one on the share in an order that a crash cannot spoil.
 
-The finished directory is renamed into place, READY is renamed last. Each step is either not done or done, so that the
-next run sees which one is next.
+A directory is renamed into place with its READY file in it, once everything below it is stored. Every rename has one end in
+the staging directory of this holder of the lock, so that none can happen after another holder has taken over.
 """
 
 from __future__ import annotations
@@ -10,102 +10,120 @@ import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable
+import shutil
+import uuid
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .disk import sync, write
-from .manifest import PARTIAL, READY, Manifest, loads, walk
-from .outcome import PreheatError
+from .manifest import DAMAGED, READY, SIZES, Manifest
 from .request import Request
 from .staging import Staging
 
+_ROUND = re.compile(r"-r([0-9]+)")
+
 
 class Shelf:
-    """Publishes, finds and collects the rounds of one content."""
+    """Publishes, finds and collects the rounds of one content. `confirm` raises unless the lock is still ours."""
 
-    def __init__(self, request: Request, staging: Staging) -> None:
+    def __init__(self, request: Request, staging: Staging, confirm: Callable[[], None] = lambda: None) -> None:
         self._request = request
         self._staging = staging
+        self._confirm = confirm
 
     def publish(self, manifest: Manifest) -> None:
-        """Turn the staged files into the READY directory. A crash in here is completed by `resume` in the next run."""
-        final = self._request.final
-        for folder, _names, _files in os.walk(self._staging.files, topdown=False):
-            if folder != str(self._staging.files):
+        """Turn the staged files into the READY directory, in place of what was there. Raises OSError, PreheatError(LOST_LOCK)."""
+        final, staged = self._request.final, self._staging.files
+        for folder, _names, _files in os.walk(staged, topdown=False):
+            if folder != str(staged):
                 with contextlib.suppress(OSError):
                     # Only an empty one can be removed: what a file that was dropped leaves behind.
                     Path(folder).rmdir()
-        write(self._staging.files / PARTIAL, manifest.dumps())
-        for folder, _names, _files in os.walk(self._staging.files):
+        write(staged / SIZES, manifest.sizes(), by_way_of=self._staging.root)
+        write(staged / READY, manifest.dumps(), by_way_of=self._staging.root)
+        for folder, _names, _files in os.walk(staged):
             sync(Path(folder))
         final.parent.mkdir(parents=True, exist_ok=True)
-        self._staging.files.rename(final)
-        sync(final.parent)
-        self._mark()
-
-    def resume(self, accepts: Callable[[Manifest], bool]) -> bool:
-        """Finish a publication that was cut off after its first rename: True when the directory is READY now."""
-        partial = self._request.final / PARTIAL
+        self._confirm()
+        replaced = self._take_away([final] if final.exists() else [])
         try:
-            manifest = loads(partial.read_text(), str(partial))
-        except (OSError, UnicodeDecodeError, PreheatError):
-            return False
-        if not accepts(manifest):
-            return False
-        self._mark()
-        return True
+            staged.rename(final)
+        except OSError:
+            for path in replaced:
+                with contextlib.suppress(OSError):
+                    path.rename(final)
+            raise
+        for folder in (final.parent, final.parent.parent):
+            sync(folder)
+        for path in replaced:
+            shutil.rmtree(path, ignore_errors=True)
 
     def withdraw(self) -> None:
-        """Take a directory that is damaged or was never READY out of its place; what it holds is staged for reuse."""
+        """Rename READY of a directory whose files are known to be wrong to READY.damaged. Its files stay."""
         final = self._request.final
-        with contextlib.suppress(FileNotFoundError):
-            (final / READY).rename(final / PARTIAL)
-            sync(final)
-        try:
-            manifest = loads((final / PARTIAL).read_text(), PARTIAL)
-        except (OSError, UnicodeDecodeError, PreheatError):
-            manifest = None
-        if manifest is None or any(walk(self._staging.files)):
-            self._staging.discard(final)
-            return
-        self._staging.discard(self._staging.files)
-        final.rename(self._staging.files)
-        self._staging.remember({entry.path: entry.origin for entry in manifest.entries})
+        write(final / DAMAGED, (final / READY).read_text(encoding="utf-8", errors="replace"), by_way_of=self._staging.root)
+        self._confirm()
+        self._take_away([final / READY])
+        sync(final)
+
+    def settle(self) -> None:
+        """Wait until the READY directory is stored, which a run that was killed may not have waited for."""
+        for folder in (self._request.final.parent, self._request.target):
+            sync(folder)
 
     def rounds(self) -> list[Path]:
         """READY directories of the same content, the newest round first."""
         final = self._request.final
         stem = final.name.rpartition("-r")[0]
         found = final.parent.glob(f"{glob.escape(stem)}-r*") if final.parent.is_dir() else []
-        ready = [path for path in found if re.fullmatch(r"-r\d+", path.name[len(stem) :]) and (path / READY).is_file()]
+        ready = [path for path in found if _ROUND.fullmatch(path.name[len(stem) :]) and (path / READY).is_file()]
         return sorted(ready, key=round_of, reverse=True)
 
     def collect(self) -> list[str]:
         """Remove rounds beyond `keep` that no other user reads; their names."""
         self._users.mkdir(parents=True, exist_ok=True)
         if self._request.user:
-            write(self._users / self._request.user, f"{round_of(self._request.final)}\n")
+            write(self._users / self._request.user, f"{round_of(self._request.final)}\n", by_way_of=self._staging.root)
         unused = self.surplus()
-        for path in unused:
-            self._staging.discard(path)
+        if unused:
+            self._confirm()
+        for path in self._take_away(unused):
+            shutil.rmtree(path, ignore_errors=True)
         return [path.name for path in unused]
 
     def surplus(self) -> list[Path]:
         """The rounds that `collect` would remove, once this request's own user reads its round."""
         current = round_of(self._request.final)
-        others = [path for path in self._users.iterdir() if path.name != self._request.user] if self._users.is_dir() else []
-        in_use = {int(text) for path in others if (text := path.read_text().strip()).isdigit()}
+        in_use = self._in_use()
         older = [path for path in self.rounds() if round_of(path) < current]
-        return [path for path in older[self._request.keep - 1 :] if round_of(path) not in in_use]
+        return [] if in_use is None else [path for path in older[self._request.keep - 1 :] if round_of(path) not in in_use]
+
+    def _in_use(self) -> set[int] | None:
+        """The rounds that other users read; None where one of their notes does not tell, so that any round may be read."""
+        rounds = set()
+        for path in self._users.iterdir() if self._users.is_dir() else ():
+            if path.name == self._request.user:
+                continue
+            try:
+                text = path.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                return None
+            if not (text.isascii() and text.isdecimal()):
+                return None
+            rounds.add(int(text))
+        return rounds
+
+    def _take_away(self, paths: Iterable[Path]) -> list[Path]:
+        """Rename what is in sight into the staging directory, which fails once another holder has removed that."""
+        taken = []
+        for path in paths:
+            taken.append(self._staging.root / f"removed-{uuid.uuid4().hex[:8]}")
+            path.rename(taken[-1])
+        return taken
 
     @property
     def _users(self) -> Path:
         return self._request.private / "users" / self._request.content
-
-    def _mark(self) -> None:
-        final = self._request.final
-        (final / PARTIAL).rename(final / READY)
-        sync(final)
 
 
 def round_of(directory: Path) -> int:

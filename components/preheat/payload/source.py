@@ -6,16 +6,14 @@ or left out here; choosing among them is the caller's part.
 
 from __future__ import annotations
 
-import os
 import re
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from .digest import Digests, other_part_sizes, part_sizes
-from .manifest import READY, loads
+from .manifest import MARKS, READY, loads
 from .outcome import Exit, PreheatError
 from .rclone import Rclone
 from .trust import context
@@ -34,6 +32,13 @@ class SourceFile:
     sha256: str | None = None
     md5: str | None = None
     git_sha1: str | None = None
+    second_sha256: str | None = None
+    """What a second reading of the file at the source gave, where that is done already."""
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether the source publishes something that the bytes can be compared with."""
+        return not (self.sha256 is None and self.md5 is None and self.git_sha1 is None)
 
 
 class Source(Protocol):
@@ -51,12 +56,16 @@ class Source(Protocol):
         """Where rclone finds a file."""
         ...
 
-    def etag(self, path: str) -> str | None:
-        """The store's entity tag of a file, None where it has none."""
-        ...
+    def etag(self, path: str) -> str | None:  # noqa: ARG002 - what most sources say
+        """The store's entity tag of a file, None where it has none or none that tells of the bytes."""
+        return None
+
+    def diagnosis(self, path: str) -> PreheatError | None:  # noqa: ARG002 - what most sources say
+        """Why a file arrives with another size than listed, None where that is not known. Raises PreheatError."""
+        return None
 
 
-class RemoteSource:
+class RemoteSource(Source):
     """An rclone remote, such as a bucket behind S3's API."""
 
     def __init__(self, rclone: Rclone, root: str) -> None:
@@ -93,62 +102,6 @@ class RemoteSource:
         return tag.strip('"') if tag else None
 
 
-class LocalSource:
-    """A mounted directory, such as an NFS share or another claim."""
-
-    def __init__(self, rclone: Rclone, root: str) -> None:
-        self.rclone = rclone
-        self.root = root.rstrip("/")
-        self.name = self.root
-
-    def files(self) -> list[SourceFile]:
-        """Every file; checksums from a SHA256SUMS or READY beside them, if there is one. Raises PreheatError for what cannot be read."""
-        base = Path(self.root)
-        if not base.is_dir():
-            raise PreheatError(Exit.REFUSED, f"nothing is at {self.root}", "check the store's path, and weights.path")
-        try:
-            found = [self._file(path, path.relative_to(base).as_posix()) for path in sorted(_below(base))]
-            return published(found, lambda path: (base / path).read_bytes())
-        except OSError as error:
-            remedy = f"let user {os.getuid()} read it, with all that is below it"
-            raise PreheatError(
-                Exit.SOURCE, "the source cannot be read", remedy, file=str(error.filename), found=error.strerror or str(error)
-            ) from None
-
-    def _file(self, path: Path, name: str) -> SourceFile:
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            if not path.is_symlink():
-                raise
-            remedy = "restore what it leads to, or remove the link"
-            raise PreheatError(Exit.REFUSED, "this link leads to nothing", remedy, file=name, found=str(path.readlink())) from None
-        return SourceFile(path=name, size=status.st_size, origin=f"{status.st_size}:{status.st_mtime_ns}")
-
-    def location(self, path: str) -> str:
-        """Where rclone finds a file."""
-        return f"{self.root}/{path}"
-
-    def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
-        """A directory has no entity tags."""
-        return None
-
-
-def _below(base: Path) -> Iterator[Path]:
-    """Every file below a directory, links followed as rclone does. Raises OSError: what cannot be listed must not be left out."""
-
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for folder, folders, names in os.walk(base, onerror=refuse, followlinks=True):
-        here = Path(folder)
-        for name in folders:
-            if (here / name).is_symlink() and here.resolve().is_relative_to((here / name).resolve()):
-                problem = "this link leads back to a directory that it is in"
-                raise PreheatError(Exit.REFUSED, problem, "remove the link", file=(here / name).relative_to(base).as_posix())
-        yield from (here / name for name in names if (here / name).is_file() or (here / name).is_symlink())
-
-
 def published(files: list[SourceFile], read: Reader) -> list[SourceFile]:
     """`files` with the sha256 that a SHA256SUMS or a READY file beside them publishes; those two are left out.
 
@@ -165,7 +118,7 @@ def published(files: list[SourceFile], read: Reader) -> list[SourceFile]:
         raise PreheatError(
             Exit.REFUSED, f"{where} names this file, and it is not at the source", "upload it, or correct the list", file=path
         )
-    return [replace(file, sha256=sums.get(file.path)) for file in files if file.path not in (READY, SUMS)]
+    return [replace(file, sha256=sums.get(file.path)) for file in files if file.path not in (*MARKS, SUMS)]
 
 
 def parse_sums(text: str) -> dict[str, str]:
@@ -206,8 +159,8 @@ def prove(file: SourceFile, source: Source, *, read: Callable[..., Digests], aga
         both = read(md5=True)
         _same(file, "md5", file.md5, both.md5)
         return both.sha256, "md5"
-    tag = source.etag(file.path) or ""
-    multipart = re.fullmatch(r"[0-9a-f]{32}-([1-9]\d{0,4})", tag)
+    tag = "" if file.second_sha256 else source.etag(file.path) or ""
+    multipart = re.fullmatch(r"[0-9a-f]{32}-([1-9][0-9]{0,4})", tag)
     count = int(multipart[1]) if multipart else 0
     found = read(parts=part_sizes(file.size, count))
     if tag in found.etags:
@@ -215,7 +168,7 @@ def prove(file: SourceFile, source: Source, *, read: Callable[..., Digests], aga
     rare = other_part_sizes(file.size, count)
     if rare and tag in read(parts=rare).etags:
         return found.sha256, "etag"
-    return _same(file, "sha256 of a second reading", again(file), found.sha256), "second reading"
+    return _same(file, "sha256 of a second reading", file.second_sha256 or again(file), found.sha256), "second reading"
 
 
 class Again(Protocol):

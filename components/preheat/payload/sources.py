@@ -9,12 +9,14 @@ import threading
 from collections.abc import Mapping
 
 from .hub import open_hub
+from .local import LocalSource
 from .outcome import Exit, PreheatError
+from .pages import Pages
 from .patience import Patience
 from .progress import Progress
 from .rclone import Rclone
 from .request import Request
-from .source import LocalSource, RemoteSource, Source
+from .source import RemoteSource, Source
 from .web import WebSource, authorization, http_remote
 
 # Files are asked for by name: a server need not have index pages, and a hub has none.
@@ -34,9 +36,13 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
             return RemoteSource(rclone({}, "--use-server-modtime"), request.root)
         case "local":
             # A hub cache is a tree of symbolic links to its blobs.
-            return LocalSource(rclone({}, "--copy-links"), request.root)
+            return LocalSource(rclone({}, "--copy-links"), request.root, request.mount)
         case "http":
-            return WebSource(rclone(http_remote(request.root, authorization()), _BY_NAME), request.root, request.files)
+            remote = http_remote(request.root, authorization())
+            # Sizes are known once the files are listed; then rclone asks for nothing but their bytes, and not for compressed ones.
+            mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"}, _BY_NAME, "--no-gzip-encoding")
+            pages = Pages(request.root, authorization(), patience, seconds=request.stall_seconds)
+            return WebSource(mover, rclone(remote, _BY_NAME), pages, request.root, request.files)
         case "hub":
             return open_hub(request, lambda remote: rclone(remote, _BY_NAME), stop)
         case _:

@@ -29,7 +29,7 @@ _PUBLIC = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.c
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 
 _REFUSALS = re.compile(r"x509: |CERTIFICATE_VERIFY_FAILED")
-_REASON = re.compile(r"(?:x509: |certificate verify failed: )([^\n]*?)\s*(?:\(_ssl\.c:\d+\).*)?$", re.DOTALL)
+_REASON = re.compile(r"(?:x509: |certificate verify failed: )([^\n]*?)\s*(?:\(_ssl\.c:[0-9]+\).*)?$", re.DOTALL)
 _HOST = re.compile(r"https://[^/\s\"'?]+")
 # Words of Go's and OpenSSL's reasons that name another fault than a CA that nobody knows, each with what to do. Python is strict
 # about a certificate's form from 3.13 on.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .disk import sync, write
+from .disk import write
 from .outcome import Exit, PreheatError
 
 
@@ -39,4 +39,3 @@ class Turn:
             if old.name != self._path.name and old.name.rpartition("-")[0] == self._path.name.rpartition("-")[0]:
                 old.unlink(missing_ok=True)
         write(self._path, f"{self._index}\n")
-        sync(self._path.parent)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from .outcome import Exit, PreheatError
+from .pages import Pages
 from .rclone import Rclone
-from .source import SUMS, SourceFile, parse_sums, published
+from .source import SUMS, Source, SourceFile, parse_sums, published
 
 REMOTE = "source:"
 _PROBE, _PROBES = 64, 3
@@ -31,25 +34,29 @@ def http_remote(url: str, authorization: str | None) -> dict[str, str]:
     return remote
 
 
-class WebSource:
-    """Files below a URL. `named` maps those there are to their sha256 or ""; empty when nobody named them."""
+class WebSource(Source):
+    """Files below a URL. `named` maps those there are to their sha256 or ""; empty when nobody named them.
 
-    def __init__(self, rclone: Rclone, url: str, named: Mapping[str, str]) -> None:
+    `rclone` reads files without asking whether they are there, `lister` asks.
+    """
+
+    def __init__(self, rclone: Rclone, lister: Rclone, pages: Pages, url: str, named: Mapping[str, str]) -> None:
         self.rclone = rclone
+        self._lister = lister
         self.root = REMOTE
         self.name = url
         self._named = dict(named)
+        self._pages = pages
         self._ranges: bool | None = None
 
     def files(self) -> list[SourceFile]:
         """Every file, with the sha256 that the request or a SHA256SUMS gives. Raises PreheatError."""
         sums = self._named or self._published()
         if sums:
-            found = [_file(each, sums[each["Path"]]) for each in self.rclone.listing(REMOTE, only=sorted(sums))]
-            self._refuse_missing(sums, {file.path for file in found})
+            found = self._complete(self._lister.listing(REMOTE, only=sorted(sums)), set(sums), sums)
         else:
-            listed = [_file(each, "") for each in self.rclone.listing(REMOTE)]
-            found = published(listed, lambda path: self.rclone.read(self.location(path)))
+            listed = self._complete(self._lister.listing(REMOTE), self._pages.links(), {})
+            found = published(listed, lambda path: self._lister.read(self.location(path)))
         self._check_ranges(found)
         return found
 
@@ -57,30 +64,37 @@ class WebSource:
         """Where rclone finds a file."""
         return f"{REMOTE}{path}"
 
-    def etag(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's shape
-        """None: what web servers put there is rarely a checksum."""
-        return None
+    def diagnosis(self, path: str) -> PreheatError | None:
+        """Why a file arrives with another size than listed."""
+        encoding = self._pages.headers(path).encoding
+        if encoding is None:
+            return None
+        problem = f"the server compresses this file ({encoding}), although nobody asks for that"
+        return PreheatError(Exit.REFUSED, problem, "switch compression off for model files at the server", file=path)
+
+    def _complete(self, listed: Iterable[Mapping[str, Any]], names: Collection[str], sums: Mapping[str, str]) -> list[SourceFile]:
+        """What rclone lists, and each of `names` that it left out, asked for by name."""
+        found = {each["Path"]: _file(each["Path"], each["Size"], _seconds(each["ModTime"]), sums) for each in listed}
+        for path in sorted(set(names) - set(found)):
+            headers = self._pages.headers(path)
+            found[path] = _file(path, -1 if headers.size is None else headers.size, headers.changed, sums)
+        return list(found.values())
 
     def _published(self) -> dict[str, str]:
         try:
-            return parse_sums(self.rclone.read(self.location(SUMS)).decode(errors="replace"))
+            return parse_sums(self._lister.read(self.location(SUMS)).decode(errors="replace"))
         except PreheatError as failure:
             if failure.code is Exit.REFUSED and failure.file is None:
                 return {}
             raise
-
-    def _refuse_missing(self, sums: Mapping[str, str], found: set[str]) -> None:
-        missing = sorted(set(sums) - found)
-        if missing:
-            where = "weights.files" if self._named else SUMS
-            problem = f"{where} names this file, and it is not at {self.name}"
-            raise PreheatError(Exit.REFUSED, problem, "upload it, or correct the list", file=missing[0])
 
     def _check_ranges(self, files: list[SourceFile]) -> None:
         """Read a few bytes of the largest file twice, the second time from the middle: a server without ranges starts anew."""
         largest = max(files, key=lambda file: file.size, default=None)
         if self._ranges or largest is None or largest.size < _IN_SEGMENTS:
             return
+        if reason := self.diagnosis(largest.path):
+            raise reason
         where, half = self.location(largest.path), _PROBE // 2
         for _ in range(_PROBES):
             whole, part = (self.rclone.read(where, offset=at, count=_PROBE - at) for at in (0, half))
@@ -101,9 +115,13 @@ def authorization() -> str | None:
     return os.environ.get("HTTP_AUTHORIZATION") or None
 
 
-def _file(listed: Mapping[str, object], sha256: str) -> SourceFile:
-    path, size = str(listed["Path"]), int(str(listed["Size"]))
+def _file(path: str, size: int, changed: float, sums: Mapping[str, str]) -> SourceFile:
     if size < 0:
         problem = "the server does not say how large this file is"
         raise PreheatError(Exit.REFUSED, problem, "let it send Content-Length, as it does for static files", file=path)
-    return SourceFile(path=path, size=size, origin=f"{size}:{listed['ModTime']}", sha256=sha256 or None)
+    return SourceFile(path=path, size=size, origin=f"{size}:{changed:.0f}", sha256=sums.get(path) or None)
+
+
+def _seconds(stamp: str) -> float:
+    """The time of a file as rclone writes it; rclone writes 1970 where the server does not say."""
+    return datetime.fromisoformat(stamp).timestamp()

@@ -12,13 +12,17 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
 from components.serving import workload
+from components.serving.gaudi import on_gaudi, torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.site import Site
 from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint
+from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 
 SCRIPTS = "/bind"
 MODELS = "/models"
+# PyTriton starts its server without a model and binds one afterwards: until then the server is ready and answers 404.
+READY = "/v2/models/{}/ready"
 _SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
 
 
@@ -36,7 +40,8 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     text = TextTensors(
         model=spec.model_name, input="text_input", output="text_output", tokens="max_tokens", shape=(1, 1), decoupled=spec.streaming
     )
-    return replace(made, served_names=(spec.model_name,), texts=() if spec.own_script else (text,))
+    ready, texts = READY.format(spec.model_name), () if spec.own_script else (text,)
+    return replace(made, health_path=ready, served_names=(spec.model_name,), texts=texts)
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
@@ -54,10 +59,12 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
         command=["python3"],
         args=[script] if spec.own_script else [script, f"{SCRIPTS}/{_SETTINGS}"],
         ports=ports,
-        ready_path="/v2/health/ready",
+        ready_path=READY.format(spec.model_name),
         live_path="/v2/health/live",
         env={
             "HF_HUB_OFFLINE": "1",
+            **VLLM_ENVIRONMENT,
+            **torch_environment(site.target, libraries={spec.shipped}),
             # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
             "PYTRITON_HOME": f"{workload.CACHE}/pytriton",
             "MODEL_PATH": weights,
@@ -84,11 +91,10 @@ def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str =
 def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> dict[str, Any]:
     """What the shipped script reads."""
     batching = spec.dynamic_batching
-    gaudi = site.target.accelerator is not None and site.target.accelerator.vendor == "habana"
     return {
         "name": spec.model_name,
         "weights": weights,
-        "device": "hpu" if gaudi else "cuda:0",
+        "device": "hpu" if on_gaudi(site.target) else "cuda:0",
         "generator": f"{scripts}/{_GENERATOR}" if spec.generator_file is None else f"{weights}/{spec.generator_file}",
         "streaming": spec.streaming,
         "max_batch_size": spec.batch_size,

@@ -2,68 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.devices import NO_DEVICES
 from components.handles import ModelMount
 from components.naming import selector
 from components.serving import placement, workload
 from components.serving.artifacts import artifact_gates, artifact_mounts
+from components.serving.demand import Scratch, scratch_of
 from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
+from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 from components.spec import canonical_cpu, canonical_size
 from components.spread import spread
+from images.catalogue import catalogue, family_of
 
+# The head is none of the models' share of a node: it stands in what they leave.
+_HEAD_SHARE = 0.05
 # The user `ray` of Ray's images, whose Python and home only it may read.
 RAY_USER = 1000
+_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", **VLLM_ENVIRONMENT}
 
 
-def head_pod(name: str, spec: RayServeSpec, site: Site, service_account: pulumi.Input[str]) -> core.PodTemplateSpecArgs:
-    """The template of the head."""
+def head_pod(
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
+) -> core.PodTemplateSpecArgs:
+    """The template of the head: no accelerator, and the model's files all the same.
+
+    Serve runs an application's builder as a task that asks for no CPU (ray 2.60, serve/_private/application_state.py), and such a task
+    may land on the head whatever `num-cpus` says.
+    """
+    files = _model_files(name, site, weights)
     memory = canonical_size(spec.head.memory)
-    resources = core.ResourceRequirementsArgs(requests={"cpu": canonical_cpu(spec.head.cpu), "memory": memory}, limits={"memory": memory})
+    sizes = scratch_of(spec, site.target, memory=memory, share=_HEAD_SHARE)
+    resources = core.ResourceRequirementsArgs(
+        requests={"cpu": canonical_cpu(spec.head.cpu), "memory": memory, **sizes.request(_HEAD_SHARE, site.target)},
+        limits={"memory": memory},
+    )
     container = core.ContainerArgs(
         name="ray-head",
         image=workload.image_of(spec, "ray-serve", site.target),
-        env=workload.environment(spec, {}, {}),
+        working_dir=_working_directory(spec),
+        # An image for GPUs names all of them: without this the head would see, and offer, those of the pods beside it.
+        env=workload.environment(spec, {**_ENVIRONMENT, **NO_DEVICES}, {"SERVER_KEY": site.server_key}, target=site.target),
         ports=[
             core.ContainerPortArgs(name=port, container_port=number)
             # Without a port called serve on the head, which serves nothing here, KubeRay makes no serve service (seen with v1.7.0).
             for port, number in {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}.items()
         ],
         resources=resources,
-        security_context=workload.container_security(read_only_root=False),
-        volume_mounts=workload.scratch_mounts(),
+        # Ray writes below its home and /tmp/ray only, which are volumes (Ray 2.60 started with a read-only root, 2026-11).
+        security_context=workload.container_security(read_only_root=True),
+        volume_mounts=[*workload.scratch_mounts(site.target), *files],
     )
     # The autoscaler runs beside the head as the account that KubeRay makes for it.
-    return _template(name, spec, site, container, service_account if spec.worker_autoscaling is None else None)
+    account = service_account if spec.worker_autoscaling is None else None
+    return _template(name, spec, site, container, account, weights=weights, sizes=sizes)
+
+
+def _has_nvidia(site: Site) -> bool:
+    return site.target.accelerator is not None and site.target.accelerator.vendor == "nvidia"
 
 
 def worker_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgs:
     """The template of the workers, with their cards and the model's files."""
-    files = model_mount(f"/models/{name}", weights)
-    image = workload.image_of(spec, "ray-serve", site.target)
     container = core.ContainerArgs(
         name="ray-worker",
-        image=image,
+        image=workload.image_of(spec, "ray-serve", site.target),
         # The gateway presents this key to Serve, which compares nothing; an application of one's own may.
-        env=workload.environment(spec, {"HF_HUB_OFFLINE": "1"}, {"SERVER_KEY": site.server_key}),
+        working_dir=_working_directory(spec),
+        env=workload.environment(spec, _ENVIRONMENT, {"SERVER_KEY": site.server_key}, target=site.target),
         ports=[core.ContainerPortArgs(name="serve", container_port=8000), core.ContainerPortArgs(name="metrics", container_port=8080)],
         resources=workload.resources_of(spec, spec.cards, site.target),
         lifecycle=core.LifecycleArgs(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=workload.PRE_STOP_SECONDS)),
         ),
-        security_context=workload.container_security(read_only_root=False),
-        volume_mounts=[*workload.scratch_mounts(), files, *artifact_mounts(site.artifacts, MODEL_VOLUME)],
+        # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
+        security_context=workload.container_security(read_only_root=not _has_nvidia(site)),
+        volume_mounts=[*workload.scratch_mounts(site.target), *_model_files(name, site, weights)],
     )
-    gates = [*verification(image, weights, [files]), *artifact_gates(site.artifacts, MODEL_VOLUME, image)]
-    return _template(name, spec, site, container, service_account, gates=gates, volumes=[model_volume(weights)])
+    sizes = workload.replica_scratch(spec, spec.cards, site.target)
+    return _template(name, spec, site, container, service_account, weights=weights, sizes=sizes)
+
+
+def _model_files(name: str, site: Site, weights: ModelMount) -> list[core.VolumeMountArgs]:
+    return [model_mount(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME)]
+
+
+def _working_directory(spec: RayServeSpec) -> str | None:
+    """The directory that Ray starts in. Code in an image of the user's own is imported from the image's directory, which then stays."""
+    known = spec.image is not None and family_of(spec.image) is catalogue()["ray"]
+    return catalogue()["ray"].workdir if known else None
 
 
 def _template(
@@ -73,10 +107,12 @@ def _template(
     container: core.ContainerArgs,
     account: pulumi.Input[str] | None,
     *,
-    gates: Sequence[core.ContainerArgs] = (),
-    volumes: Sequence[core.VolumeArgs] = (),
+    weights: ModelMount,
+    sizes: Scratch,
 ) -> core.PodTemplateSpecArgs:
     target = site.target
+    files = [model_mount(f"/models/{name}", weights)]
+    gates = [*verification(weights, files, spec.preheat), *artifact_gates(site.artifacts, MODEL_VOLUME, spec.preheat)]
     return core.PodTemplateSpecArgs(
         metadata=meta.ObjectMetaArgs(labels={**spec.labels, **selector(workload.COMPONENT, name)}),
         spec=core.PodSpecArgs(
@@ -90,8 +126,8 @@ def _template(
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(selector(workload.COMPONENT, name)),
             security_context=workload.pod_security(user=RAY_USER),
-            init_containers=list(gates) or None,
+            init_containers=gates or None,
             containers=[container],
-            volumes=[*workload.scratch(spec), *volumes],
+            volumes=[*workload.scratch(sizes, target), model_volume(weights)],
         ),
     )

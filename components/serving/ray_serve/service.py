@@ -20,7 +20,7 @@ from components.naming import DOMAIN, labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
-from components.serving.model_service import gated, object_meta
+from components.serving.model_service import MODEL_SERVICE, gated, object_meta
 from components.serving.ray_serve.applications import LlmApplication
 from components.serving.ray_serve.pods import head_pod, worker_pod
 from components.serving.ray_serve.serve_config import serve_config
@@ -41,7 +41,7 @@ class RayServeService(pulumi.ComponentResource):
     endpoint: Endpoint
 
     def __init__(self, name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("inferplan:serving:RayServeService", name, {"spec": spec.intent()}, opts)
+        super().__init__(MODEL_SERVICE, name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         if isinstance(site.weights, ObjectStore):
             raise TypeError(f"models.{name}: ray-serve reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
@@ -131,9 +131,9 @@ def _cluster(
     cluster: dict[str, Any] = {
         "rayVersion": spec.ray_version,
         "headGroupSpec": {
-            # No CPUs to give away, so that no replica of a deployment lands on the head.
-            "rayStartParams": {"dashboard-host": "0.0.0.0", "num-cpus": "0"},  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
-            "template": head_pod(name, spec, site, service_account),
+            # Nothing to give away, so that no replica of a deployment lands on the head.
+            "rayStartParams": {"dashboard-host": "0.0.0.0", "num-cpus": "0", "num-gpus": "0"},  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
+            "template": head_pod(name, spec, site, weights, service_account),
         },
         "workerGroupSpecs": [workers],
     }

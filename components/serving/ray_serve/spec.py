@@ -56,6 +56,7 @@ class RayServeSpec(ServedModel):
     # KubeRay makes a cluster's name of the service's and six characters, and takes 53 (utils/constant.go, v1.7.0).
     longest_name: ClassVar[int] = 47
     longest_name_of: ClassVar[str] = "KubeRay's names for its clusters"
+    keeps_objects: ClassVar[bool] = True
 
     engine: Literal["ray-serve"]
     ray_version: Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,3}\.[0-9]{1,3}$")]
@@ -124,6 +125,11 @@ class RayServeSpec(ServedModel):
     def cards(self) -> int:
         """Accelerators of each worker: as written, else as many as the largest replica of a deployment needs."""
         return self.accelerators or max([1, *(ceil(cards) for _, cards, _ in self._needs())])
+
+    @property
+    def spans_nodes(self) -> bool:
+        """True if a replica of an LLM needs more accelerators than one worker has, so that its stages are on several workers."""
+        return any(isinstance(app, LlmApplication) and app.world_size > self.cards for app in self.applications.values())
 
     @property
     def most_workers(self) -> int:

@@ -11,6 +11,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import bounded, labels
 from components.preheat.pod import program
+from components.preheat.preheat_job import REPEATED
 from components.serving import placement, workload
 from components.serving.model_service import key_of
 from components.serving.tensorrt_llm.engines import TARGET, WEIGHTS, Engines
@@ -32,9 +33,10 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
     called = bounded(f"{engines.name}-engines", f"{engines.key}-r{engines.build.round}")
     metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, engines.name))
     # It holds cards, so it waits in the model's queue as its servers do.
-    queued = meta.ObjectMetaArgs(name=called, namespace=namespace, labels={**labels(COMPONENT, engines.name), **engines.site.queue_labels})
+    own = {**labels(COMPONENT, engines.name), **engines.site.queue_labels}
+    queued = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=own, annotations=REPEATED)
     code = core.ConfigMap(
-        f"{engines.name}-engines",
+        called,
         metadata=metadata,
         data={key_of(path): text for path, text in engine_program().items()},
         immutable=True,
@@ -48,7 +50,7 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
         metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, engines.name)), spec=_pod(engines, code=called)
     )
     return batch.Job(
-        f"{engines.name}-engines",
+        called,
         metadata=queued,
         spec=_job_spec(template, engines.build.timeout_seconds),
         opts=pulumi.ResourceOptions.merge(opts, waiting),
@@ -98,7 +100,7 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgs:
         security_context=workload.pod_security(user=engines.preheat.run_as_user),
         containers=[_container(engines)],
         volumes=[
-            *workload.scratch(engines.spec),
+            *workload.scratch(workload.replica_scratch(engines.spec, engines.build.cards, target), target),
             core.VolumeArgs(name="program", config_map=core.ConfigMapVolumeSourceArgs(name=code, items=items)),
             core.VolumeArgs(name=_SHARE, persistent_volume_claim=claim),
         ],
@@ -111,16 +113,16 @@ def _container(engines: Engines) -> core.ContainerArgs:
     return core.ContainerArgs(
         name="build",
         image=engines.image,
-        args=["python3", "-m", "components.serving.tensorrt_llm.payload.engines"],
+        command=["python3", "-m", "components.serving.tensorrt_llm.payload.engines"],
         working_dir=_HOME,
-        env=[*workload.environment(engines.spec, clear, {}), core.EnvVarArgs(name="POD_NAME", value_from=own)],
+        env=[*workload.environment(engines.spec, clear, {}, target=engines.site.target), core.EnvVarArgs(name="POD_NAME", value_from=own)],
         resources=workload.resources_of(engines.spec, engines.build.cards, engines.site.target),
         # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
         security_context=workload.container_security(read_only_root=False),
         # The last lines of the log say why it failed, and `kubectl describe pod` then shows them.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
-            *workload.scratch_mounts(),
+            *workload.scratch_mounts(engines.site.target),
             core.VolumeMountArgs(name="program", mount_path=_HOME, read_only=True),
             core.VolumeMountArgs(name=_SHARE, mount_path=TARGET),
             core.VolumeMountArgs(name=_SHARE, mount_path=WEIGHTS, sub_path=engines.weights.sub_path, read_only=True),

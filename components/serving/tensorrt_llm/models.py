@@ -1,4 +1,4 @@
-"""The models of a TensorRT-LLM repository, as specs: the LLM API model, or the engine with the steps around it.
+"""The models of a TensorRT-LLM repository, as specs: the engine with the steps around it.
 
 Names of models and tensors are those of NVIDIA's templates, so that clients and tools made for them work.
 """
@@ -34,19 +34,6 @@ _SAMPLING = {
 }
 # Inputs that ask for the answer in pieces.
 _PIECES = ("stream", "streaming")
-_LLM_API_INPUTS = {
-    "stream": "TYPE_BOOL",
-    "max_tokens": "TYPE_INT32",
-    "temperature": "TYPE_FP32",
-    "streaming": "TYPE_BOOL",
-    "sampling_param_max_tokens": "TYPE_INT32",
-    "sampling_param_temperature": "TYPE_FP32",
-    "sampling_param_top_k": "TYPE_INT32",
-    "sampling_param_top_p": "TYPE_FP32",
-    "sampling_param_seed": "TYPE_UINT64",
-    "sampling_param_frequency_penalty": "TYPE_FP32",
-    "sampling_param_presence_penalty": "TYPE_FP32",
-}
 
 
 class EngineModel(RepositoryModel):
@@ -87,8 +74,6 @@ class EngineModel(RepositoryModel):
 
 def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, RepositoryModel]:
     """The repository's models by name; `weights` and `engines` are directories inside the pod."""
-    if spec.build is None:
-        return {ENGINE: _llm_api(spec)}
     return {
         "preprocessing": _preprocessing(spec, weights),
         ENGINE: EngineModel.model_validate(
@@ -100,25 +85,13 @@ def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, Re
     }
 
 
-def public(spec: TensorrtLlmSpec) -> tuple[str, ...]:
-    """The models that clients call, the one to take first."""
-    return (ENGINE,) if spec.build is None else (BLS, ENSEMBLE)
+PUBLIC = (BLS, ENSEMBLE)
+"""The models that clients call, the one to take first."""
 
 
 def payload(file: str) -> str:
     """The source of a program that runs in the pod."""
     return (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
-
-
-def _llm_api(spec: TensorrtLlmSpec) -> PythonModel:
-    given = {name: _one(kind) for name, kind in _LLM_API_INPUTS.items() if spec.streaming or name not in _PIECES}
-    return _python(
-        "llm_api.py",
-        input={"text_input": _TEXT, **given, "sampling_param_stop": {**_TEXTS, "optional": True}},
-        output={"text_output": _TEXT, "finish_reason": _TEXT},
-        decoupled=spec.streaming,
-        parameters={"max_tokens": str(spec.max_tokens)},
-    )
 
 
 def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:

@@ -1,15 +1,14 @@
-"""The files of a TensorRT-LLM repository: configurations as Triton's messages, the LLM API's arguments, and our python models.
+"""The files of a TensorRT-LLM repository: configurations as Triton's messages, and our python models.
 
 Weights and engines are no part of it; they are mounted beside it. The same spec gives the same bytes.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from components.handles import NodeTarget
-from components.serving.tensorrt_llm.models import ENGINE, EngineModel, models, payload
+from components.serving.tensorrt_llm.models import EngineModel, models, payload
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton import repository as triton
 from components.serving.triton.messages import messages, text_of
@@ -36,28 +35,9 @@ def repository_files(spec: TensorrtLlmSpec, *, weights: str, engines: str, targe
             case _:
                 raise TypeError(f"{name} is a {type(model).__name__}, which no TensorRT-LLM repository holds")
         placed[f"{name}/config.pbtxt"] = text_of(made)
-    if spec.build is None:
-        placed[f"{ENGINE}/1/model.yaml"] = json.dumps(llm_settings(spec, weights), indent=2) + "\n"
     if spec.has_ranks:
         placed[f"{LAUNCH}/ranks.py"] = payload("ranks.py")
     return dict(sorted(placed.items()))
-
-
-def llm_settings(spec: TensorrtLlmSpec, weights: str) -> dict[str, Any]:
-    """`model.yaml`: the arguments of tensorrt_llm.LLM, and how Triton serves it. JSON is YAML, so the file is written as such."""
-    given = {
-        "model": weights,
-        "backend": "pytorch",
-        "tensor_parallel_size": spec.tensor_parallel_size,
-        "pipeline_parallel_size": spec.pipeline_parallel_size,
-        "dtype": spec.dtype,
-        "max_batch_size": spec.max_batch_size,
-        "max_seq_len": spec.max_seq_len,
-        "max_num_tokens": spec.max_num_tokens,
-    }
-    known = {name: value for name, value in given.items() if value is not None}
-    cache = {"kv_cache_config": spec.kv_cache} if spec.kv_cache else {}
-    return {**known, **spec.llm_args, **cache, "triton_config": {"max_batch_size": 0, "decoupled": spec.streaming}}
 
 
 def _engine(name: str, model: EngineModel, spec: TensorrtLlmSpec) -> Any:

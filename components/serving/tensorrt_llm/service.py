@@ -1,4 +1,4 @@
-"""A model behind TensorRT-LLM in Triton, on NVIDIA. It adds arguments, files and, for engines, the Job that builds them."""
+"""A model behind TensorRT-LLM, on NVIDIA: `trtllm-serve`, or engines in Triton, with the Job that builds them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.gate import READY
 from components.serving import workload
+from components.serving.gates import gate
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
+from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import engine_build
 from components.serving.tensorrt_llm.engines import Engines, engines_of
-from components.serving.tensorrt_llm.models import ENGINE, models, public
+from components.serving.tensorrt_llm.models import ENGINE, PUBLIC, models
 from components.serving.tensorrt_llm.repository import LAUNCH, repository_files
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.service import KEY_VARIABLE, MODELS, REPOSITORY, key_args, repository_mount, server_args, triton_endpoint
 from components.serving.triton.texts import text_tensors
+from images.catalogue import default_image
 
 ENGINES = "/engines"
 _LAUNCH = "/launch"
@@ -43,49 +46,54 @@ class TensorrtLlmService(ModelService):
 
 def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this server."""
+    if spec.build is None:
+        return openai.endpoint(name, spec)
     made = triton_endpoint(name, "tensorrt-llm", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
     known = models(spec, weights=MODELS, engines=ENGINES)
     # An ensemble answers in pieces when its engine does, which the ensemble itself does not say.
-    texts = (text_tensors(model, known[model], decoupled=spec.streaming) for model in public(spec))
+    texts = (text_tensors(model, known[model], decoupled=spec.streaming) for model in PUBLIC)
     told = tuple(text for text in texts if text is not None)
-    return replace(made, served_names=public(spec), texts=told)
+    return replace(made, served_names=PUBLIC, texts=told)
 
 
 def image_of(spec: TensorrtLlmSpec, site: Site) -> str:
-    """The image that the user names, else the table's."""
+    """The image that the user names, else the table's; for engines the one that still has what builds and serves them."""
+    if spec.build is not None and spec.image is None:
+        return default_image("triton-tensorrt-llm")
     return workload.image_of(spec, "tensorrt-llm", site.target)
 
 
 def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None) -> workload.Server:
-    """What runs in the pod: tritonserver, one process a rank where engines are spread over cards.
+    """What runs in the pod: `trtllm-serve`, or tritonserver with the engines, one process for each rank.
 
     Raises TypeError where the weights are in a bucket, since TensorRT-LLM reads files.
     """
     if isinstance(site.weights, ObjectStore):
         raise TypeError(f"models.{name}: tensorrt-llm reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    if engines is None:
+        return openai.server(name, spec, site.weights, image=image_of(spec, site))
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
     mounts = [model_mount(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     volumes = [model_volume(site.weights)]
     if spec.has_ranks:
         mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
-    gates: list[core.ContainerArgs] = []
-    if engines is not None:
-        mount = core.VolumeMountArgs(name=_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
-        claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=site.weights.claim.name, read_only=True)
-        mounts.append(mount)
-        volumes.append(core.VolumeArgs(name=_VOLUME, persistent_volume_claim=claim))
-        gates.append(_verified(engines, mount))
+    mount = core.VolumeMountArgs(name=_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
+    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=site.weights.claim.name, read_only=True)
+    mounts.append(mount)
+    volumes.append(core.VolumeArgs(name=_VOLUME, persistent_volume_claim=claim))
+    program, *arguments = command(spec, key=f"$({KEY_VARIABLE})")
     return workload.Server(
         image=image_of(spec, site),
-        args=command(spec, key=f"$({KEY_VARIABLE})"),
+        command=[program],
+        args=arguments,
         ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
         ready_path="/v2/health/ready",
         live_path="/v2/health/live",
-        env=_environment(spec),
+        env=openai.environment(spec),
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=volumes,
         mounts=mounts,
-        init_containers=gates,
+        init_containers=[_verified(engines, mount)],
         files=repository_files(spec, weights=weights, engines=built, target=site.target),
     )
 
@@ -122,24 +130,7 @@ def _follower_args(spec: TensorrtLlmSpec, *, repository: str) -> list[str]:
     ]
 
 
-def _environment(spec: TensorrtLlmSpec) -> dict[str, str]:
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
-    if spec.world_size == 1:
-        return environment
-    # Without a capability that the pod does not have, ranks cannot read each other's memory directly.
-    environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
-    return environment
-
-
 def _verified(engines: Engines, mount: core.VolumeMountArgs) -> core.ContainerArgs:
     file = f"{mount.mount_path}/{READY}"
     advice = f"{file} is missing: the engines are not built; look at the Job {engines.name}-engines, or raise build.round and run up again"
-    return core.ContainerArgs(
-        name="built",
-        image=engines.image,
-        command=["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"],
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
-        security_context=workload.container_security(read_only_root=True),
-        termination_message_policy="FallbackToLogsOnError",
-        volume_mounts=[mount],
-    )
+    return gate("built", ["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"], mount, engines.preheat)

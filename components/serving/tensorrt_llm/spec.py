@@ -1,6 +1,6 @@
-"""What a user writes about a model behind TensorRT-LLM in Triton: through its LLM API, or through engines that are built beforehand.
+"""What a user writes about a model behind TensorRT-LLM: `trtllm-serve`, or engines that are built beforehand and served by Triton.
 
-Words are TensorRT-LLM's own. Without `build` the LLM API reads the weights as they are; with it engines are built once, by a Job.
+Words are TensorRT-LLM's own. Without `build` the PyTorch backend reads the weights as they are; with it a Job builds engines once.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from pydantic.alias_generators import to_camel
 from components.serving.parallel import ShardedModel
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
-from components.serving.triton.served import TritonServed
+from components.serving.triton.served import TritonMetrics, TritonPorts, TritonServed
 from components.spec import Fault, Spec
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
-# The LLM API runs on PyTorch from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on; releases 25.06 and
-# 25.12 are known to build engines, and the workflow is on its way out (Triton's docs/getting_started/llm.md, 2026-08).
-_SINCE = {"llm_api": "25.09", "engines": "25.05"}
+# PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on.
+_SINCE = {"serve": "25.09", "engines": "25.05"}
 # NVIDIA's cards of an older generation are no longer supported (TensorRT-LLM 1.x support matrix: Ampere and newer).
 _OLDEST_COMPUTE = 8.0
-_ENGINE_ONLY = {
+_ENGINE_ONLY: dict[str, object] = {
+    "streaming": True,
+    "max_tokens": 256,
+    "ports": TritonPorts(),
+    "metrics": TritonMetrics(),
+    "model_load_thread_count": 4,
     "preprocessing_instance_count": 1,
     "postprocessing_instance_count": 1,
     "max_queue_delay_microseconds": 0,
@@ -64,7 +68,7 @@ class EngineBuild(Spec):
 
 
 class TensorrtLlmSpec(ShardedModel, TritonServed):
-    """A model behind TensorRT-LLM in Triton Inference Server. Field names and values are TensorRT-LLM's own."""
+    """A model behind TensorRT-LLM. Field names and values are TensorRT-LLM's own."""
 
     entry: ClassVar[str] = "components.serving.tensorrt_llm.service:TensorrtLlmService"
     device_share: ClassVar[float] = 0.9  # the rest is for activations and a KV cache, which takes most of what loading leaves free
@@ -81,13 +85,13 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     kv_cache_free_gpu_mem_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the memory left after loading that the KV cache takes; TensorRT-LLM's default is 0.9."""
     streaming: bool = True
-    """Sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
+    """With build: sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
     max_tokens: PositiveInt = 256
-    """New tokens of an answer where a request says nothing."""
+    """With build: new tokens of an answer where a request says nothing."""
     llm_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], JsonValue] = {}
     """Without build: further arguments of tensorrt_llm.LLM, as it spells them; none that a field sets."""
     build: EngineBuild | None = None
-    """Builds engines beforehand and serves them by the tensorrtllm backend, as an ensemble and as a BLS model."""
+    """Builds engines beforehand and serves them by Triton's tensorrtllm backend, as an ensemble and as a BLS model. Images before TensorRT-LLM 1.3 only."""
     preprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
     """With build: instances of the model that turns prompts into tokens."""
     postprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
@@ -95,7 +99,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     max_queue_delay_microseconds: NonNegativeInt = 0
     """With build: how long a request may wait for others."""
     max_queue_size: NonNegativeInt = 0
-    """Requests that may wait for the engine; further ones are refused. 0 for no bound."""
+    """With build: requests that may wait for the engine; further ones are refused. 0 for no bound."""
     parameters: dict[str, str] = {}
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
 
@@ -127,10 +131,14 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @model_validator(mode="after")
     def _fields_fit_the_way_it_is_served(self) -> Self:
         if self.build is not None and self.llm_args:
-            raise ValueError("llmArgs are of the LLM API, and build serves engines; use build.buildArgs and parameters, or remove build")
+            raise ValueError(
+                "llmArgs are arguments of trtllm-serve, and build serves engines; use build.buildArgs and parameters, or remove build"
+            )
         stray = [to_camel(name) for name, default in _ENGINE_ONLY.items() if getattr(self, name) != default]
         if self.build is None and stray:
-            raise ValueError(f"{', '.join(stray)} belongs to engines, and the LLM API queues by itself; add build, or remove it")
+            raise ValueError(
+                f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting; add build, or remove it"
+            )
         if self.build is not None and self.preheat is None:
             raise ValueError(
                 "build writes engines to a share beside the weights, and there is no preheat; add preheat: {into: <nfs store>}"
@@ -177,9 +185,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
                 f"TensorRT-LLM needs compute capability {_OLDEST_COMPUTE} and {target.accelerator.name} has {compute}; "
                 "name a pool of Ampere or newer cards, or use engine: vllm",
             )
-        wrong = None
-        if self.image is not None:
-            wrong = builds.fault_of(self.image, "tensorrt-llm", since=_SINCE["llm_api" if self.build is None else "engines"])
+        wrong = None if self.image is None else self._fault_of(self.image)
         if wrong is not None:
             yield Fault(("image",), wrong)
         if self.build is not None and self.build.cards > target.capacity.accelerators:
@@ -187,3 +193,9 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
                 ("build", "cards"),
                 f"the build asks for {self.build.cards} cards and a node of pool {self.pool!r} has {target.capacity.accelerators}; lower it",
             )
+
+    def _fault_of(self, image: str) -> str | None:
+        """What keeps `image` from serving the model; None where nothing is known to."""
+        if self.build is None:
+            return builds.fault_of(image, "tensorrt-llm", since=_SINCE["serve"])
+        return builds.fault_of(image, "tensorrt-llm", since=_SINCE["engines"]) or builds.lacks_engines(image)

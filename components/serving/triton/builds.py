@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from images.catalogue import default_image, family_of
+
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 Build = Literal["plain", "vllm", "tensorrt-llm"]
 _SUFFIXES: dict[Build, str] = {"plain": "-py3", "vllm": "-vllm-python-py3", "tensorrt-llm": "-trtllm-python-py3"}
-_TAG = re.compile(rf"^{re.escape(REPOSITORY)}:(?P<release>\d\d\.\d\d)(?P<suffix>-[a-z0-9-]+)")
+_TAG = re.compile(rf"^{re.escape(REPOSITORY)}:(?P<release>[0-9][0-9]\.[0-9][0-9])(?P<suffix>-[a-z0-9-]+)")
 # Release to (vLLM, TensorRT-LLM): docs/introduction/compatibility.md of triton-inference-server/server, read 2026-11.
 _CARRIES: dict[str, tuple[str, str]] = {
     "25.01": ("0.6.3", "0.17.0"),
@@ -34,6 +36,10 @@ _CARRIES: dict[str, tuple[str, str]] = {
     "26.06": ("0.22.1", "1.2.1"),
     "26.07": ("0.24.0", "1.2.1"),
 }
+
+
+# The first release of TensorRT-LLM without engines.
+_NO_ENGINES = (1, 3, 0)
 
 
 def in_build(image: str, build: Build) -> str:
@@ -60,6 +66,25 @@ def fault_of(image: str, build: Build, *, since: str | None = None) -> str | Non
         has = carried(release, build)
         holds = f", which holds {build} {has}," if has else ""
         return f"{image!r}{holds} is older than these models need; name release {since} or newer, or leave image out"
+    return None
+
+
+def lacks_engines(image: str) -> str | None:
+    """Why `image` can build or serve no engines of TensorRT-LLM; None where nothing is known to keep it from that.
+
+    TensorRT-LLM removed its converters, trtllm-build and the C++ backend of Triton after 1.2 (NVIDIA/TensorRT-LLM pull requests 15763,
+    15907 and 15918, June and July 2026).
+    """
+    family, release = family_of(image), release_of(image)
+    pinned = default_image("triton-tensorrt-llm")
+    if family is not None and family.name == "tensorrt-llm":
+        return f"{image!r} holds no Triton, which serves engines; name {pinned}, or remove build to use trtllm-serve"
+    version = None if release is None else carried(release, "tensorrt-llm")
+    if release is not None and (version is None or tuple(map(int, version.split("."))) >= _NO_ENGINES):
+        return (
+            f"{image!r} is newer than the last release known to build engines: TensorRT-LLM removed that after 1.2; "
+            f"name {pinned}, or remove build to use trtllm-serve"
+        )
     return None
 
 

@@ -9,12 +9,15 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ObjectStore, Protocol, SecretRef
 from components.serving import workload
+from components.serving.gaudi import torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
+from components.serving.triton import openai
 from components.serving.triton.builds import in_build
 from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonPorts, TritonServed
 from components.serving.triton.spec import TritonSpec
+from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 
 # Everything that Triton can restrict but health, which the kubelet asks for without a key.
 GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"
@@ -33,6 +36,8 @@ class TritonService(ModelService):
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this server."""
+    if spec.frontend == "openai":
+        return openai.endpoint(name, spec, server_key)
     made = triton_endpoint(name, "triton", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
     return replace(made, served_names=spec.public, texts=spec.texts)
 
@@ -58,20 +63,24 @@ def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, consumers: tu
 
 
 def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
-    """What runs in the pod: tritonserver on the repository that a ConfigMap carries, with the weights beside it.
+    """What runs in the pod: tritonserver, or its OpenAI frontend, on the repository that a ConfigMap carries, with the weights mounted.
 
     Raises TypeError where the weights are in a bucket, since python models read files.
     """
     if isinstance(site.weights, ObjectStore):
         raise TypeError(f"models.{name}: triton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
-    weights = f"{MODELS}/{name}"
+    weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
+    with_frontend = spec.frontend == "openai"
+    frontend = openai.frontend_args(spec, repository=REPOSITORY, weights=weights, header=KEY_HEADER, key=key)
+    ports = {"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics}
     return workload.Server(
         image=_image(spec, site),
-        args=["tritonserver", *server_args(spec), *key_args(f"$({KEY_VARIABLE})")],
-        ports={"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics},
-        ready_path="/v2/health/ready",
-        live_path="/v2/health/live",
-        env=_environment(site),
+        command=["python3"] if with_frontend else ["tritonserver"],
+        args=frontend if with_frontend else [*server_args(spec), *key_args(key)],
+        ports={"http": spec.ports.http} if with_frontend else ports,
+        ready_path="/health/ready" if with_frontend else "/v2/health/ready",
+        live_path="/health/ready" if with_frontend else "/v2/health/live",
+        env=_environment(spec, site),
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=[model_volume(site.weights)],
         # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
@@ -119,9 +128,6 @@ def repository_mount(model: str) -> core.VolumeMountArgs:
     return core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
 
 
-def _environment(site: Site) -> dict[str, str]:
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
-    if site.target.accelerator is not None and site.target.accelerator.vendor == "habana":
-        # HabanaAI/Gaudi-tutorials PyTorch/triton_inference_server (2025-07).
-        environment |= {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-    return environment
+def _environment(spec: TritonSpec, site: Site) -> dict[str, str]:
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface", **VLLM_ENVIRONMENT}
+    return environment | torch_environment(site.target, libraries=spec.libraries)

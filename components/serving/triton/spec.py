@@ -34,6 +34,8 @@ class TritonSpec(TritonServed):
     engine: Literal["triton"]
     repository: Annotated[dict[ModelName, AnyModel], Field(min_length=1, max_length=64)]
     """The repository's models by name."""
+    frontend: Literal["kserve", "openai"] = "kserve"
+    """`openai` serves OpenAI's API instead of KServe's protocols, by Triton's own frontend; every model has kind vllm then."""
     response_cache_size: Bytes | None = None
     """Memory for answers of models with responseCache; none by default."""
 
@@ -44,6 +46,16 @@ class TritonSpec(TritonServed):
         if found:
             raise ValueError("; ".join(found))
         return repository
+
+    @model_validator(mode="after")
+    def _the_frontend_knows_the_models(self) -> Self:
+        others = [name for name in self.repository if name not in self._vllm]
+        if self.frontend == "openai" and others:
+            raise ValueError(
+                f"frontend is openai and {', '.join(others)} is not of kind vllm; Triton's OpenAI frontend serves the vllm backend here, "
+                "so use kind: vllm, or leave frontend out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_cache_has_room(self) -> Self:
@@ -125,7 +137,7 @@ class TritonSpec(TritonServed):
     def build(self) -> builds.Build:
         """The build of NVIDIA's image that has what the repository's models import."""
         # The plain build has no torch and no transformers; vLLM's has both (Triton's compatibility page, 2026-08).
-        return "vllm" if self._vllm or self._libraries else "plain"
+        return "vllm" if self._vllm or self.libraries else "plain"
 
     @property
     def server_options(self) -> Sequence[str]:
@@ -138,12 +150,13 @@ class TritonSpec(TritonServed):
         return options
 
     def _fault_of_image(self, image: str) -> str | None:
-        if self._vllm or "vllm" in self._libraries:
+        if self._vllm or "vllm" in self.libraries:
             return builds.fault_of(image, "vllm")
-        return builds.lacks_torch(image) if self._libraries else None
+        return builds.lacks_torch(image) if self.libraries else None
 
     @property
-    def _libraries(self) -> set[str]:
+    def libraries(self) -> set[str]:
+        """The libraries of shipped generators that the repository's models load weights with."""
         generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
         return {model.shipped for model in generating if model.shipped is not None}
 

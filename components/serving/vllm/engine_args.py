@@ -33,6 +33,8 @@ VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
     "max_loras": ("--max-loras",),
     "enable_prefix_caching": ("--enable-prefix-caching", "--no-enable-prefix-caching"),
 }
+# What every process that runs vLLM's engine is told, whoever starts it. The path is a writable volume (workload.CACHE).
+VLLM_ENVIRONMENT = {"VLLM_CACHE_ROOT": "/cache/vllm", "VLLM_NO_USAGE_STATS": "1"}
 # Arguments that no field sets and that may not be set besides, in the spelling of vLLM's EngineArgs, each with the reason.
 DECIDED = {
     "model": "weights says where the model is",

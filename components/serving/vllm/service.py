@@ -9,13 +9,18 @@ from components.ca_bundle import CA_FILE, ca_mount, ca_volume
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
+from components.serving.gaudi import on_gaudi
 from components.serving.model_service import ModelService, model_mount, model_volume
 from components.serving.site import Site
-from components.serving.vllm.engine_args import VLLM_OPTIONS, defaults_on
+from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on
 from components.serving.vllm.spec import VllmSpec
+from components.serving.vllm.streamer import memory_limit
 
 PORT = 8000
 MODELS = "/models"
+# Compiled graphs, kept over restarts of the container in its pod: directory, whether to clear it first, most MB
+# (vllm-gaudi docs/configuration/warm-up/managing_warm-up.md, v0.26.0, which asks for a local disk: NFS does not lock files).
+_RECIPES = f"{workload.CACHE}/recipes,False,8192"
 
 
 class VllmService(ModelService):
@@ -48,9 +53,12 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     clear, secrets = _store_environment(weights) if isinstance(weights, ObjectStore) else ({}, {})
     if streamed and weights.endpoint:
         clear["RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING"] = "0" if weights.path_style else "1"
+    if streamed:
+        clear["RUNAI_STREAMER_MEMORY_LIMIT"] = str(memory_limit(spec, site.target))
     arguments = serve_args(name, spec, target=site.target, weights=weights)
     return workload.Server(
         image=workload.image_of(spec, "vllm", site.target),
+        command=["vllm", "serve"],
         args=[*arguments, *_rank(spec, "0")],
         worker_args=[*arguments, *_rank(spec, groups.WORKER_INDEX), "--headless"],
         ports={"http": PORT},
@@ -76,7 +84,7 @@ def _mounts(name: str, weights: ModelMount | ObjectStore) -> list[core.VolumeMou
 
 
 def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore) -> list[str]:
-    """Arguments of `vllm serve`, after the image's entry point; the order is fixed, so that previews stay quiet."""
+    """Arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no change."""
     if isinstance(weights, ObjectStore):
         model = "s3://" + "/".join(part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part)
     else:
@@ -115,15 +123,10 @@ def _options(spec: VllmSpec, target: NodeTarget) -> dict[str, object]:
 
 
 def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
-    environment = {"VLLM_CACHE_ROOT": f"{workload.CACHE}/vllm", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    if target.accelerator is not None and target.accelerator.vendor == "habana":
-        environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
-        if spec.gaudi is not None:
-            environment |= spec.gaudi.environment()
-        if spec.cards > 1:
-            # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 2026-08).
-            environment["PT_HPU_ENABLE_LAZY_COLLECTIVES"] = "true"
-    return environment
+    environment = {"HF_HUB_OFFLINE": "1", **VLLM_ENVIRONMENT}
+    if not on_gaudi(target):
+        return environment
+    return environment | {"PT_HPU_RECIPE_CACHE_CONFIG": _RECIPES} | ({} if spec.gaudi is None else spec.gaudi.environment())
 
 
 def _store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, SecretRef]]:

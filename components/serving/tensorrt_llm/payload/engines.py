@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from components.preheat.payload.digest import digest
-from components.preheat.payload.lease import Lease
-from components.preheat.payload.manifest import Entry, Manifest, check, read, walk
+from components.preheat.payload.disk import sync
+from components.preheat.payload.manifest import Entry, Manifest, walk
 from components.preheat.payload.outcome import Exit, PreheatError, Stopped, scrubbed
 from components.preheat.payload.request import Request
-from components.preheat.payload.shelf import Shelf
-from components.preheat.payload.staging import Staging
+from components.preheat.payload.standing import standing
+from components.preheat.payload.workspace import workspace
 
 VARIABLE = "ENGINE_REQUEST"
-_LEASE_SECONDS = 45.0
 
 
 class Build:
@@ -36,50 +35,42 @@ class Build:
         self._stop = stop
         target = Path(asked["target"])
         self._request = Request(
-            kind="local", root=asked["weights"], target=target, directory=asked["directory"], job=asked["job"], keep=asked["keep"]
+            kind="local",
+            root=asked["weights"],
+            target=target,
+            directory=asked["directory"],
+            job=asked["job"],
+            keep=asked["keep"],
+            revision=asked["key"],
         )
-        self._staging = Staging(self._request)
-        self._shelf = Shelf(self._request, self._staging)
+        self._source = f"engines of {asked['source']}"
 
     def run(self) -> Manifest:
         """Make the directory READY. Raises PreheatError with the reason, Stopped when told to, OSError when the share fails."""
-        owner = os.environ.get("POD_NAME") or f"build:{os.getpid()}"
-        lease = Lease(self._request.private / "locks", self._request.content, owner, _LEASE_SECONDS)
-        if not lease.acquire(self._stop, lambda holder: _say(f"waiting: {holder} builds the same engines")):
-            raise Stopped
-        try:
-            present = self._present()
-            if present is not None:
+        with workspace(self._request, self._stop, lambda holder: _say(f"waiting: {holder} builds the same engines")) as held:
+            self._staging, shelf = held.staging, held.shelf
+            stands = standing(self._request, self._source)
+            manifest = stands.manifest
+            if manifest is not None:
                 _say("these engines are there already")
-                return present
+                return manifest
+            for problem in stands.problems:
+                _say(f"damaged, so it is built again: {problem}")
+            if stands.wrong:
+                shelf.withdraw()
             manifest = self._make()
-            lease.check()
-            self._shelf.publish(manifest)
-            for name in self._shelf.collect():
+            shelf.publish(manifest)
+            for name in shelf.collect():
                 _say(f"removed round {name}")
             return manifest
-        finally:
-            lease.release()
-
-    def _present(self) -> Manifest | None:
-        final = self._request.final
-        if not final.is_dir():
-            return None
-        self._shelf.resume(lambda manifest: not check(final, manifest, every_byte=True))
-        manifest = read(final)
-        if manifest is not None and not check(final, manifest, every_byte=False):
-            return manifest
-        _say("what is there is damaged or was never READY, so it is built again")
-        self._staging.prepare()
-        self._staging.discard(final)
-        return None
 
     def _make(self) -> Manifest:
-        self._staging.prepare()
         checkpoint, engines = self._staging.root / "checkpoint", self._staging.files
-        for left in (checkpoint, engines):
-            shutil.rmtree(left, ignore_errors=True)
-            left.mkdir(parents=True)
+        # A build leaves nothing that a next one could use.
+        for staged in (engines, self._staging.stale):
+            shutil.rmtree(staged)
+            staged.mkdir()
+        checkpoint.mkdir()
         self._call(
             "converting the weights", [sys.executable, str(self._converter()), *self._asked["convert"], f"--output_dir={checkpoint}"]
         )
@@ -138,6 +129,7 @@ class Build:
         entries = []
         for path, _ in sorted(walk(engines), key=lambda each: each[0]):
             (engines / path).chmod(0o644)
+            sync(engines / path)
             sha256 = digest(engines / path).sha256
             status = (engines / path).stat()
             entries.append(
@@ -150,7 +142,7 @@ class Build:
                     origin=self._asked["key"],
                 )
             )
-        return Manifest(source=f"engines of {self._asked['source']}", revision=self._asked["key"], entries=tuple(entries))
+        return Manifest(content=self._request.content, source=self._source, revision=self._asked["key"], entries=tuple(entries))
 
 
 def main() -> int:

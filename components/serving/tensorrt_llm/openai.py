@@ -1,0 +1,88 @@
+"""A model behind `trtllm-serve`, TensorRT-LLM's own OpenAI-compatible server: the PyTorch backend reads the weights as they are.
+
+Options and routes: tensorrt_llm/commands/serve.py and tensorrt_llm/serve/openai_server.py of NVIDIA/TensorRT-LLM, 1.2 (read 2026-11).
+"""
+
+from __future__ import annotations
+
+import json
+
+from pulumi_kubernetes.core import v1 as core
+
+from components.handles import Endpoint, ModelMount, Protocol
+from components.serving import workload
+from components.serving.model_service import FILES_VOLUME, model_mount, model_volume
+from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+
+PORT = 8000
+MODELS = "/models"
+SETTINGS = "/settings"
+_FILE = "llm.yaml"
+
+
+def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount, *, image: str) -> workload.Server:
+    """What runs in the pod. The server calls the model by the name of its directory, which is the model's own."""
+    return workload.Server(
+        image=image,
+        command=["trtllm-serve", "serve"],
+        args=serve_args(spec, model=f"{MODELS}/{name}"),
+        ports={"http": PORT},
+        ready_path="/health",
+        live_path="/health",
+        env=environment(spec),
+        secret_env={},
+        volumes=[model_volume(weights)],
+        mounts=[model_mount(f"{MODELS}/{name}", weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True)],
+        files={_FILE: settings(spec)},
+    )
+
+
+def endpoint(name: str, spec: TensorrtLlmSpec) -> Endpoint:
+    """What gateway, policies and status read about this server."""
+    return Endpoint(
+        model=name,
+        engine="tensorrt-llm",
+        host=name,
+        protocols=(Protocol(kind="openai", port=PORT, path="/v1"),),
+        health_path="/health",
+        # /metrics is a JSON list of iterations; what Prometheus reads comes with return_perf_metrics.
+        metrics_path="/prometheus/metrics",
+        metrics_port=PORT,
+        served_names=(name,),
+        consumers=tuple(spec.consumers),
+        # The server knows no key; the network policy admits the gateway alone.
+        server_key=None,
+    )
+
+
+def serve_args(spec: TensorrtLlmSpec, *, model: str) -> list[str]:
+    """Arguments of `trtllm-serve serve`, in a fixed order."""
+    given = {
+        "--host": "0.0.0.0",  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
+        "--port": PORT,
+        "--backend": "pytorch",
+        "--tp_size": spec.tensor_parallel_size,
+        "--pp_size": spec.pipeline_parallel_size,
+        "--max_batch_size": spec.max_batch_size,
+        "--max_seq_len": spec.max_seq_len,
+        "--max_num_tokens": spec.max_num_tokens,
+        # Spelled so in every release; --config is its newer name.
+        "--extra_llm_api_options": f"{SETTINGS}/{_FILE}",
+    }
+    return [model, *(f"{option}={value}" for option, value in given.items() if value is not None)]
+
+
+def settings(spec: TensorrtLlmSpec) -> str:
+    """The file of further arguments of tensorrt_llm.LLM. JSON is YAML, so it is written as such."""
+    dtype = {} if spec.dtype == "auto" else {"dtype": spec.dtype}
+    cache = {"kv_cache_config": spec.kv_cache} if spec.kv_cache else {}
+    return json.dumps({"return_perf_metrics": True, **dtype, **spec.llm_args, **cache}, indent=2, sort_keys=True) + "\n"
+
+
+def environment(spec: TensorrtLlmSpec) -> dict[str, str]:
+    """The variables of every process that runs TensorRT-LLM."""
+    clear = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
+    if spec.world_size > 1:
+        # Without a capability that the pod drops, ranks cannot read each other's memory directly.
+        clear["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+    return clear

@@ -1,0 +1,97 @@
+"""The image catalogue: what is known about the images that stacks run, with sources.
+
+The rows are data beside this module (`catalogue.toml`), read on first use and then kept. It knows no registry: nothing is pulled or queried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenPath:
+    """A directory that an image's programs write to. `env` is the variable that moves it, None where nothing does."""
+
+    path: str
+    env: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFacts:
+    """One row of the catalogue.
+
+    `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.
+    `keeps_entrypoint` is true where the publisher names no program to call, so that a container has to rely on the entrypoint.
+    """
+
+    name: str
+    image: str
+    family: str
+    entrypoint: tuple[str, ...]
+    workdir: str
+    user: str
+    programs: tuple[str, ...]
+    writes: tuple[WrittenPath, ...]
+    access: str
+    source: str
+    read: str
+    digest: str | None = None
+    keeps_entrypoint: bool = False
+
+    @property
+    def reference(self) -> str:
+        """The image as a container names it, pinned by digest where one is published."""
+        return self.image if self.digest is None else f"{self.image}@{self.digest}"
+
+
+def default_image(name: str) -> str:
+    """The image of row `name`, as a container names it. Raises KeyError for an unknown row."""
+    return catalogue()[name].reference
+
+
+def facts_of(image: str) -> ImageFacts | None:
+    """The row of exactly this image (a digest aside), None for every other one."""
+    tagged = _without_digest(image)
+    return next((row for row in catalogue().values() if row.image == tagged), None)
+
+
+def family_of(image: str) -> ImageFacts | None:
+    """The row that describes how `image` is built: its own, or that of another release of the same image. None where nothing is known."""
+    tagged = _without_digest(image)
+    return facts_of(image) or next((row for row in catalogue().values() if re.fullmatch(rf"(?:{row.family})(?::.*)?", tagged)), None)
+
+
+@cache
+def catalogue() -> Mapping[str, ImageFacts]:
+    """Every row by name, in the file's order."""
+    import tomllib
+
+    with Path(__file__).with_name("catalogue.toml").open("rb") as file:
+        return {name: _row(name, data) for name, data in tomllib.load(file).items()}
+
+
+def _row(name: str, data: dict[str, Any]) -> ImageFacts:
+    return ImageFacts(
+        name=name,
+        image=data["image"],
+        family=data["family"],
+        entrypoint=tuple(data.get("entrypoint", ())),
+        workdir=data["workdir"],
+        user=data["user"],
+        programs=tuple(data["programs"]),
+        writes=tuple(WrittenPath(**path) for path in data["writes"]),
+        access=data["access"],
+        source=data["source"],
+        read=data["read"],
+        digest=data.get("digest"),
+        keeps_entrypoint=data.get("keepsEntrypoint", False),
+    )
+
+
+def _without_digest(image: str) -> str:
+    return image.partition("@")[0]
