@@ -6,8 +6,7 @@ is never reached: inputs are turned into plain data with marks first, and a disp
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,27 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies.engine.evaluate import Outcome, State, evaluate_resource, evaluate_stack
+from policies.engine.changes import changes_of
+from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
+from policies.engine.exemptions import KEYS as EXEMPTION_KEYS
+from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import exemption_message, expiry_message
-from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Level
-from policies.engine.settings import Exemption, Settings, SettingsError, parse_settings, read_settings, today
+from policies.engine.resource import Stack
+from policies.engine.rule import Level, State
+from policies.engine.settings import Settings, SettingsError, parse_settings, read_settings, today
 from policies.remedies import remedied
-from policies.wire import plain
+from policies.wire import inputs_kept_by, plain, resource_of, stack_name, whole
 
 NAME = "inferplan"
-_STACK_OF = re.compile(r"urn:pulumi:([^:]+)::")
 _FOLDER = Path(__file__).parent / "stacks"
 
 
 class _Pack:
-    """What the dispatchers share: the settings of each stack, and what was not evaluated or was exempt so far, by resource."""
+    """What the dispatchers share: the settings of each stack, and by resource its inputs, what was not evaluated and what was exempt."""
 
     def __init__(self) -> None:
+        self._inputs: dict[str, Mapping[str, Any]] = {}
         self._settings: dict[tuple[str, str], Settings] = {}
         self._unjudged: dict[str, list[Outcome]] = {}
         self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
@@ -51,21 +53,21 @@ class _Pack:
             day = today()
             from_file = read_settings(_FOLDER / f"{stack}.json", all_rules(), day)
             given = {name: value for name, value in config.items() if name != "enforcementLevel"}
-            over = parse_settings(_whole(given), all_rules(), day, where="--policy-pack-config")
+            over = parse_settings(whole(given), all_rules(), day, where="--policy-pack-config")
             self._settings[key] = Settings(
                 today=day,
                 levels={**from_file.levels, **over.levels},
                 parameters={**from_file.parameters, **over.parameters},
                 exemptions=(*from_file.exemptions, *over.exemptions),
-                allow_not_evaluated=from_file.allow_not_evaluated | over.allow_not_evaluated,
             )
         return self._settings[key]
 
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
         """The rules of `level` on one resource; what they could not judge is kept for the stack."""
-        resource = _resource(args)
+        resource = resource_of(args, plain(args.props))
+        self._inputs[resource.urn] = resource.inputs
         try:
-            settings = self.settings(_stack_of(resource.urn), args.get_config())
+            settings = self.settings(stack_name(resource.urn), args.get_config())
         except SettingsError as faults:
             # Without settings nothing can be judged, so nothing passes.
             if level is Level.MANDATORY:
@@ -82,10 +84,13 @@ class _Pack:
 
     def stack(self, level: Level, args: StackValidationArgs, report: ReportViolation) -> None:
         """The stack rules of `level` on all resources; without resources there is nothing to say."""
-        resources = [_resource(each) for each in args.resources]
+        # The engine sends the inputs of each resource before the outputs of all; a targeted run leaves out those it does not touch.
+        resources = [
+            resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_kept_by(each)) for each in args.resources
+        ]
         if not resources:
             return
-        stack = Stack(_stack_of(resources[0].urn), resources)
+        stack = Stack(stack_name(resources[0].urn), resources)
         try:
             settings = self.settings(stack.name, args.get_config())
         except SettingsError as faults:
@@ -106,7 +111,7 @@ class _Pack:
         live: list[Outcome] = []
         self._exempt[place] = set()
         for outcome in outcomes:
-            exemption = settings.exemption(outcome.rule.id, outcome.resource)
+            exemption = settings.exemption(outcome.rule.id, outcome.resource, outcome.path, outcome.state)
             if exemption is None:
                 live.append(outcome)
             else:
@@ -114,31 +119,43 @@ class _Pack:
         return live
 
     def exemptions(self, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Lists the exemptions that cover something, each once."""
+        """Lists what the settings of the stack lower, and the exemptions that cover something, each once."""
+        # The last policy of a run: the next run sends every resource again.
+        exempt, self._exempt, self._inputs, self._unjudged = self._exempt, {}, {}, {}
+        if not args.resources:
+            return
+        try:
+            settings = self.settings(stack_name(args.resources[0].urn), args.get_config())
+        except SettingsError:
+            return
+        for change in changes_of(settings, all_rules()):
+            if change.lowered:
+                report(f"lowered by the settings of this stack: {change.message}", None)
         urns = {"", *(each.urn for each in args.resources)}
-        used = {exemption for (urn, _level), listed in self._exempt.items() if urn in urns for exemption in listed}
+        used = {exemption for (urn, _level), listed in exempt.items() if urn in urns for exemption in listed}
         for message in sorted(map(exemption_message, used)):
             report(message, None)
 
     def unjudged(self, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Refuses what mandatory rules could not judge, unless the stack allows it."""
-        urns = [each.urn for each in args.resources]
-        if not urns:
-            return
-        try:
-            settings = self.settings(_stack_of(urns[0]), args.get_config())
-        except SettingsError:
-            return
-        for urn in (*urns, ""):
-            for outcome in self._unjudged.get(urn, ()):
-                if outcome.rule.id not in settings.allow_not_evaluated:
-                    report(f"not evaluated: {outcome.message}", outcome.urn or None)
+        """Refuses what mandatory rules could not judge, not even by what the stack says about it: the resources that a value comes from."""
+        left: list[Outcome] = []
+        for each in args.resources:
+            if self._unjudged.get(each.urn):
+                left += self._judged_again(each, args)
+        for outcome in (*left, *self._unjudged.get("", ())):
+            report(f"not evaluated: {outcome.message}", outcome.urn or None)
+
+    def _judged_again(self, given: Any, args: StackValidationArgs) -> Iterator[Outcome]:
+        resource = resource_of(given, self._inputs[given.urn])
+        settings = self.settings(stack_name(given.urn), args.get_config())
+        outcomes = self._live(evaluate_resource(resource, settings, [Level.MANDATORY]), settings, (given.urn, Level.MANDATORY))
+        return (each for each in outcomes if each.state is State.NOT_EVALUATED)
 
     def remediate(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """The resource with the safe changes made that its rules ask for; None where there is none to make."""
-        resource = _resource(args)
+        resource = resource_of(args, plain(args.props))
         try:
-            settings = self.settings(_stack_of(resource.urn), args.get_config())
+            settings = self.settings(stack_name(resource.urn), args.get_config())
         except SettingsError:
             return None
         return remedied(resource, settings, args.props)
@@ -177,7 +194,7 @@ def dispatchers() -> list[Policy]:
         ),
         StackValidationPolicy(
             name=f"{NAME}-exemptions",
-            description="Exemptions in force: who owns them, why, and until when.",
+            description="What the stack lowers, and its exemptions in force: who owns them, why, and until when.",
             validate=pack.exemptions,
             enforcement_level=EnforcementLevel.ADVISORY,
             config_schema=schema,
@@ -194,44 +211,11 @@ def dispatchers() -> list[Policy]:
 
 def config_schema() -> PolicyConfigSchema:
     """The schema of the settings, which `policies/stacks/<stack>.json` shares."""
-    exemption = {key: {"type": "string"} for key in ("rule", "resource", "reason", "owner", "expires")}
+    exemption = {key: {"type": "string"} for key in EXEMPTION_KEYS}
     return PolicyConfigSchema(
         properties={
             "levels": {"type": "object", "additionalProperties": {"enum": [level.value for level in Level]}},
             "parameters": {"type": "object", "additionalProperties": {"type": "object"}},
             "exemptions": {"type": "array", "items": {"type": "object", "properties": exemption, "required": list(exemption)}},
-            "allowNotEvaluated": {"type": "array", "items": {"type": "string"}},
         }
     )
-
-
-def _resource(given: Any) -> Resource:
-    options, provider = given.opts, given.provider
-    urn = given.urn
-    dependencies = tuple(each.urn for each in getattr(given, "dependencies", ()))
-    sources = getattr(given, "property_dependencies", {})
-    return Resource(
-        type=given.resource_type,
-        urn=urn,
-        name=given.name,
-        inputs=plain(given.props),
-        parent=options.parent or "",
-        dependencies=dependencies,
-        property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
-        provider=provider.urn if provider is not None else "",
-        protect=options.protect,
-    )
-
-
-def _stack_of(urn: str) -> str:
-    match = _STACK_OF.match(urn)
-    return match.group(1) if match else ""
-
-
-def _whole(value: Any) -> Any:
-    """`value` with whole numbers as such: the protocol carries every number as a float."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list) else value

@@ -37,14 +37,17 @@ def _settings(rule: AnyRule) -> dict[str, Any]:
     settings: dict[str, Any] = {"levels": {rule.id: str(rule.level)}}
     if rule.parameters:
         settings["parameters"] = {rule.id: {name: each.default for name, each in rule.parameters.items()}}
+    on_stack = not isinstance(rule, Rule)
     exemption = {
         "rule": rule.id,
-        "resource": "Deployment/chat",
+        "resource": "stack" if on_stack else "Deployment/chat",
+        "path": "" if on_stack else "spec.template.spec",
+        "state": "violation",
         "reason": "why it may stay",
         "owner": "who answers",
         "expires": "2027-01-31",
     }
-    settings["exemptions"] = [exemption if isinstance(rule, Rule) else {**exemption, "resource": "*"}]
+    settings["exemptions"] = [exemption]
     return settings
 
 

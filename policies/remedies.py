@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from policies.engine.evaluate import label
 from policies.engine.fields import FieldError
-from policies.engine.registry import resource_rules
+from policies.engine.registry import rules_for
 from policies.engine.resource import Resource
-from policies.engine.rule import Edit, Level
+from policies.engine.rule import Edit, Level, State
 from policies.engine.settings import Settings
 
 
 def edits_for(resource: Resource, settings: Settings) -> list[Edit]:
     """The changes that rules in force offer for `resource` where they are broken; none where a field cannot be read."""
     edits: list[Edit] = []
-    for rule in resource_rules().get(resource.kind, ()):
+    name = label(resource.urn)
+    for rule in rules_for(resource):
         if rule.remediate is None or settings.level(rule) is Level.DISABLED:
-            continue
-        if settings.exemption(rule.id, f"{resource.short_kind}/{resource.name}") is not None:
             continue
         try:
             for part in resource.parts(rule.subject):
-                if any(True for _ in rule.check(part, settings.parameters_of(rule))):
+                findings = rule.check(part, settings.parameters_of(rule))
+                if any(settings.exemption(rule.id, name, each.path, State.VIOLATION) is None for each in findings):
                     edits += rule.remediate(part)
         except FieldError:
             continue

@@ -6,24 +6,19 @@ defect of that rule alone. No message holds a value of a resource, only paths an
 
 from __future__ import annotations
 
-import enum
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from policies.engine.fields import FieldError, MalformedFieldError
-from policies.engine.registry import resource_rules, stack_rules
+from policies.engine.registry import rules_for, stack_rules
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import AnyRule, Finding, Findings, Level, Parameters, Rule, StackRule
+from policies.engine.rule import AnyRule, Finding, Findings, Level, Parameters, Rule, StackRule, State
 from policies.engine.settings import Settings
 
-
-class State(enum.StrEnum):
-    """Why there is an outcome at all: rules that pass leave none."""
-
-    VIOLATION = "violation"
-    NOT_EVALUATED = "not evaluated"
-    DEFECT = "defect"
+_NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "PersistentVolumeClaim"})
+_CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(-r[0-9]+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +41,7 @@ class Outcome:
         """What to do: about what is wrong, about what nobody knows yet, or about a rule that is broken itself."""
         match self.state:
             case State.NOT_EVALUATED:
-                return (
-                    f"give it a value that the plan knows, or list {self.rule.id} under allowNotEvaluated in policies/stacks/<stack>.json"
-                )
+                return "give it a value that the plan knows, or write an exemption with state unknown in policies/stacks/<stack>.json"
             case State.DEFECT:
                 return f"mend the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is"
             case _:
@@ -62,18 +55,19 @@ class Outcome:
 
 
 def label(urn: str) -> str:
-    """A URN as `Kind/name`, "" as `stack`."""
+    """A URN as `Kind/name`, "" as `stack`. A key of the content at the end of a name is left out: an exemption outlives it."""
     if not urn:
         return "stack"
     type_, _, name = urn.rpartition("::")
-    return f"{type_.rpartition(':')[2]}/{name}"
+    kind = type_.rpartition(":")[2]
+    return f"{kind}/{_CONTENT_KEY.sub('', name) if kind in _NAMED_BY_CONTENT else name}"
 
 
 def evaluate_resource(resource: Resource, settings: Settings, levels: Iterable[Level]) -> list[Outcome]:
     """What the rules of `levels` say of `resource`, in the order of their ids."""
     wanted = frozenset(levels)
     outcomes: list[Outcome] = []
-    for rule in resource_rules().get(resource.kind, ()):
+    for rule in rules_for(resource):
         if settings.level(rule) in wanted:
             outcomes += _judge(rule, resource.urn, partial(_of_parts, rule, resource, settings.parameters_of(rule)))
     return outcomes
@@ -98,7 +92,8 @@ def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator
 
 
 def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Findings]:
-    return (rule.check(part, parameters) for part in resource.parts(rule.subject))
+    parts = resource.parts(rule.subject)
+    return (rule.check(part, parameters) for part in parts if rule.id not in rule.subject.excused(resource))
 
 
 def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:

@@ -112,6 +112,11 @@ class Field:
         return self.value is None
 
     @property
+    def unknown(self) -> bool:
+        """Whether only an update knows what is here."""
+        return self._raw is UNKNOWN
+
+    @property
     def value(self) -> Any:
         """What is here, None where nothing is. Raises UnknownFieldError. Parts of a map or list may still be unknown."""
         if self._raw is UNKNOWN:

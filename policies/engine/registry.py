@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 
 from policies import rules as package
+from policies.engine.resource import Resource
 from policies.engine.rule import AnyRule, Rule, StackRule
 
 
@@ -27,6 +28,24 @@ def resource_rules() -> Mapping[str, tuple[Rule, ...]]:
             for kind in rule.subject.kinds:
                 by_kind.setdefault(kind, []).append(rule)
     return {kind: tuple(listed) for kind, listed in by_kind.items()}
+
+
+def rules_for(resource: Resource) -> tuple[Rule, ...]:
+    """The rules that look at `resource`: those of its kind, and those that find what they look at by structure."""
+    listed = resource_rules().get(resource.kind, ())
+    for also, rules in _by_structure():
+        if also(resource):
+            listed += tuple(rule for rule in rules if resource.kind not in rule.subject.kinds)
+    return listed
+
+
+@cache
+def _by_structure() -> tuple[tuple[Callable[[Resource], bool], tuple[Rule, ...]], ...]:
+    by_test: dict[Callable[[Resource], bool], list[Rule]] = {}
+    for rule in all_rules().values():
+        if isinstance(rule, Rule) and rule.subject.also:
+            by_test.setdefault(rule.subject.also, []).append(rule)
+    return tuple((also, tuple(rules)) for also, rules in by_test.items())
 
 
 @cache

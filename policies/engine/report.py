@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from policies.engine.evaluate import Outcome, State, evaluate_resource, evaluate_stack
+from policies.engine.changes import Change, changes_of, rules_run
+from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
+from policies.engine.exemptions import Exemption
+from policies.engine.registry import all_rules
 from policies.engine.resource import Stack
 from policies.engine.rule import Level
-from policies.engine.settings import Exemption, Settings
+from policies.engine.settings import Settings
 
 _RUN = (Level.MANDATORY, Level.ADVISORY)
 
@@ -23,7 +26,11 @@ class Exempt:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`refusals` keep a stack from being applied; `advice` does not. Each list is in the order of resources."""
+    """`refusals` keep a stack from being applied; `advice` does not. Each list is in the order of resources.
+
+    `rules` counts the rules that were evaluated, `changes` is what the stack's settings change about the pack. `places` holds, by rule
+    and URN, the place in the stack file that a finding comes from.
+    """
 
     stack: str
     refusals: tuple[Outcome, ...]
@@ -31,6 +38,9 @@ class Report:
     exempt: tuple[Exempt, ...]
     expired: tuple[Exemption, ...]
     unused: tuple[Exemption, ...]
+    changes: tuple[Change, ...]
+    rules: int
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def refused(self) -> bool:
@@ -50,35 +60,34 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
     advice: list[Outcome] = []
     exempt: list[Exempt] = []
     for outcome in outcomes:
-        exemption = settings.exemption(outcome.rule.id, outcome.resource)
+        exemption = settings.exemption(outcome.rule.id, outcome.resource, outcome.path, outcome.state)
         if exemption is not None:
             exempt.append(Exempt(outcome, exemption))
-        elif refuses(outcome, settings):
+        elif settings.level(outcome.rule) is Level.MANDATORY:
             refusals.append(outcome)
         else:
             advice.append(outcome)
     used = {each.exemption for each in exempt}
     unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
-    return Report(stack, tuple(refusals), tuple(advice), tuple(exempt), settings.expired, unused)
-
-
-def refuses(outcome: Outcome, settings: Settings) -> bool:
-    """Whether `outcome` keeps the stack from being applied: a mandatory rule that is broken, or could not be judged."""
-    if settings.level(outcome.rule) is not Level.MANDATORY:
-        return False
-    return outcome.state is not State.NOT_EVALUATED or outcome.rule.id not in settings.allow_not_evaluated
+    changes, rules = changes_of(settings, all_rules()), rules_run(settings, all_rules())
+    return Report(stack, tuple(refusals), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules)
 
 
 def exemption_message(exemption: Exemption) -> str:
     """What an exemption in force says."""
     return (
-        f"exempt until {exemption.expires} (owner: {exemption.owner}): {exemption.resource} from {exemption.rule}, since {exemption.reason}"
+        f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
+        f"state {exemption.state}, since {exemption.reason}"
     )
 
 
 def expiry_message(exemption: Exemption) -> str:
     """What an expired exemption says."""
     return (
-        f"the exemption of {exemption.resource} from {exemption.rule} ended on {exemption.expires} (owner: {exemption.owner}); "
+        f"the exemption of {_place(exemption)} from {exemption.rule} ended on {exemption.expires} (owner: {exemption.owner}); "
         f"fix the cause, or give it a new reason and a new day under exemptions in policies/stacks/<stack>.json"
     )
+
+
+def _place(exemption: Exemption) -> str:
+    return f"{exemption.resource} {exemption.path}".strip()

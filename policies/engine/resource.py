@@ -63,16 +63,24 @@ def kind_of(type_: str) -> str:
     return f"{package}:{module.partition('/')[0]}:{name}"
 
 
+def _nothing(_: Resource) -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
 
-    Rules of one subject share the parts of a resource, which are taken apart once.
+    Rules of one subject share the parts of a resource, which are taken apart once. `excused` names the rules that cannot be
+    obeyed by a resource, because of what it is and not of how it is called. `also` finds resources of any
+    other kind that hold such parts.
     """
 
     name: str
     kinds: frozenset[str]
     parts: Callable[[Resource], Iterable[Any]]
+    excused: Callable[[Resource], frozenset[str]] = _nothing
+    also: Callable[[Resource], bool] | None = None
 
 
 class Stack:

@@ -29,6 +29,14 @@ class Level(enum.StrEnum):
     MANDATORY = "mandatory"
 
 
+class State(enum.StrEnum):
+    """Why there is an outcome at all: rules that pass leave none."""
+
+    VIOLATION = "violation"
+    NOT_EVALUATED = "not evaluated"
+    DEFECT = "defect"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One violation: the path of the field, and what is wrong in words that never hold the field's value.

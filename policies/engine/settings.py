@@ -1,4 +1,4 @@
-"""What a stack changes about the pack: levels, parameters, exemptions, and which rules may stay unevaluated.
+"""What a stack changes about the pack: levels, parameters and exemptions.
 
 A file of one stack is JSON in the shape of the pack's own config schema. Bad input is refused as a whole, all faults at once.
 """
@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-import fnmatch
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from policies.engine.rule import AnyRule, Level, Parameters
+from policies.engine.exemptions import KEYS as EXEMPTION_KEYS
+from policies.engine.exemptions import Exemption, exemption_faults
+from policies.engine.rule import AnyRule, Level, Parameters, State
 
-KEYS = ("levels", "parameters", "exemptions", "allowNotEvaluated")
-_EXEMPTION = ("rule", "resource", "reason", "owner", "expires")
+KEYS = ("levels", "parameters", "exemptions")
 
 
 class SettingsError(Exception):
@@ -28,21 +28,6 @@ class SettingsError(Exception):
         self.faults = faults
 
 
-@dataclass(frozen=True, slots=True)
-class Exemption:
-    """One rule that one resource need not obey until the day `expires`. `resource` is a pattern of `Kind/name`, or `stack`."""
-
-    rule: str
-    resource: str
-    reason: str
-    owner: str
-    expires: str
-
-    def covers(self, rule: str, resource: str) -> bool:
-        """Whether this exempts `resource` (as `Kind/name`) from `rule`."""
-        return rule == self.rule and fnmatch.fnmatchcase(resource, self.resource)
-
-
 @dataclass(frozen=True)
 class Settings:
     """The settings of one stack. `today` (`YYYY-MM-DD`) decides which exemptions are over."""
@@ -51,7 +36,6 @@ class Settings:
     levels: Mapping[str, Level] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exemptions: tuple[Exemption, ...] = ()
-    allow_not_evaluated: frozenset[str] = frozenset()
 
     def level(self, rule: AnyRule) -> Level:
         """What a violation of `rule` leads to in this stack."""
@@ -62,10 +46,10 @@ class Settings:
         values = {name: each.default for name, each in rule.parameters.items()}
         return Parameters({**values, **self.parameters.get(rule.id, {})}, self.today)
 
-    def exemption(self, rule: str, resource: str) -> Exemption | None:
-        """The exemption in force for `resource` (as `Kind/name`), None where there is none."""
+    def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
+        """The exemption in force for what `rule` says of the field `path` of `resource` (as `Kind/name`), None where there is none."""
         live = (each for each in self.exemptions if each.expires >= self.today)
-        return next((each for each in live if each.covers(rule, resource)), None)
+        return next((each for each in live if each.covers(rule, resource, path, state)), None)
 
     @property
     def expired(self) -> tuple[Exemption, ...]:
@@ -81,12 +65,20 @@ def today() -> str:
 def read_settings(path: Path, rules: Mapping[str, AnyRule], day: str) -> Settings:
     """The settings in the file `path`; the pack's own where there is no such file. Raises SettingsError."""
     try:
-        given = json.loads(path.read_bytes())
+        given = json.loads(path.read_bytes(), object_pairs_hook=_once)
     except FileNotFoundError:
         return Settings(today=day)
     except (OSError, ValueError) as error:
         raise SettingsError(str(path), [f"cannot be read as JSON: {error}"]) from error
     return parse_settings(given, rules, day, where=str(path))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON map without a repeated key: of two, JSON takes the last, and a reader sees the first."""
+    keys = [key for key, _ in pairs]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(f"the key {twice[0]!r} stands twice in one map")
+    return dict(pairs)
 
 
 def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where: str) -> Settings:
@@ -96,8 +88,7 @@ def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where:
     faults = [*_unknown(given, KEYS, "key"), *_shape_faults(given)]
     if faults:
         raise SettingsError(where, faults)
-    faults = [*_level_faults(given, rules), *_parameter_faults(given, rules), *_exemption_faults(given, rules)]
-    faults += _unknown(given.get("allowNotEvaluated", []), rules, "rule in allowNotEvaluated")
+    faults = [*_level_faults(given, rules), *_parameter_faults(given, rules), *_exemption_faults(given, rules, day)]
     if faults:
         raise SettingsError(where, faults)
     return Settings(
@@ -105,12 +96,11 @@ def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where:
         levels={rule: Level(level) for rule, level in given.get("levels", {}).items()},
         parameters=given.get("parameters", {}),
         exemptions=tuple(Exemption(**each) for each in given.get("exemptions", [])),
-        allow_not_evaluated=frozenset(given.get("allowNotEvaluated", [])),
     )
 
 
 def _shape_faults(given: Mapping[str, Any]) -> Iterator[str]:
-    wanted = {"levels": dict, "parameters": dict, "exemptions": list, "allowNotEvaluated": list}
+    wanted = {"levels": dict, "parameters": dict, "exemptions": list}
     words = {dict: "a map", list: "a list"}
     for key, type_ in wanted.items():
         if key in given and not isinstance(given[key], type_):
@@ -145,6 +135,8 @@ def _parameter_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) ->
         for name in values.keys() & rules[rule].parameters.keys():
             if not _fits(values[name], rules[rule].parameters[name].schema):
                 yield f"parameters.{rule}.{name} must be {_words(rules[rule].parameters[name].schema)}"
+            elif isinstance(values[name], list) and any(isinstance(each, str) and not each.strip("*?:/. ") for each in values[name]):
+                yield f"parameters.{rule}.{name} holds a value that matches everything. List what is meant, without a lone wildcard"
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -171,24 +163,13 @@ def _words(schema: Mapping[str, Any]) -> str:
             return "a string"
 
 
-def _exemption_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
+def _exemption_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule], day: str) -> Iterator[str]:
     for position, each in enumerate(given.get("exemptions", [])):
         where = f"exemptions[{position}]"
         if not isinstance(each, dict):
             yield f"{where} is not a map"
             continue
-        missing = [key for key in _EXEMPTION if not (isinstance(each.get(key), str) and each[key].strip())]
-        if missing:
-            yield f"{where} lacks {', '.join(missing)}; an exemption says which rule, which resource, why, who owns it and until when"
-        yield from (f"{where}: {fault}" for fault in _unknown(each, _EXEMPTION, "key"))
+        yield from (f"{where}: {fault}" for fault in _unknown(each, EXEMPTION_KEYS, "key"))
         if "rule" in each:
             yield from (f"{where}: {fault}" for fault in _unknown([each["rule"]], rules, "rule"))
-        if isinstance(each.get("expires"), str) and not _is_day(each["expires"]):
-            yield f"{where}.expires is {each['expires']!r}; write a day as YYYY-MM-DD"
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return dt.date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
+        yield from exemption_faults(where, each, day)

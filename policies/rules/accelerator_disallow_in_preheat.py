@@ -6,10 +6,15 @@ from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.quantities import quantity
 
+# Programs that compile engines for the very accelerator that will serve them: TensorRT-LLM's own, and the one of the `build` section.
+BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
+
 
 def _check(pod: PodTemplate, given: Parameters) -> Findings:
     if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in given["jobs"]:
         for container in pod.containers:
+            if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
+                continue
             for _vendor, _side, field in container.accelerators():
                 if quantity(field):
                     yield found(field, f"asks for an accelerator in a {pod.resource.short_kind}")
@@ -22,7 +27,8 @@ RULE = Rule(
     title="Jobs that move weights, and pods on every node, hold no accelerator",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour, and a pod on every node for ever",
+    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour, and a pod on every node for ever; "
+    "a Job that compiles TensorRT engines needs the accelerator that they are for",
     remedy="remove the accelerator from the resources and the resourceClaims, or list a Job that computes under parameters.accelerator-disallow-in-preheat.jobs",
     subject=PODS,
     check=_check,

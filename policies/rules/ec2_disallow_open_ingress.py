@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from policies.addresses import Network, is_everybody, network
+from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
 from policies.subjects.objects import objects
 
-EVERYBODY = ("0.0.0.0/0", "::/0")
+BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
 
 def _check(group: Resource, given: Parameters) -> Findings:
@@ -15,14 +17,25 @@ def _check(group: Resource, given: Parameters) -> Findings:
         if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
             yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to everybody")
         return
+    if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
+        return
     rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
+    # Two rules for two halves of the internet are one for all of it.
+    blocks: list[tuple[Field, Network]] = []
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
             continue
-        for name in ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6"):
-            opened = any(block in EVERYBODY for block in rule.at(name).texts())
-            if opened and not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
-                yield found(rule.at(name), "opens the group to everybody")
+        if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
+            blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
+    if is_everybody(block for _place, block in blocks):
+        yield from (found(place, "opens the group to everybody") for place in dict.fromkeys(place for place, _block in blocks))
+
+
+def _block(place: Field, text: str) -> Network:
+    try:
+        return network(text)
+    except ValueError:
+        raise MalformedFieldError(place, "a block of addresses") from None
 
 
 RULE = Rule(
@@ -41,6 +54,7 @@ RULE = Rule(
     subject=objects(
         "aws:ec2:SecurityGroup",
         "aws:ec2:DefaultSecurityGroup",
+        "aws:ec2:NetworkAclRule",
         "aws:ec2:SecurityGroupRule",
         "aws:vpc:SecurityGroupIngressRule",
         "aws:eks:NodeGroup",

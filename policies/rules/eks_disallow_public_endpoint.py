@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from policies.addresses import is_everybody
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.isolation import block_of
 from policies.subjects.objects import objects
 
 
 def _check(cluster: Resource, _: Parameters) -> Findings:
-    network = cluster.at("vpcConfig")
-    open_to = network.at("publicAccessCidrs").texts() or ["0.0.0.0/0"]
-    if network.at("endpointPublicAccess").flag() is not False and any(block in ("0.0.0.0/0", "::/0") for block in open_to):
-        yield found(network.at("endpointPublicAccess"), "opens the API server to everybody")
+    vpc = cluster.at("vpcConfig")
+    if vpc.at("endpointPublicAccess").flag() is not False:
+        listed = list(vpc.at("publicAccessCidrs").each())
+        if not listed or is_everybody(map(block_of, listed)):
+            yield found(vpc.at("endpointPublicAccess"), "opens the API server to everybody")
+        if vpc.at("endpointPrivateAccess").flag() is not True:
+            yield found(vpc.at("endpointPrivateAccess"), "is not true, so nodes reach the API server over the internet")
 
 
 RULE = Rule(

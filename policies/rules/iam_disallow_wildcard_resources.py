@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from fnmatch import fnmatchcase
-
 from policies.engine.fields import Field
 from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity, found
-from policies.subjects.documents import DOCUMENTS, statements
-
-# A star alone, or an ARN whose resource is nothing but stars: every bucket, every key.
-EVERY = re.compile(r"\*+|arn:([^:]*:){4}[*:/]*\*[*:/]*")
+from policies.iam.arns import action_like, names_every_resource
+from policies.subjects.documents import DOCUMENTS, Statement, statements
 
 
 def _check(place: Field, given: Parameters) -> Findings:
     for statement in statements(place):
         if statement.effect != "Allow" or _is_free(statement.actions, given["actions"]):
             continue
-        if any(EVERY.fullmatch(resource) for resource in statement.resources):
+        if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
             yield found(statement.field, "allows actions on every resource")
         if "NotResource" in statement.raw:
             yield found(statement.field, "allows actions on every resource but some")
@@ -25,7 +20,15 @@ def _check(place: Field, given: Parameters) -> Findings:
 
 def _is_free(actions: list[str], patterns: list[str]) -> bool:
     """Whether AWS can limit none of the actions to a resource; a statement with NotAction has a rule of its own."""
-    return all(any(fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns) for action in actions)
+    return all(any(action_like(pattern, action) for pattern in patterns) for action in actions)
+
+
+def _is_tagged(statement: Statement) -> bool:
+    """Whether a condition holds the statement to resources that carry a tag or an alias."""
+    return any(
+        "tag/" in each.key and not each.operator.negated and each.operator.name != "null" and not each.holds(None)
+        for each in statement.conditions()
+    )
 
 
 RULE = Rule(
@@ -51,6 +54,9 @@ RULE = Rule(
                 "eks:ListClusters",
                 "s3:ListAllMyBuckets",
                 "sts:GetCallerIdentity",
+                "xray:GetSampling*",
+                "xray:PutTelemetryRecords",
+                "xray:PutTraceSegments",
             ],
             description="Actions, or patterns of them, that AWS cannot limit to a resource",
             schema={"type": "array", "items": {"type": "string"}},

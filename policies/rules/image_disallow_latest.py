@@ -11,7 +11,7 @@ from policies.subjects.images import image_of
 from policies.subjects.pods import IMAGES
 
 # Intel's registry names versions in the path, and publishes the one tag latest below it (docs.habana.ai, Docker installation, read 2026-11).
-_VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/\d+\.\d+\.\d+/.+-\d+\.\d+\.\d+\Z")
+_VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
 def _check(place: Field, _: Parameters) -> Findings:

@@ -9,7 +9,18 @@ OFF = ("", "0", "false", "no", "off")
 # vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.
 VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
 # vLLM reads files of the pod for whoever names them in a prompt; SGLang runs code that comes with a request.
-OPTIONS = ("--allowed-local-media-path", "--profiler-config", "--enable-custom-logit-processor")
+# A caller's chat template and tensors are code and pickles (CVE-2025-61620, CVE-2025-62164); Triton's doors for Vertex AI and SageMaker
+# take no key of its restricted APIs.
+OPTIONS = (
+    "--allow-sagemaker",
+    "--allow-vertex-ai",
+    "--allowed-local-media-path",
+    "--enable-custom-logit-processor",
+    "--enable-prompt-embeds",
+    "--profiler-config",
+    "--trust-request-chat-template",
+)
+ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 
 
 def _check(container: Container, _: Parameters) -> Findings:
@@ -21,6 +32,8 @@ def _check(container: Container, _: Parameters) -> Findings:
         # A dot leads into an option that is a map: --profiler-config.profiler.
         if name.replace("_", "-").partition(".")[0] in OPTIONS and not (equals and value.lower() in OFF):
             yield found(word.field, "opens what is meant for development")
+        if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
+            yield found(word.field, "lets every web site ask with the browser's credentials")
 
 
 RULE = Rule(
@@ -29,7 +42,7 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     refs=("inference", "vLLM: Security"),
     why="Each of them lets a caller do what only the owner may: call any method of the workers, load weights from a hub, read files of the pod",
-    remedy="remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR, --profiler-config, --allowed-local-media-path and --enable-custom-logit-processor",
+    remedy="remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the options that are named; give --allowed-origins the origins of your own pages",
     subject=CONTAINERS,
     check=_check,
 )

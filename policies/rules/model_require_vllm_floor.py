@@ -9,19 +9,24 @@ from policies.subjects.images import at_least, image_of
 from policies.subjects.pods import CONTAINERS, Container
 from policies.subjects.serving import is_vllm
 
-NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?(\d+\.\d+(?:\.\d+)?)")
+NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is the version alone; a calendar's, as 25.09, tells nothing of vLLM.
-BARE = re.compile(r"(\d\.\d+(?:\.\d+)?)(?![\d.])")
+BARE = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
+# Images of vLLM itself: another server's image may have it in its name, as pytriton-vllm, with a version of its own.
+OWN = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 
 def _check(container: Container, given: Parameters) -> Findings:
     image = image_of(container.at("image"))
-    if "vllm" in image.base or is_vllm(container):
-        match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
-        if match is None:
+    if container.at("image").absent or not (OWN.fullmatch(image.base) or is_vllm(container)):
+        return
+    match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
+    if match is None:
+        # A digest alone names one build, which somebody chose: its version stands nowhere in the plan.
+        if image.tag or not image.digest:
             yield found(container.at("image"), "does not tell the version of vLLM")
-        elif not at_least(match.group(1), given["version"]):
-            yield found(container.at("image"), f"is older than vLLM {given['version']}")
+    elif not at_least(match.group(1), given["version"]):
+        yield found(container.at("image"), f"is older than vLLM {given['version']}")
 
 
 RULE = Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
@@ -11,10 +12,13 @@ from policies.subjects.words import Word
 API = "model-repository"
 DOORS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
 OFF = ("false", "0")
+# Triton reads a bucket over HTTP where its address says so; inside the cluster the network policy says who listens.
+IN_CLEAR = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 
 def _check(container: Container, _: Parameters) -> Findings:
     for server in _servers(container):
+        yield from (found(word.field, "takes models over a connection in clear") for word, value in _pairs(server) if IN_CLEAR.match(value))
         mode = _told(server, "--model-control-mode")
         if mode is None or mode[1] == "none":
             continue

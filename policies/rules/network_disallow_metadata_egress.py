@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-
-from policies.engine.fields import Field, MalformedFieldError
+from policies.addresses import Network, network
+from policies.engine.fields import Field
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.isolation import block_of
 from policies.subjects.objects import objects
 
-METADATA = (ipaddress.ip_network("169.254.169.254/32"), ipaddress.ip_network("fd00:ec2::254/128"))
+METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
 PORT = 80
 
 
@@ -39,12 +39,9 @@ def _reaches_port(rule: Field) -> bool:
     return not ports
 
 
-def _holds(block: Field, address: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    try:
-        network = ipaddress.ip_network(block.text(), strict=False)
-    except ValueError:
-        raise MalformedFieldError(block, "a block of addresses") from None
-    return address.network_address in network
+def _holds(block: Field, address: Network) -> bool:
+    held = block_of(block)
+    return held.version == address.version and address.network_address in held
 
 
 RULE = Rule(

@@ -11,6 +11,10 @@ def _check(service: Resource, _: Parameters) -> Findings:
     kind = service.at("spec", "type").text()
     if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
         yield found(service.at("spec", "type"), "opens the Service to the outside")
+    if kind == "ExternalName":
+        yield found(service.at("spec", "externalName"), "stands for a host that is not in the cluster")
+    elif not service.at("spec", "selector").value:
+        yield found(service.at("spec", "selector"), "is not set, so whoever writes its endpoints decides where it leads")
     if any(True for _ in service.at("spec", "externalIPs").each()):
         yield found(service.at("spec", "externalIPs"), "takes addresses of the outside")
 

@@ -2,31 +2,93 @@
 
 from __future__ import annotations
 
+from policies.addresses import is_everybody
+from policies.engine.fields import Field
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.isolation import admits_everybody, block_of, opens
 from policies.subjects.objects import objects
+from policies.subjects.placement import labels_at
+
+# The lowest port that a program which does not run as root is given.
+LOWEST = 1024
+
+CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
+COMPONENT = "app.kubernetes.io/component"
+EVERYBODY = ("world", "world-ipv4", "world-ipv6", "all")
+SIDES = (("ingress", "from"), ("egress", "to"))
 
 
 def _check(policy: Resource, _: Parameters) -> Findings:
-    for side in ("ingress", "egress"):
+    if policy.kind == CILIUM:
+        for spec in (policy.at("spec"), *policy.at("specs").each()):
+            yield from _of_cilium(spec)
+        return
+    for side, _peers in SIDES:
         for rule in policy.at("spec", side).each():
             if not any(True for _ in rule.at("ports").each()):
                 yield found(rule.at("ports"), "is not set, so every port is open")
             for port in rule.at("ports").each():
-                if port.at("port").absent or not port.at("endPort").absent:
+                ranged = port.at("port").absent or not port.at("endPort").absent
+                if ranged and not (_is_high(port) and _is_among_its_own(policy, rule.at("from" if side == "ingress" else "to"))):
                     yield found(port, "opens more than one port")
+    yield from _openings(policy.at("spec"))
+
+
+def _openings(spec: Field) -> Findings:
+    """Rules that let everybody in, each alone or all together; the gateway is there for everybody."""
+    if spec.at("podSelector", "matchLabels", COMPONENT).text() == "gateway":
+        return
+    rules = list(spec.at("ingress").each())
+    for rule in rules:
+        peers = list(rule.at("from").each())
+        if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
+            yield found(rule.at("from"), "lets everybody in")
+    if len(rules) > 1 and admits_everybody(
+        peer.at("ipBlock") for rule in rules for peer in rule.at("from").each() if not peer.at("ipBlock").absent
+    ):
+        yield found(spec.at("ingress"), "lets everybody in by several rules together")
+
+
+def _of_cilium(spec: Field) -> Findings:
+    for side, peers_at in SIDES:
+        for rule in spec.at(side).each():
+            given = [name for name, _field in rule.entries() if name.startswith(peers_at) and not name.endswith("Ports")]
+            if not given:
+                yield found(rule, "names nobody, so everybody is meant")
+            if not {*EVERYBODY}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
+                yield found(rule.at(f"{peers_at}Entities"), "means everybody")
+            named = [block_of(each) for each in rule.at(f"{peers_at}CIDR").each()]
+            sets = rule.at(f"{peers_at}CIDRSet")
+            if is_everybody(named) or admits_everybody(sets.each()):
+                yield found(rule, "means everybody by its addresses")
+
+
+def _is_high(port: Field) -> bool:
+    return (port.at("port").number() or 0) >= LOWEST
+
+
+def _is_among_its_own(policy: Resource, peers: Field) -> bool:
+    """Whether the only peers are the very pods that the policy is about: one engine's, which pick their ports when they start."""
+    own = labels_at(policy.at("spec", "podSelector", "matchLabels"))
+    listed = list(peers.each())
+    if not own or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:
+        return False
+    selector = listed[0].at("podSelector")
+    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == own
 
 
 RULE = Rule(
     id="network-require-policy-ports",
-    title="Network policies name ports",
+    title="Network policies name ports and peers",
     severity=Severity.MEDIUM,
     refs=(
         "NSA-CISA: network separation",
         "inference",
     ),
-    why="A rule without ports opens the metrics, the debug and the administration port as well",
-    remedy="list each port under ports of the rule, as {port: 8000, protocol: TCP}",
-    subject=objects("kubernetes:networking.k8s.io:NetworkPolicy"),
+    why="A rule without ports opens the metrics, the debug and the administration port as well, and one for everybody is none; pods that "
+    "one policy selects may reach each other on a range above 1023, since torch, NCCL and Ray pick ports when they start",
+    remedy="list each port under ports of the rule, as {port: 8000, protocol: TCP}, and name the pods or networks that may connect",
+    subject=objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM),
     check=_check,
 )

@@ -24,6 +24,9 @@ def _check(way: Resource, given: Parameters) -> Findings:
         if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
             yield found(ports, "takes requests in clear as well")
         return
+    ports = annotations.at(f"{ALB}/listen-ports")
+    if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
+        yield found(ports, "takes requests in clear as well")
     if annotations.at(IN_CLEAR).text() == "false":
         yield found(annotations.at(IN_CLEAR), "takes requests in clear as well")
     yield from _uncovered(way)
@@ -50,6 +53,8 @@ def _covers(pattern: str, host: str) -> bool:
 def _listeners(gateway: Resource) -> Findings:
     for listener in gateway.at("spec", "listeners").each():
         protocol = listener.at("protocol")
+        if listener.at("allowedRoutes", "namespaces", "from").text() == "All":
+            yield found(listener.at("allowedRoutes", "namespaces", "from"), "takes routes of every namespace")
         if protocol.text() not in ("HTTPS", "TLS"):
             yield found(protocol, "takes requests in clear")
         elif listener.at("tls", "mode").text() != "Passthrough" and not any(True for _ in listener.at("tls", "certificateRefs").each()):

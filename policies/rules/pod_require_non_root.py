@@ -15,7 +15,7 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
         if own.at("runAsUser").number() == 0:
             yield found(own.at("runAsUser"), "is root")
         decides = own.at("runAsNonRoot")
-        if decides.absent and not pod.partial:
+        if decides.absent and pod.inherits:
             decides = whole.at("runAsNonRoot")
         if decides.flag() is not True:
             yield found(decides, "is not true")

@@ -12,7 +12,7 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
     whole = pod.at("securityContext", "seccompProfile", "type")
     for container in pod.containers:
         own = container.at("securityContext", "seccompProfile", "type")
-        decides = whole if own.absent and not pod.partial else own
+        decides = whole if own.absent and pod.inherits else own
         if decides.text() not in ALLOWED:
             yield found(decides, "is neither RuntimeDefault nor Localhost")
 

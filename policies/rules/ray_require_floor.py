@@ -9,7 +9,7 @@ from policies.engine.rule import Findings, Parameter, Parameters, Rule, Severity
 from policies.subjects.images import at_least, image_of
 from policies.subjects.pods import IMAGES
 
-VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
+VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 
 
 def _check(place: Field, given: Parameters) -> Findings:

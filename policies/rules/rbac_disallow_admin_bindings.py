@@ -9,17 +9,34 @@ from policies.subjects.objects import objects
 ADMINISTRATORS = ("cluster-admin",)
 # What is narrow in one namespace reads every Secret where it is bound to the whole cluster.
 OF_ONE_NAMESPACE = ("admin", "edit")
+CONFIG_MAP = "kubernetes:core:ConfigMap"
 EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
 
 
 def _check(binding: Resource, _: Parameters) -> Findings:
+    if binding.kind == CONFIG_MAP:
+        if binding.at("metadata", "name").text() == "aws-auth":
+            yield from (
+                found(each, "makes AWS principals administrators")
+                for _name, each in binding.at("data").entries()
+                if "system:masters" in each.text()
+            )
+        return
     role = binding.at("roleRef", "name")
     if role.text() in ADMINISTRATORS:
         yield found(role, "makes its subjects administrators")
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
         yield found(role, "gives the rights of a namespace's administrator in all of them")
+    accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
+    if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
+        yield found(role, "lets a pod read every Secret of the namespace")
+    for account in accounts:
+        if account.at("name").text() == "default":
+            yield found(account.at("name"), "gives the role to every pod that names no account")
     for subject in binding.at("subjects").each():
-        if subject.at("kind").text() != "ServiceAccount" and subject.at("name").text() in EVERYBODY:
+        if subject.at("kind").text() != "ServiceAccount" and (
+            subject.at("name").text() in EVERYBODY or subject.at("name").text().startswith("system:serviceaccounts:")
+        ):
             yield found(subject.at("name"), "gives the role to everybody")
 
 
@@ -33,6 +50,8 @@ RULE = Rule(
     ),
     why="Whoever takes over one pod of an administrator has the cluster, every key and every model in it",
     remedy="bind a Role with the verbs and resources that are needed to the one ServiceAccount that needs them",
-    subject=objects("kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding"),
+    subject=objects(
+        "kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding", CONFIG_MAP
+    ),
     check=_check,
 )

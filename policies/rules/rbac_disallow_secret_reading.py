@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
-from policies.subjects.objects import objects
-from policies.subjects.rbac import CLUSTER_ROLE, grants
+from policies.subjects.rbac import CLUSTER_ROLE, ROLES, grants
 
 
 def _check(role: Resource, _: Parameters) -> Findings:
     for rule, place in grants(role, ("get", "list", "watch"), ("secrets",)):
         if not rule.at("resourceNames").texts():
-            yield found(place, "reads the Secrets of every namespace")
+            yield found(
+                place, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
+            )
 
 
 RULE = Rule(
     id="rbac-disallow-secret-reading",
-    title="Nobody reads the Secrets of every namespace",
+    title="Nobody reads every Secret of a namespace",
     severity=Severity.HIGH,
     refs=(
         "CIS EKS 4.1.2",
@@ -24,7 +25,7 @@ RULE = Rule(
         "NSA-CISA: RBAC",
     ),
     why="Keys of clients, tokens of model hubs and credentials of stores lie in Secrets; list alone shows what is in them",
-    remedy="use a Role in the namespace that needs it, or name the Secrets in resourceNames",
-    subject=objects(CLUSTER_ROLE),
+    remedy="name the Secrets in resourceNames",
+    subject=ROLES,
     check=_check,
 )

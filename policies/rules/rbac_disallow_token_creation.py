@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from policies.engine.resource import Resource
 from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
 from policies.subjects.rbac import ROLES, grants
+
+KEPT = "kubernetes:core:Secret"
 
 
 def _check(role: Resource, _: Parameters) -> Findings:
+    if role.kind == KEPT:
+        if role.at("type").text() == "kubernetes.io/service-account-token":
+            yield found(role.at("type"), "is a token of a service account that never ends")
+        return
     for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
         if not rule.at("resourceNames").texts():
             yield found(place, "makes tokens of every service account")
@@ -15,14 +22,14 @@ def _check(role: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="rbac-disallow-token-creation",
-    title="Roles make no tokens of service accounts",
+    title="Nobody makes tokens of service accounts",
     severity=Severity.CRITICAL,
     refs=(
         "CIS Kubernetes 5.1.13",
         "NSA-CISA: RBAC",
     ),
     why="A token of another account is that account's rights, for as long as it was asked for, and no audit line tells the two apart",
-    remedy="remove create on serviceaccounts/token, or name the accounts in resourceNames",
-    subject=ROLES,
+    remedy="remove create on serviceaccounts/token, or name the accounts in resourceNames; mount a projected token, which ends, instead of a Secret",
+    subject=objects(*ROLES.kinds, KEPT),
     check=_check,
 )

@@ -11,7 +11,7 @@ from policies.subjects.objects import objects
 
 def _check(holder: Resource, _: Parameters) -> Findings:
     for statement in statements(holder.at("policy")):
-        if statement.effect == "Allow" and "*" in statement.principals and not statement.is_narrow():
+        if statement.is_public():
             yield found(statement.field, "allows everybody")
 
 

@@ -24,7 +24,7 @@ def _denies_clear(place: Field) -> bool:
         statement.effect == "Deny"
         and "*" in statement.principals
         and any(action.lower() in ("*", "s3:*") for action in statement.actions)
-        and any(key == "aws:securetransport" and values == ["false"] for _operator, key, values in statement.conditions())
+        and any(each.key == "aws:securetransport" and each.values == ("false",) for each in statement.conditions())
         for statement in statements(place)
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from policies.engine.fields import matching
+from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of
@@ -20,6 +21,13 @@ MADE = {
     LLM_SERVICE: ("-kserve-workload-svc",),
 }
 VISIBILITY = ("networking.kserve.io/visibility", "networking.knative.dev/visibility")
+# Routes of other controllers, by their kinds: Traefik, Istio, Contour, OpenShift, APISIX, Kong, NGINX, Emissary, kgateway.
+ROUTES = re.compile(
+    r"kubernetes:(traefik\.(io|containo\.us):IngressRoute\w*|networking\.istio\.io:(VirtualService|ServiceEntry)|projectcontour\.io:HTTPProxy"
+    r"|route\.openshift\.io:Route|apisix\.apache\.org:Apisix\w*|configuration\.konghq\.com:(TCP|UDP)Ingress|k8s\.nginx\.org:VirtualServer\w*"
+    r"|getambassador\.io:(TCP)?Mapping|gateway\.(solo|kgateway)\.\w+:\w+)"
+)
+BACKENDS = ("name", "host", "service", "serviceName", "backend")
 TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:InferencePool")
 
 
@@ -27,6 +35,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
     engines = [pod for _workload, pod in engines_of(stack)]
     made = _services_of_operators(stack)
     yield from _published(stack)
+    yield from _of_other_controllers(stack, made, engines)
     for way in ways_in(stack):
         with stack.doubts:
             if asks_for_keys(stack, way):
@@ -35,6 +44,37 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                 with stack.doubts:
                     if name.text() in made or any(_reaches(each, engines) for each in _targets(stack, way, name.text())):
                         yield found(name, "leads past the gateway to a model", urn=way.urn)
+
+
+def _of_other_controllers(stack: Stack, made: set[str], engines: list[PodTemplate]) -> Findings:
+    """Routes of controllers that no SecurityPolicy guards, by the names of Services that stand anywhere in them."""
+    services: dict[tuple[str, str], bool] = {}
+    for service in stack.of(TARGETS[0]):
+        with stack.doubts:
+            metadata = service.at("metadata")
+            services[metadata.at("namespace").text(), metadata.at("name").text()] = _reaches(service, engines)
+    for route in stack:
+        if not ROUTES.fullmatch(route.kind):
+            continue
+        with stack.doubts:
+            here = route.at("metadata", "namespace").text()
+            for name in _named(route.at("spec")):
+                service, _, rest = name.text().partition(".")
+                if service in made or services.get((rest.partition(".")[0] or here, service)):
+                    yield found(name, "leads past the gateway to a model", urn=route.urn)
+
+
+def _named(field: Field) -> Iterator[Field]:
+    """Every text below `field` under a key that names a backend. Raises FieldError."""
+    if isinstance(field.value, list):
+        for each in field.each():
+            yield from _named(each)
+    elif isinstance(field.value, dict):
+        for key, each in field.entries():
+            if key in BACKENDS and isinstance(each.value, str):
+                yield each
+            else:
+                yield from _named(each)
 
 
 def _services_of_operators(stack: Stack) -> set[str]:

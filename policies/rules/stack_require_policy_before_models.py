@@ -6,7 +6,7 @@ from policies.engine.fields import matching
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
 from policies.subjects.engines import engines_of, selecting
-from policies.subjects.isolation import NETWORK_POLICY, is_everybody, sides_of
+from policies.subjects.isolation import NETWORK_POLICY, opens, sides_of
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
@@ -24,7 +24,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 def _openings(policy: Resource) -> Findings:
     for rule in policy.at("spec", "ingress").each():
         peers = list(rule.at("from").each())
-        if not peers or any(is_everybody(peer) for peer in peers):
+        if not peers or opens(peers):
             yield found(rule.at("from"), "lets everybody reach a model", urn=policy.urn)
 
 

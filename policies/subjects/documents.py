@@ -9,32 +9,17 @@ from typing import Any
 
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from policies.engine.resource import Resource, Subject
+from policies.iam import strangers
+from policies.iam.conditions import Condition, parse_operator
 
 _KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy", "aws:iam:GroupPolicy", "aws:iam:Role"])
-# Condition keys that hold a request to somebody or somewhere, whatever the principal says.
-_NARROWING = frozenset(
-    [
-        "aws:principalarn",
-        "aws:principalaccount",
-        "aws:principalorgid",
-        "aws:principalorgpaths",
-        "aws:sourcearn",
-        "aws:sourceaccount",
-        "aws:sourceorgid",
-        "aws:sourcevpc",
-        "aws:sourcevpce",
-        "aws:sourceip",
-        "aws:userid",
-        "s3:dataaccesspointarn",
-        "s3:dataaccesspointaccount",
-    ]
-)
-_POSITIVE = ("stringequals", "stringlike", "arnequals", "arnlike", "ipaddress")
+# Resources of a stack whose ARN a statement may wait for, with the service that their actions are of.
+_MAKERS = {"aws:kms/key:Key": "kms"}
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement. `field` is the place of the whole document, since its text has no places inside."""
+    """One statement, at `field`. Its lists raise for what is unknown only after what is known, so that a violation beside it is found."""
 
     field: Field
     raw: dict[str, Any]
@@ -42,17 +27,17 @@ class Statement:
     @property
     def effect(self) -> str:
         """`Allow` or `Deny`."""
-        return str(self.raw.get("Effect", ""))
+        return self.field.at("Effect").text()
 
     @property
     def actions(self) -> list[str]:
         """The actions, empty where the statement has only NotAction."""
-        return _words(self.raw.get("Action"))
+        return _words_at(self.field.at("Action"))
 
     @property
     def resources(self) -> list[str]:
         """The resources, empty where the statement has only NotResource."""
-        return _words(self.raw.get("Resource"))
+        return _words_at(self.field.at("Resource"))
 
     @property
     def principals(self) -> list[str]:
@@ -61,34 +46,68 @@ class Statement:
             return ["*"]
         principal = self.raw.get("Principal")
         if isinstance(principal, dict):
-            return [word for value in principal.values() for word in _words(value)]
-        return _words(principal)
+            return [word for value in principal.values() for word in _words(value, self.field.at("Principal"))]
+        return _words_at(self.field.at("Principal"))
 
-    def conditions(self) -> Iterator[tuple[str, str, list[str]]]:
-        """Operator without `ForAnyValue:` and `IfExists`, key and values of each condition, the first two in small letters."""
+    @property
+    def kinds_of_principals(self) -> frozenset[str]:
+        """`AWS`, `Service`, `Federated`: what kinds of principals the statement names."""
+        principal = self.raw.get("Principal")
+        return frozenset(principal) if isinstance(principal, dict) else frozenset(["AWS"] if principal else [])
+
+    def conditions(self) -> Iterator[Condition]:
+        """Each key of the condition block, with its operator and values."""
         listed = self.raw.get("Condition") or {}
         for operator, tests in listed.items() if isinstance(listed, dict) else ():
             for key, value in tests.items() if isinstance(tests, dict) else ():
-                yield operator.lower().rpartition(":")[2].removesuffix("ifexists"), key.lower(), _words(value)
+                yield Condition(parse_operator(operator), key.lower(), tuple(_words(value, self.field.at("Condition"))))
 
     def is_narrow(self) -> bool:
-        """Whether a condition holds the statement to some account, organisation, network or resource."""
-        return any(
-            operator.startswith(_POSITIVE) and key in _NARROWING and values and not any(_is_all(value) for value in values)
-            for operator, key, values in self.conditions()
-        )
+        """Whether the conditions keep strangers out: whoever comes from another account, organisation or network."""
+        return not strangers.pass_(self.conditions())
 
-
-def _is_all(value: str) -> bool:
-    return not value.strip("*:?") or value in ("0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1")
+    def is_public(self) -> bool:
+        """Whether the statement allows something to everybody."""
+        return self.effect == "Allow" and "*" in self.principals and not self.is_narrow()
 
 
 def listed(document: Resource) -> Iterator[Field]:
-    """The fields of a resource that hold documents. Raises FieldError."""
+    """The statements of a resource's documents, each by itself: an unknown of one hides nothing of another. Raises FieldError."""
     if document.kind == "aws:iam:Role":
-        yield from (each.at("policy") for each in document.at("inlinePolicies").each())
+        documents = [each.at("policy") for each in document.at("inlinePolicies").each()]
     else:
-        yield document.at("policy")
+        documents = [document.at("policy")]
+    service = _made_by(document)
+    for place in documents:
+        yield from (_with_siblings(each, service) for each in _parsed(place))
+
+
+def sources_of(resource: Resource, key: str) -> set[str]:
+    """The types of the stack's resources that the value of `key` is made of."""
+    return {urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2] for urn in resource.property_dependencies.get(key, ())}
+
+
+def _made_by(document: Resource) -> str:
+    """The service of the stack's own resources that the unknown parts of a document come from; "" for several, or none."""
+    types = sources_of(document, "policy")
+    return _MAKERS.get(types.pop(), "") if len(types) == 1 else ""
+
+
+def _with_siblings(statement: Field, service: str) -> Field:
+    """`statement` with an unknown Resource read as one ARN of `service`: what the same update makes has one, and no wildcard in it.
+
+    Only where the statement allows no other service. The value is judged again when the update knows it.
+    """
+    raw = statement.value
+    if not service or not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
+        return statement
+    try:
+        elsewhere = any(not each.startswith(f"{service}:") for each in Statement(statement, raw).actions)
+    except UnknownFieldError:
+        elsewhere = True
+    if elsewhere:
+        return statement
+    return Field({**raw, "Resource": f"arn:aws:{service}:::made-by-this-stack"}, statement.above, statement.keys[-1])
 
 
 DOCUMENTS = Subject("document", _KINDS, listed)
@@ -96,7 +115,14 @@ DOCUMENTS = Subject("document", _KINDS, listed)
 
 
 def statements(field: Field) -> Iterator[Statement]:
-    """The statements of the document at `field`. Raises UnknownFieldError where any part is unknown, MalformedFieldError for no document."""
+    """The statements of the document, or the one statement, at `field`: those that are known first. Raises FieldError."""
+    listed = [field] if isinstance(field.value, dict) and "Statement" not in field.value else list(_parsed(field))
+    for each in sorted(listed, key=lambda each: _has_unknown(each.value)):
+        yield Statement(each, each.value)
+
+
+def _parsed(field: Field) -> Iterator[Field]:
+    """The statements of the document at `field`, with the places that they have in it. Raises FieldError."""
     text = field.value
     if text is None:
         return
@@ -105,19 +131,55 @@ def statements(field: Field) -> Iterator[Statement]:
         listed = document["Statement"]
     except (ValueError, KeyError, TypeError):
         raise MalformedFieldError(field, "a policy document") from None
-    for each in listed if isinstance(listed, list) else [listed]:
-        if _has_unknown(each):
-            raise UnknownFieldError(field)
-        if not isinstance(each, dict):
+    place = Field(listed if isinstance(listed, list) else [listed], field, "Statement")
+    for each in place.each():
+        if not isinstance(each.value, dict):
             raise MalformedFieldError(field, "a policy document")
-        yield Statement(field, each)
+        yield each
 
 
-def _words(value: Any) -> list[str]:
+_NOWHERE = Field(UNKNOWN)
+
+
+class _Words(list[str]):
+    """The words that are known; whoever goes through all of them meets `unread`, what kept the others from being read, at the end."""
+
+    def __init__(self, known: list[str], unread: UnknownFieldError | None) -> None:
+        super().__init__(known)
+        self._unread = unread
+
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        if self._unread is not None:
+            raise self._unread
+
+    def __contains__(self, word: object) -> bool:
+        return any(each == word for each in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _words_at(field: Field) -> list[str]:
+    """The words at `field`, a list or a single one. Raises UnknownFieldError where nothing of it is known."""
+    value = field.value
+    known: list[str] = []
+    unread: UnknownFieldError | None = None
+    for each in field.each() if isinstance(value, list) else [field]:
+        try:
+            known += _words(each.value, each)
+        except UnknownFieldError as error:
+            unread = unread or error
+    return _Words(known, unread)
+
+
+def _words(value: Any, at: Field = _NOWHERE) -> list[str]:
     if value is None:
         return []
     if isinstance(value, list):
-        return [word for each in value for word in _words(each)]
+        return [word for each in value for word in _words(each, at)]
+    if _has_unknown(value):
+        raise UnknownFieldError(at)
     # JSON says true where IAM compares text.
     return [value] if isinstance(value, str) else [json.dumps(value)]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from policies.engine.fields import Field
+from collections.abc import Iterable
+
+from policies.addresses import Network, network, without
+from policies.addresses import is_everybody as covers_everybody
+from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource
 
 NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
-_EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 def sides_of(policy: Resource) -> set[str]:
@@ -17,24 +20,47 @@ def sides_of(policy: Resource) -> set[str]:
     return {"Ingress", "Egress"} if any(True for _ in policy.at("spec", "egress").each()) else {"Ingress"}
 
 
-def is_everybody(peer: Field) -> bool:
-    """Whether a peer is every address, or every pod of the cluster. Raises FieldError."""
-    if peer.at("ipBlock", "cidr").text() in _EVERYWHERE:
-        return True
+def opens(peers: Iterable[Field]) -> bool:
+    """Whether peers together are more addresses than one organisation has, or every pod of the cluster. Raises FieldError."""
+    listed = list(peers)
+    return any(map(_is_every_pod, listed)) or admits_everybody(each.at("ipBlock") for each in listed if not each.at("ipBlock").absent)
+
+
+def admits_everybody(blocks: Iterable[Field]) -> bool:
+    """Whether blocks, each a `cidr` with its `except`, cover the internet together. Raises FieldError."""
+    parts: list[Network] = []
+    for each in blocks:
+        holes = [block_of(hole) for hole in each.at("except").each()]
+        parts += without([block_of(each.at("cidr"))], holes)
+    return covers_everybody(parts)
+
+
+def block_of(field: Field) -> Network:
+    """The block of addresses that a field names. Raises FieldError."""
+    try:
+        return network(field.text())
+    except ValueError:
+        raise MalformedFieldError(field, "a block of addresses") from None
+
+
+def _is_every_pod(peer: Field) -> bool:
+    if not peer.at("ipBlock").absent:
+        return False
     if peer.at("namespaceSelector").absent:
         # Pods of the policy's own namespace; without labels, all of them.
-        return not peer.at("podSelector").absent and not _names(peer.at("podSelector"))
-    return not _names(peer.at("namespaceSelector")) and not _names(peer.at("podSelector"))
+        return not peer.at("podSelector").absent and not names(peer.at("podSelector"))
+    return not names(peer.at("namespaceSelector")) and not names(peer.at("podSelector"))
 
 
 def isolates(policy: Resource, side: str) -> bool:
     """Whether a policy denies that side of all pods of its namespace but for what it names. Raises FieldError."""
-    if side not in sides_of(policy) or _names(policy.at("spec", "podSelector")):
+    pods = policy.at("spec", "podSelector")
+    if side not in sides_of(policy) or pods.at("matchLabels").value or pods.at("matchExpressions").value:
         return False
     peers_at, rules = ("from", policy.at("spec", "ingress")) if side == "Ingress" else ("to", policy.at("spec", "egress"))
     for rule in rules.each():
         peers = list(rule.at(peers_at).each())
-        if any(peer.at("ipBlock", "cidr").text() in _EVERYWHERE for peer in peers):
+        if admits_everybody(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
             return False
         # Name servers are wherever they are, so a port alone may go out; what comes in must come from somebody.
         if not peers and (side == "Ingress" or not any(True for _ in rule.at("ports").each())):
@@ -42,5 +68,7 @@ def isolates(policy: Resource, side: str) -> bool:
     return True
 
 
-def _names(selector: Field) -> bool:
-    return bool(selector.at("matchLabels").value or selector.at("matchExpressions").value)
+def names(selector: Field) -> bool:
+    """Whether a selector of labels leaves something out: that a label is there, or is not one value, leaves out next to nothing."""
+    listed = (each.at("operator").text() in ("In", "DoesNotExist") for each in selector.at("matchExpressions").each())
+    return bool(selector.at("matchLabels").value) or any(listed)

@@ -17,6 +17,9 @@ _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_
 # Labels that the kubelet, the cloud and discovery put on a node when it is there.
 _GIVEN = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
 _ENDLESS = dict.fromkeys(VENDOR_RESOURCES.values(), math.inf)
+# Taints that Kubernetes and the cloud's controller put on a node while it starts, fails or drains: no pool is declared with them.
+# https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
+_LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _SCALERS_OF_NODES = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
 
 
@@ -67,7 +70,8 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
     for each in stack.of("kubernetes:core:Node"):
         labels, taints, accelerators = None, (), _ENDLESS
         with stack.doubts:
-            labels, taints = labels_at(each.at("metadata", "labels")), tuple(each.at("spec", "taints").each())
+            labels = labels_at(each.at("metadata", "labels"))
+            taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE))
         with stack.doubts:
             accelerators = _allocatable(each)
         yield Node(labels, taints, accelerators)

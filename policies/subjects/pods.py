@@ -8,7 +8,8 @@ from functools import cached_property
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
-from policies.subjects import kserve
+from policies.subjects import kserve, structure
+from policies.subjects.device_plugins import vendor_excuses
 from policies.subjects.quantities import quantity
 from policies.subjects.words import Word, words_of
 
@@ -75,7 +76,9 @@ class Container:
     ephemeral: bool = False
 
     def at(self, *keys: str) -> Field:
-        """The field below the container."""
+        """The field below the container; Tekton calls its resources otherwise."""
+        if keys[:1] == ("resources",) and not self.field.at("computeResources").absent:
+            keys = ("computeResources", *keys[1:])
         return self.field.at(*keys)
 
     @cached_property
@@ -132,6 +135,11 @@ class PodTemplate:
     def at(self, *keys: str) -> Field:
         """The field below the pod's spec."""
         return self.spec.at(*keys)
+
+    @property
+    def inherits(self) -> bool:
+        """Whether containers inherit the pod's security context: only the runtimes of KServe have none."""
+        return not self.partial or self.resource.kind not in kserve.KINDS
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
@@ -195,32 +203,43 @@ def _asked(containers: Iterable[Container]) -> dict[str, float]:
 
 
 def _templates(resource: Resource) -> Iterator[PodTemplate]:
-    for keys in _TEMPLATES.get(resource.kind, ()):
-        template = resource.at(*keys)
-        if not template.absent:
-            yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
-    if resource.kind == JOB_SET:
-        yield from _job_set(resource)
     if resource.kind in kserve.KINDS:
         for part in kserve.parts_of(resource):
             yield PodTemplate(resource, part.metadata, part.spec, part.models, part.stores, part.partial)
-    if resource.kind in RAY_CLUSTERS:
-        cluster = resource.at(*RAY_CLUSTERS[resource.kind])
-        for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()):
-            template = group.at("template")
-            if not template.absent:
-                yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
-
-
-def _job_set(resource: Resource) -> Iterator[PodTemplate]:
-    for job in resource.at("spec", "replicatedJobs").each():
-        template = job.at("template", "spec", "template")
+    elif resource.kind not in _KINDS:
+        for metadata, spec, loose in structure.pods_at(resource.root):
+            yield PodTemplate(resource, metadata, spec, loose, partial=bool(loose))
+    for template in _places(resource):
         if not template.absent:
             yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-PODS = Subject("pods", frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET, *kserve.KINDS]), _templates)
-CONTAINERS = Subject("containers", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers))
+def _places(resource: Resource) -> Iterator[Field]:
+    """Where the kinds of the tables keep templates. Raises FieldError."""
+    yield from (resource.at(*keys) for keys in _TEMPLATES.get(resource.kind, ()))
+    if resource.kind == JOB_SET:
+        yield from (job.at("template", "spec", "template") for job in resource.at("spec", "replicatedJobs").each())
+    if resource.kind in RAY_CLUSTERS:
+        cluster = resource.at(*RAY_CLUSTERS[resource.kind])
+        yield from (group.at("template") for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()))
+        yield resource.at("spec", "submitterPodTemplate")
+
+
+def _elsewhere(resource: Resource) -> bool:
+    """Whether a resource of a kind that no table names holds pods."""
+    if not resource.kind.startswith("kubernetes:"):
+        return False
+    return bool(resource.parts(_HOLDS))
+
+
+_KINDS = frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET, *kserve.KINDS])
+_HOLDS = Subject("holds pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
+PODS = Subject("pods", _KINDS, _templates, vendor_excuses, _elsewhere)
+CONTAINERS = Subject(
+    "containers", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers), vendor_excuses, _elsewhere
+)
 """Every container of every template, each judged alone: what is unknown of one hides nothing of another."""
-IMAGES = Subject("images", PODS.kinds, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()))
+IMAGES = Subject(
+    "images", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()), vendor_excuses, _elsewhere
+)
 """The places of all images."""

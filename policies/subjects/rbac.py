@@ -14,6 +14,49 @@ ROLES = objects(f"{_API}:Role", CLUSTER_ROLE)
 """Roles of a namespace and of the cluster, each as one part."""
 
 
+# What lets its holder take rights that it was not given: the API group, resources, verbs, and what they come to.
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+_RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
+    ("", ("pods", "podtemplates", "replicationcontrollers"), ("create", "update", "patch"), "runs pods with any account of the namespace"),
+    (
+        "apps",
+        ("deployments", "statefulsets", "daemonsets", "replicasets"),
+        ("create", "update", "patch"),
+        "runs pods with any account of the namespace",
+    ),
+    ("batch", ("jobs", "cronjobs"), ("create", "update", "patch"), "runs pods with any account of the namespace"),
+    ("", ("secrets",), ("create", "update", "patch"), "writes keys, tokens of accounts among them"),
+    ("", ("endpoints",), ("create", "update", "patch"), "sends the clients of Services anywhere"),
+    ("discovery.k8s.io", ("endpointslices",), ("create", "update", "patch"), "sends the clients of Services anywhere"),
+    ("networking.k8s.io", ("networkpolicies",), _WRITES, "opens the network of the namespace"),
+    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), ("create", "update", "patch"), "gives rights to others"),
+    ("", ("persistentvolumes",), ("create", "update", "patch"), "mounts any path of a node"),
+    ("", ("nodes",), _WRITES, "decides which pods a node gets"),
+    ("", ("namespaces",), ("update", "patch"), "lowers what the namespace enforces"),
+    (
+        _ADMISSION,
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        _WRITES,
+        "reads and changes what the cluster admits",
+    ),
+    ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "signs certificates of anybody"),
+    ("certificates.k8s.io", ("signers",), ("approve", "sign"), "signs certificates of anybody"),
+)
+
+
+def powers(role: Resource) -> Iterator[tuple[Field, str]]:
+    """Each place where a rule of a role names a resource that carries power, and what it comes to; objects by name carry none. Raises FieldError."""
+    for rule in role.at("rules").each():
+        groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
+        if rule.at("resourceNames").texts() and "create" not in verbs:
+            continue
+        for place in rule.at("resources").each():
+            for group, resources, given, power in POWERS:
+                if place.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(given):
+                    yield place, power
+
+
 def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -> Iterator[tuple[Field, Field]]:
     """Each rule of a role with one of `verbs`, and where it names one of `resources`, written as RBAC does. Raises FieldError.
 

@@ -8,6 +8,8 @@ from policies.subjects.images import image_of
 from policies.subjects.pods import Container, PodTemplate
 
 _SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
+# Images that start vLLM by themselves; pytriton-vllm and the like start another server, which loads it.
+_IMAGE = re.compile(r"(?!.*triton)(.*[-_])?vllm")
 # Options of vLLM that take no value, by how they begin: the word behind one may be the model.
 _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calculate|headless|async|language-model-only)(-|$)")
 
@@ -16,7 +18,7 @@ def is_vllm(container: Container) -> bool:
     """Whether a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
     if _names_vllm(container):
         return True
-    return "vllm" in image_of(container.at("image")).base and not _only_pulls(container)
+    return bool(_IMAGE.match(image_of(container.at("image")).base)) and not _only_pulls(container)
 
 
 def starts_vllm(container: Container) -> bool:

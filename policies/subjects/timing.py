@@ -7,7 +7,7 @@ import re
 from policies.engine.fields import Field
 from policies.subjects.pods import Container, PodTemplate
 
-_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
+_SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)([smh]?)\b")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 # What Kubernetes takes where nothing is said.
 _GRACE = 30

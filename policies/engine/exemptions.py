@@ -1,0 +1,71 @@
+"""Exemptions: one rule, one field of one resource and one state, with a reason, an owner and a last day. It reads no file."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from policies.engine.rule import State
+
+MAX_DAYS = 365
+"""How many days ahead an exemption may end at most. An exemption that needs longer is renewed, by someone who looks at it again."""
+STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
+"""What an exemption can excuse, as its `state` names it. A rule that failed by itself (State.DEFECT) cannot be excused."""
+_PATTERN = frozenset("*?")
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """One finding that a stack may keep until the day `expires`.
+
+    `resource` is `Kind/name` or `stack`, `path` the field as `inferplan check` prints it ("" for the resource as a whole),
+    `state` a key of STATES.
+    """
+
+    rule: str
+    resource: str
+    path: str
+    state: str
+    reason: str
+    owner: str
+    expires: str
+
+    def covers(self, rule: str, resource: str, path: str, state: State) -> bool:
+        """Whether this excuses what `rule` says of the field `path` of `resource` (as `Kind/name`)."""
+        return (self.rule, self.resource, self.path, STATES[self.state]) == (rule, resource, path, state)
+
+
+KEYS = tuple(each.name for each in fields(Exemption))
+
+
+def exemption_faults(where: str, given: Mapping[str, Any], today: str) -> Iterator[str]:
+    """What is wrong with the exemption `given`, apart from the name of its rule; `where` is its place in the file."""
+    missing = [key for key in KEYS if not _is_given(key, given.get(key))]
+    if missing:
+        yield f"{where} lacks {', '.join(missing)}. An exemption needs {', '.join(KEYS)}"
+    for key in ("resource", "path"):
+        if isinstance(given.get(key), str) and _PATTERN & set(given[key]):
+            yield f"{where}.{key}: {given[key]!r} is a pattern. Name one {key}, as inferplan check prints it"
+    if isinstance(given.get("state"), str) and given["state"] not in STATES:
+        yield f"{where}.state: {given['state']!r} is not a state. Use one of {', '.join(STATES)}"
+    if isinstance(given.get("expires"), str):
+        yield from _expiry_faults(f"{where}.expires", given["expires"], today)
+
+
+def _is_given(key: str, value: Any) -> bool:
+    return isinstance(value, str) and (key == "path" or bool(value.strip()))
+
+
+def _expiry_faults(where: str, expires: str, today: str) -> Iterator[str]:
+    try:
+        day = dt.date.fromisoformat(expires)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != expires:
+        yield f"{where}: {expires!r} is not a day. Write it as YYYY-MM-DD"
+        return
+    last = dt.date.fromisoformat(today) + dt.timedelta(days=MAX_DAYS)
+    if day > last:
+        yield f"{where}: {expires} is more than {MAX_DAYS} days ahead. Use {last} or an earlier day, and renew the exemption when it ends"

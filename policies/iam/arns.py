@@ -1,0 +1,93 @@
+"""ARNs and actions of IAM, and which patterns match them.
+
+Rules: "IAM JSON policy elements: Resource", "Action" and "Condition operators" of the IAM User Guide, read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+_WILD = re.compile(r"[*?]")
+_PARTS = 6
+# Services whose ARNs begin with the resource's name, not with its type.
+_UNTYPED = frozenset(["s3", "sns", "sqs", "execute-api"])
+_TYPED = re.compile(r"[A-Za-z][\w-]*[/:]")
+_ONLY_WILD = re.compile(r"[*?/:]*\*[*?/:]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Arn:
+    """The six parts of an ARN, each possibly a pattern."""
+
+    partition: str
+    service: str
+    region: str
+    account: str
+    resource: str
+
+    @property
+    def names_every(self) -> bool:
+        """Whether the resource part takes every resource of a type, or all types: `*`, `role/*`, `secret:*`, `*/*`."""
+        rest = self.resource
+        if self.service not in _UNTYPED:
+            rest = _TYPED.sub("", rest, count=1)
+        return bool(_ONLY_WILD.fullmatch(rest))
+
+
+def parse_arn(text: str) -> Arn | None:
+    """The parts of `text`, None where it is no ARN. Colons after the fifth belong to the resource."""
+    parts = text.split(":", _PARTS - 1)
+    return Arn(*parts[1:]) if len(parts) == _PARTS and parts[0] == "arn" else None
+
+
+def names_every_resource(pattern: str) -> bool:
+    """Whether a `Resource` takes every resource, or every resource of a type in some account."""
+    arn = parse_arn(pattern)
+    if arn is None:
+        # IAM fills in what is missing behind the last star: `*`, `arn:aws:iam::*`.
+        return bool(_ONLY_WILD.fullmatch(pattern)) or (pattern.startswith("arn:") and pattern.endswith("*"))
+    return arn.names_every
+
+
+def text_like(pattern: str, text: str) -> bool:
+    """StringLike: `*` is any text, `?` is one character; case counts."""
+    return bool(_compiled(pattern).fullmatch(text))
+
+
+def arn_like(pattern: str, text: str) -> bool:
+    """ArnLike and ArnEquals: each of the six parts by itself, with `*` and `?` inside a part."""
+    parts, given = pattern.split(":", _PARTS - 1), text.split(":", _PARTS - 1)
+    return len(parts) == len(given) == _PARTS and all(text_like(part, each) for part, each in zip(parts, given, strict=True))
+
+
+def action_like(pattern: str, action: str) -> bool:
+    """Whether `pattern` takes an action; case never counts in actions."""
+    return text_like(pattern.lower(), action.lower())
+
+
+def overlaps(pattern: str, other: str) -> bool:
+    """Whether some action is taken by both patterns: `s3:Get*` and `s3:*Object`."""
+    return _meet(pattern.lower(), other.lower())
+
+
+def is_wild(text: str) -> bool:
+    """Whether `text` has a wildcard."""
+    return bool(_WILD.search(text))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join(".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern), re.DOTALL)
+
+
+@cache
+def _meet(one: str, two: str) -> bool:
+    if not one or not two:
+        return not (one or two).strip("*")
+    if one[0] == "*":
+        return _meet(one[1:], two) or _meet(one, two[1:])
+    if two[0] == "*":
+        return _meet(one, two[1:]) or _meet(one[1:], two)
+    return (one[0] == two[0] or "?" in (one[0], two[0])) and _meet(one[1:], two[1:])

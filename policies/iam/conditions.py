@@ -1,0 +1,121 @@
+"""Condition operators of IAM: whether a condition holds for the value, the values or the absence of a key in a request.
+
+Rules: "IAM JSON policy elements: Condition operators" and "Conditions with multiple context keys or values" of the IAM User
+Guide, read 2026-11-22. An operator that is not known holds for every request: it holds nobody back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import operator as compare
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from policies.iam.arns import arn_like, text_like
+
+Request = str | Sequence[str] | None
+"""The value of a key in a request: text, several texts for a multivalued key, None where the key is absent."""
+
+Test = Callable[[str, str], bool]
+_ORDERS = {
+    "equals": compare.eq,
+    "lessthan": compare.lt,
+    "lessthanequals": compare.le,
+    "greaterthan": compare.gt,
+    "greaterthanequals": compare.ge,
+}
+
+
+def _number(order: Callable[[float, float], bool]) -> Test:
+    return lambda expected, given: _tried(lambda: order(float(given), float(expected)))
+
+
+def _date(order: Callable[[float, float], bool]) -> Test:
+    return lambda expected, given: _tried(lambda: order(_seconds(given), _seconds(expected)))
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isdigit() else dt.datetime.fromisoformat(text).timestamp()
+
+
+def _within(expected: str, given: str) -> bool:
+    return _tried(lambda: ipaddress.ip_address(given) in ipaddress.ip_network(expected, strict=False))
+
+
+def _tried(test: Callable[[], bool]) -> bool:
+    try:
+        return test()
+    except ValueError:
+        return False
+
+
+_TESTS: Mapping[str, Test] = {
+    "stringequals": lambda expected, given: expected == given,
+    "stringequalsignorecase": lambda expected, given: expected.lower() == given.lower(),
+    "stringlike": text_like,
+    "arnequals": arn_like,
+    "arnlike": arn_like,
+    "bool": lambda expected, given: expected.lower() == given.lower(),
+    "binaryequals": lambda expected, given: expected == given,
+    "ipaddress": _within,
+    **{f"numeric{name}": _number(order) for name, order in _ORDERS.items()},
+    **{f"date{name}": _date(order) for name, order in _ORDERS.items()},
+}
+# The negated ones by the operators that they negate.
+_NEGATED = {
+    **{f"{kind}not{rest}": f"{kind}{rest}" for kind, rest in (("string", "equals"), ("string", "equalsignorecase"), ("string", "like"))},
+    "arnnotequals": "arnequals",
+    "arnnotlike": "arnlike",
+    "notipaddress": "ipaddress",
+    "numericnotequals": "numericequals",
+    "datenotequals": "dateequals",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator: `set_` is `forallvalues`, `foranyvalue` or "", `name` is without prefix and suffix and in small letters."""
+
+    name: str
+    set_: str = ""
+    if_exists: bool = False
+
+    @property
+    def negated(self) -> bool:
+        """Whether it asks that nothing matches."""
+        return self.name in _NEGATED
+
+    def holds(self, expected: Iterable[str], given: Request) -> bool:
+        """Whether the condition holds for a request in which the key has the value `given`."""
+        if self.name == "null":
+            return any((given is None or given == []) == (each.lower() == "true") for each in expected)
+        test = _TESTS.get(_NEGATED.get(self.name, self.name))
+        if test is None:
+            return True
+        values = list(expected)
+        if given is None or given == []:
+            # A set operator looks at values alone: of none, all hold and none holds; IfExists counts without a set.
+            return self.set_ == "forallvalues" or (self.set_ != "foranyvalue" and (self.if_exists or self.negated))
+        several = [given] if isinstance(given, str) else given
+        verdicts = [any(test(each, one) for each in values) != self.negated for one in several]
+        return any(verdicts) if self.set_ == "foranyvalue" else all(verdicts)
+
+
+def parse_operator(text: str) -> Operator:
+    """`ForAnyValue:StringLikeIfExists` by its parts."""
+    set_, _, name = text.strip().lower().rpartition(":")
+    return Operator(name.removesuffix("ifexists"), set_, name.endswith("ifexists") and name != "ifexists")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One key of a condition block with its operator and expected values; the key is in small letters."""
+
+    operator: Operator
+    key: str
+    values: tuple[str, ...]
+
+    def holds(self, given: Request) -> bool:
+        """Whether a request with that value of the key passes."""
+        return self.operator.holds(self.values, given)

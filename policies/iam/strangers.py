@@ -1,0 +1,82 @@
+"""Whether a stranger passes the conditions of a statement: somebody of another account, organisation and network.
+
+Each key that tells who or where a request comes from is given the values that a stranger's request has. A statement is
+public if for every such key one of those values, its absence included, passes all conditions on it. Every other key (user
+agent, referrer, TLS, the service in between) is the stranger's own choice and holds nobody back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policies.addresses import is_everybody, network
+from policies.iam.arns import is_wild, parse_arn
+from policies.iam.conditions import Condition, Request
+
+_ACCOUNT = "000000000000"
+_ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"
+_ANY_ARN: tuple[Request, ...] = (None, _ARN, f"arn:aws:iam::{_ACCOUNT}:user/zzzz", f"arn:aws:sts::{_ACCOUNT}:assumed-role/zzzz/zzzz")
+_PATH = ["o-zzzzzzzzzz/r-zzzz/ou-zzzz-zzzzzzzz/"]
+# What a stranger's request has under the keys that tell one from another ("AWS global condition context keys", read 2026-11-22).
+_IDENTITY: dict[str, tuple[Request, ...]] = {
+    "aws:principalarn": _ANY_ARN,
+    "aws:principalaccount": (None, _ACCOUNT),
+    "aws:principalorgid": (None, "o-zzzzzzzzzz"),
+    "aws:principalorgpaths": (None, _PATH),
+    "aws:sourcearn": (None, f"arn:aws:sns:eu-west-1:{_ACCOUNT}:zzzz", "arn:aws:s3:::zzzz"),
+    "aws:sourceaccount": (None, _ACCOUNT),
+    "aws:sourceowner": (None, _ACCOUNT),
+    "aws:sourceorgid": (None, "o-zzzzzzzzzz"),
+    "aws:sourceorgpaths": (None, _PATH),
+    "aws:sourcevpc": (None, "vpc-zzzzzzzz"),
+    "aws:sourcevpce": (None, "vpce-zzzzzzzz"),
+    "aws:sourcevpcarn": (None, f"arn:aws:ec2:eu-west-1:{_ACCOUNT}:vpc/vpc-zzzzzzzz"),
+    "aws:vpceaccount": (None, _ACCOUNT),
+    "aws:vpceorgid": (None, "o-zzzzzzzzzz"),
+    "aws:vpceorgpaths": (None, _PATH),
+    "aws:userid": (None, "AROAZZZZZZZZZZZZZZZZZ:zzzz"),
+    "s3:dataaccesspointarn": (None, f"arn:aws:s3:eu-west-1:{_ACCOUNT}:accesspoint/zzzz"),
+    "s3:dataaccesspointaccount": (None, _ACCOUNT),
+    "kms:calleraccount": (None, _ACCOUNT),
+    "elasticfilesystem:accessedviamounttarget": (None, "false"),
+}
+_ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
+
+
+def pass_(conditions: Iterable[Condition]) -> bool:
+    """Whether a stranger's request can pass all of `conditions`."""
+    by_key: dict[str, list[Condition]] = {}
+    for each in conditions:
+        by_key.setdefault(each.key, []).append(each)
+    return all(_passes(key, listed) for key, listed in by_key.items())
+
+
+def _passes(key: str, conditions: list[Condition]) -> bool:
+    if key in _ADDRESSES:
+        return all(_admits_everybody(each) for each in conditions)
+    variants = _IDENTITY.get(key)
+    if variants is None:
+        return True
+    patterns = (value for each in conditions for value in each.values)
+    return any(all(each.holds(given) for each in conditions) for given in (*variants, *filter(None, map(_forged, patterns))))
+
+
+def _admits_everybody(condition: Condition) -> bool:
+    if condition.operator.name != "ipaddress" or condition.holds(None):
+        return condition.operator.name in ("notipaddress", "null") or condition.holds(None)
+    try:
+        return is_everybody(map(network, condition.values))
+    except ValueError:
+        return True
+
+
+def _forged(pattern: str) -> str | None:
+    """A stranger's ARN that `pattern` takes, None where its account, or its name where it has none, is fixed."""
+    arn = parse_arn(pattern)
+    if arn is None:
+        return None
+    identity = arn.account or arn.resource
+    if not is_wild(arn.account) and not (not arn.account and is_wild(identity[:1])):
+        return None
+    parts = [arn.partition, arn.service, arn.region, _ACCOUNT if is_wild(arn.account) else arn.account, arn.resource]
+    return ":".join(["arn", *(each.replace("*", "zzzz").replace("?", "z") for each in parts)])

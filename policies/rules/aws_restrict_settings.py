@@ -1,0 +1,34 @@
+"""Settings of AWS resources keep to what AWS recommends."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Rule, Severity, found
+from policies.subjects.objects import objects
+from policies.subjects.settings_aws import KINDS, wrong
+
+
+def _check(resource: Resource, _: Parameters) -> Findings:
+    yield from (found(place, problem) for place, problem in wrong(resource))
+
+
+RULE = Rule(
+    id="aws-restrict-settings",
+    title="Networks, clusters, keys and registries of AWS keep to its own recommendations",
+    severity=Severity.HIGH,
+    refs=(
+        "Security Hub EC2.9",
+        "EC2.15",
+        "EC2.25",
+        "ECR.1",
+        "ECR.2",
+        "ELB.1",
+        "ELB.4",
+        "CIS AWS 3.6",
+        "EKS best practices: IAM",
+    ),
+    why="Each of them opens a machine, a cluster or a store by one word",
+    remedy="keep machines off the internet, administrators out of access entries, keys rotating and tags immutable; the finding names the field",
+    subject=objects(*KINDS),
+    check=_check,
+)

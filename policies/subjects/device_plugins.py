@@ -1,0 +1,89 @@
+"""Device plugins as their vendors ship them: what such a DaemonSet needs of its node, which no other pod may have.
+
+A kubelet takes plugins only through a socket in its own folder, so the folder is mounted from the node and written as root; some
+open the devices themselves. What is excused is bound to the vendor's image and to the shape of the vendor's manifest: another
+path, another image, a second container, and every rule applies again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from policies.engine.fields import Field, FieldError
+from policies.engine.resource import Resource
+from policies.subjects.images import image_of
+
+_DAEMON_SET = "kubernetes:apps:DaemonSet"
+_SOCKETS = frozenset(["/var/lib/kubelet/device-plugins"])
+_SHARES = ("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace")
+# Every plugin mounts the kubelet's folder, and runs as the image's root since the folder belongs to root.
+_ALL = frozenset(["pod-disallow-host-path", "pod-require-non-root", "pod-require-read-only-root", "pod-restrict-volume-types"])
+# A privileged container: the API server rejects allowPrivilegeEscalation: false beside it, and it has every capability.
+_PRIVILEGED = frozenset(
+    ["pod-disallow-privileged", "pod-disallow-privilege-escalation", "pod-require-drop-all-capabilities", "pod-require-seccomp"]
+)
+_HOST_NETWORK = frozenset(["pod-disallow-host-namespaces"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What the vendor's manifest asks of the node; `command` is the program that it names, "" for the image's own."""
+
+    excused: frozenset[str]
+    paths: frozenset[str] = _SOCKETS
+    privileged: bool = False
+    host_network: bool = False
+    command: str = ""
+
+
+_MANIFESTS: Mapping[str, _Manifest] = {
+    # NVIDIA/k8s-device-plugin v0.20.0, deployments/static/nvidia-device-plugin.yml, read 2026-11.
+    "nvcr.io/nvidia/k8s-device-plugin": _Manifest(excused=_ALL, command="nvidia-device-plugin"),
+    # HabanaAI/habanalabs-k8s-device-plugin, habana-k8s-device-plugin.yaml, read 2026-11.
+    "vault.habana.ai/docker-k8s-device-plugin/docker-k8s-device-plugin": _Manifest(
+        excused=_ALL | _PRIVILEGED, privileged=True, command="habanalabs-device-plugin"
+    ),
+    # aws/eks-charts stable/aws-efa-k8s-device-plugin v0.5.20, read 2026-11: AWS publishes it in the registry of EKS add-ons.
+    "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin": _Manifest(
+        excused=_ALL | _PRIVILEGED | _HOST_NETWORK | {"image-restrict-registries"},
+        paths=_SOCKETS | {"/dev/infiniband"},
+        privileged=True,
+        host_network=True,
+    ),
+}
+
+
+def vendor_excuses(resource: Resource) -> frozenset[str]:
+    """The rules that the vendor of a device plugin makes impossible to obey; none for anything else, nor where a field cannot be read."""
+    if resource.kind != _DAEMON_SET:
+        return frozenset()
+    try:
+        return _excuses(resource)
+    except FieldError:
+        return frozenset()
+
+
+def _excuses(resource: Resource) -> frozenset[str]:
+    pod = resource.at("spec", "template", "spec")
+    containers = list(pod.at("containers").each())
+    if len(containers) != 1 or any(True for key in ("initContainers", "ephemeralContainers") for _ in pod.at(key).each()):
+        return frozenset()
+    manifest = _MANIFESTS.get(image_of(containers[0].at("image")).name)
+    if manifest is None or not _has_shape(pod, containers[0], manifest):
+        return frozenset()
+    return manifest.excused
+
+
+def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:
+    paths = [volume.at("hostPath", "path").text() for volume in pod.at("volumes").each()]
+    command = [each.text() for each in container.at("command").each()]
+    return (
+        set(paths) <= manifest.paths
+        and bool(pod.at("hostNetwork").flag()) <= manifest.host_network
+        and not any(pod.at(key).flag() for key in _SHARES)
+        and bool(container.at("securityContext", "privileged").flag()) <= manifest.privileged
+        and not any(True for _ in container.at("securityContext", "capabilities", "add").each())
+        and (not command or command == [manifest.command])
+        and not any(True for _ in container.at("lifecycle").entries())
+    )

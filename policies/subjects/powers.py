@@ -1,0 +1,86 @@
+"""Kinds that carry power and that no rule judges: who may make one of them needs no pod, role or route that a rule looks at."""
+
+from __future__ import annotations
+
+from policies.engine.fields import UnknownFieldError
+from policies.engine.resource import Resource
+from policies.subjects.pods import PODS
+from policies.subjects.structure import holds_settings_of_pods
+
+# By kind, or by the group of an API with a star for its name: what an object of that kind decides.
+_POWERS = {
+    "kubernetes:apiregistration.k8s.io:APIService": "answers for a part of the Kubernetes API",
+    "kubernetes:certificates.k8s.io:CertificateSigningRequest": "makes its holder a user of the cluster",
+    "kubernetes:core:Endpoints": "sends the clients of a Service anywhere",
+    "kubernetes:discovery.k8s.io:EndpointSlice": "sends the clients of a Service anywhere",
+    "kubernetes:gateway.envoyproxy.io:EnvoyExtensionPolicy": "runs code in the gateway",
+    "kubernetes:gateway.envoyproxy.io:EnvoyPatchPolicy": "changes the configuration of the gateway",
+    "kubernetes:gateway.networking.k8s.io:ReferenceGrant": "opens a namespace to the routes of another",
+    "kubernetes:networking.istio.io:EnvoyFilter": "changes the configuration of the mesh's proxies",
+    "kubernetes:networking.istio.io:WasmPlugin": "runs code in the mesh's proxies",
+    "kubernetes:extensions.istio.io:WasmPlugin": "runs code in the mesh's proxies",
+    "kubernetes:security.istio.io:AuthorizationPolicy": "decides who may connect in the mesh",
+    "kubernetes:security.istio.io:PeerAuthentication": "decides whether the mesh encrypts",
+    "kubernetes:argoproj.io:Application": "deploys a repository that no rule sees",
+    "kubernetes:argoproj.io:ApplicationSet": "deploys a repository that no rule sees",
+    "kubernetes:argoproj.io:AppProject": "decides what may be deployed from where",
+    "kubernetes:helm.toolkit.fluxcd.io:*": "deploys a chart that no rule sees",
+    "kubernetes:kustomize.toolkit.fluxcd.io:*": "deploys a repository that no rule sees",
+    "kubernetes:pkg.crossplane.io:*": "installs a controller with rights of its own",
+    "kubernetes:operators.coreos.com:*": "installs an operator with rights of its own",
+    "kubernetes:kyverno.io:*": "decides what the cluster admits",
+    "kubernetes:policies.kyverno.io:*": "decides what the cluster admits",
+    "kubernetes:templates.gatekeeper.sh:*": "decides what the cluster admits",
+    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicy": "changes what the cluster admits",
+    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicyBinding": "changes what the cluster admits",
+    "kubernetes:policy.networking.k8s.io:*": "goes before every network policy",
+    "kubernetes:projectcalico.org:*": "is a network policy that no rule reads",
+    "kubernetes:crd.projectcalico.org:*": "is a network policy that no rule reads",
+    "kubernetes:cilium.io:CiliumClusterwideNetworkPolicy": "is a network policy of every namespace",
+    "aws:iam:AccessKey": "is a key without an end that the state of the stack holds",
+    "aws:iam:UserLoginProfile": "is a password of a user",
+    "aws:iam:UserGroupMembership": "gives a user the rights of groups",
+    "aws:lambda:FunctionUrl": "opens a function to the internet",
+    "aws:lambda:Permission": "lets others call a function",
+    "aws:ram:ResourceShare": "shares resources with other accounts",
+    "aws:ram:PrincipalAssociation": "shares resources with other accounts",
+    "aws:organizations:Policy": "decides what an organisation may do",
+    "aws:ssoadmin:PermissionSet": "gives people rights in accounts",
+}
+# Nodes that say of themselves that they are the control plane get its pods and their keys.
+_NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def power_of(resource: Resource) -> str:
+    """What an object decides where no rule judges it, "" where rules do or nothing is decided. Raises FieldError."""
+    group = f"{resource.kind.rpartition(':')[0]}:*"
+    if resource.kind == _NODE:
+        labels = resource.at("metadata", "labels")
+        return "calls itself the control plane" if any(not labels.at(name).absent for name in _CONTROL_PLANE) else ""
+    if resource.kind == "kubernetes:core:PersistentVolume":
+        path = resource.at("spec", "local", "path")
+        return "mounts a path of the node" if path.text() and not path.text().startswith("/mnt/") else ""
+    told = _POWERS.get(resource.kind) or _POWERS.get(group)
+    if told:
+        return told
+    if resource.kind.startswith("kubernetes:") and not _is_judged(resource) and holds_settings_of_pods(resource.inputs):
+        return "holds settings of pods where no rule of pods looks"
+    return ""
+
+
+def _is_judged(resource: Resource) -> bool:
+    if resource.kind in PODS.kinds or resource.kind in _OWN_RULES:
+        return True
+    try:
+        return any(True for _ in resource.parts(PODS)) and "podSpecPatch" not in _names(resource.inputs)
+    except UnknownFieldError:
+        return True
+
+
+_OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
+
+
+def _names(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return {str(key) for key in value} | {name for each in value.values() for name in _names(each)}
+    return {name for each in value for name in _names(each)} if isinstance(value, list) else set()

@@ -1,0 +1,120 @@
+"""Settings of AWS resources that one value decides: which field of which kind, when it is wrong, and what that comes to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from policies.engine.fields import Field
+from policies.engine.resource import Resource
+
+Wrong = Callable[[Any], bool]
+_ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
+# Every cluster has administrators, which AmazonEKSClusterAdminPolicy names; these give nearly as much without the name.
+_ADMINISTRATORS = re.compile(r"/AmazonEKSAdmin(View)?Policy\Z")
+_OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
+
+
+def _is(*values: object) -> Wrong:
+    return lambda value: value in values
+
+
+def _is_not(*values: object) -> Wrong:
+    return lambda value: value not in values
+
+
+def _like(pattern: re.Pattern[str]) -> Wrong:
+    return lambda value: isinstance(value, str) and bool(pattern.search(value))
+
+
+def _holds(text: str) -> Wrong:
+    return lambda value: text in value if isinstance(value, list | str) else False
+
+
+_TRUE = _is(True, "true")
+# Kind, where ([] is each item of a list), when it is wrong, and what that comes to.
+_SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
+    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives machines addresses on the internet"),
+    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the machine an address on the internet"),
+    ("aws:ec2:LaunchTemplate", "networkInterfaces[].associatePublicIpAddress", _TRUE, "gives machines addresses on the internet"),
+    (
+        "aws:eks:Cluster",
+        "accessConfig.bootstrapClusterCreatorAdminPermissions",
+        _TRUE,
+        "leaves whoever created the cluster its administrator",
+    ),
+    ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps who has access in a ConfigMap that pods may write"),
+    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal administrator past every role"),
+    ("aws:eks:AccessEntry", "principalArn", _like(_ROOT), "means everybody of an account"),
+    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod that names no account"),
+    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key stays the same for ever"),
+    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag become another image"),
+    ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
+    (
+        "aws:s3:AccessPoint",
+        "publicAccessBlockConfiguration.blockPublicPolicy",
+        _is(False),
+        "lets a policy open the access point to everybody",
+    ),
+    ("aws:s3:Bucket", "forceDestroy", _TRUE, "deletes every object with the bucket"),
+    ("aws:s3:BucketV2", "forceDestroy", _TRUE, "deletes every object with the bucket"),
+    ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so the internet reaches it past the gateway"),
+    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "passes on headers that hide requests"),
+    ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
+)
+KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
+
+
+def wrong(resource: Resource) -> Iterator[tuple[Field, str]]:
+    """Each setting that is wrong, and what it comes to. Raises FieldError."""
+    for kind, path, test, problem in _SETTINGS:
+        if kind == resource.kind:
+            yield from ((field, problem) for field in _fields(resource.root, path.split(".")) if test(field.value))
+    checks: Mapping[str, Callable[[Resource], Iterator[tuple[Field, str]]]] = {
+        "aws:eks:AccessPolicyAssociation": _of_association,
+        "aws:lb:Listener": _of_listener,
+        "aws:ec2:VpcEndpoint": _of_endpoint,
+    }
+    if resource.kind in checks:
+        yield from checks[resource.kind](resource)
+
+
+def _fields(field: Field, path: list[str]) -> Iterator[Field]:
+    if not path:
+        yield field
+        return
+    name, *rest = path
+    below = field.at(name.removesuffix("[]"))
+    for each in below.each() if name.endswith("[]") else (below,):
+        yield from _fields(each, rest)
+
+
+def _of_association(association: Resource) -> Iterator[tuple[Field, str]]:
+    policy = association.at("policyArn")
+    if association.at("accessScope", "type").text() == "cluster" and _ADMINISTRATORS.search(policy.text()):
+        yield policy, "lets its principal read every Secret of the cluster"
+
+
+def _of_listener(listener: Resource) -> Iterator[tuple[Field, str]]:
+    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
+    if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
+        yield listener.at("protocol"), "takes requests in clear"
+
+
+def _of_endpoint(endpoint: Resource) -> Iterator[tuple[Field, str]]:
+    place = endpoint.at("policy")
+    try:
+        listed = json.loads(place.text() or "{}").get("Statement", [])
+    except (ValueError, AttributeError):
+        listed = [{}]
+    for each in listed if isinstance(listed, list) else [listed]:
+        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
+            yield place, "lets data out to every account through the endpoint"
+
+
+def _one(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
