@@ -30,6 +30,8 @@ class Offer:
     resource: str
     accelerators: int
     memory_gib: Decimal
+    group: bool = False
+    """Whether these are the nodes of a node group, which may share its pool with others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,9 @@ def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) 
 
 
 def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacity:
+    groups = [each for each in offers if each.group]
+    # Groups of one pool are several ways of buying the same nodes: it grows to the largest of them, not to their sum.
+    offers = [each for each in offers if not each.group] + sorted(groups, key=lambda each: (each.accelerators, each.nodes))[-1:]
     resources = [each.resource for each in offers if each.resource] + [each.resource for each in sets if each.resource]
     return PoolCapacity(
         pool=pool,
@@ -93,7 +98,7 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
 def _offer(resource: Declared) -> Offer | None:
     if resource.type == NODE:
         offered = mapping(resource.inputs, "status", "allocatable") or mapping(resource.inputs, "status", "capacity")
-        pool = _pool(mapping(resource.inputs, "metadata", "labels"))
+        pool = pool_of(mapping(resource.inputs, "metadata", "labels"))
         if not offered or pool == NO_POOL:
             return None
         name, cards = accelerators_in(offered)
@@ -101,16 +106,17 @@ def _offer(resource: Declared) -> Offer | None:
     if resource.type == NODE_GROUP:
         machine = price_list().machines.get(machine_of(resource.inputs))
         labels = mapping(resource.inputs, "labels")
-        pool = _pool(labels) if _pool(labels) != NO_POOL else resource.name
+        pool = pool_of(labels) if pool_of(labels) != NO_POOL else resource.name
         nodes = sizes_of(resource.inputs)[2]
         if machine is None:
-            return Offer(pool=pool, nodes=nodes, resource="", accelerators=0, memory_gib=Decimal(0))
+            return Offer(pool=pool, nodes=nodes, resource="", accelerators=0, memory_gib=Decimal(0), group=True)
         return Offer(
             pool=pool,
             nodes=nodes,
             resource=machine.resource,
             accelerators=machine.accelerators * nodes,
             memory_gib=machine.memory_gib * nodes,
+            group=True,
         )
     return None
 
@@ -146,7 +152,7 @@ def pod_sets(resource: Declared) -> Iterator[PodSet]:
         yield PodSet(
             urn=resource.urn,
             name=resource.name,
-            pool=_pool(mapping(spec, "nodeSelector")),
+            pool=pool_of(mapping(spec, "nodeSelector")),
             replicas=number(owner.get("replicas"), 1),
             resource=next((name for name, _ in cards if name), ""),
             cards=sum(count for _, count in cards),
@@ -187,5 +193,6 @@ def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
     return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
 
 
-def _pool(labels: dict[str, Any]) -> str:
+def pool_of(labels: dict[str, Any]) -> str:
+    """The pool that `labels` name, NO_POOL where they name none."""
     return next((labels[label] for label in POOL_LABELS if isinstance(labels.get(label), str)), NO_POOL)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from review.events import PropertyDiff
+from review.leaves import decoded
 from review.paths import MISSING, Path, order_of, parse, text_of
 from review.preview import Preview, Step
 from review.text import clean
@@ -73,7 +74,7 @@ def _detailed(step: Step, found: dict[str, PropertyDiff]) -> Iterator[PropertyCh
     entries = [(_path_or_none(text), text, diff) for text, diff in found.items()]
     for path, text, diff in sorted(entries, key=lambda entry: order_of(entry[0] or (entry[1],))):
         old, new = _sides(sides, path, diff) if path else (MISSING, MISSING)
-        yield _change(clean(text), old, new, diff)
+        yield from _opened(clean(text), old, new, diff)
 
 
 def _sides(sides: dict[tuple[str, str], Any], path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
@@ -117,7 +118,26 @@ def _pairs(old: Any, new: Any, old_veiled: Any, new_veiled: Any, keys: frozenset
         text = _spelled(path)
         kind = "add" if before is MISSING else "delete" if after is MISSING else "update"
         word = f"{kind}-replace" if text in keys or text.split(".")[0] in keys else kind
-        yield _change(text, before, after, PropertyDiff(kind=word))
+        yield from _opened(text, before, after, PropertyDiff(kind=word))
+
+
+def _opened(path: str, old: Any, new: Any, diff: PropertyDiff) -> Iterator[PropertyChange]:
+    """One change, or what changes inside of it where both sides are JSON in a string."""
+    before, after = (decoded(each) if isinstance(each, str) else each for each in (old, new))
+    if before is old or after is new or type(before) is not type(after):
+        yield _change(path, old, new, diff)
+        return
+    inside = sorted(_differing(before, after, ()), key=order_of)
+    if not inside:
+        yield PropertyChange(path=path, old="JSON", new="the same JSON, written differently", replaces=diff.word.endswith("-replace"))
+        return
+    hidden = veil(before), veil(after)
+    for part in inside if () not in inside else [()]:
+        was, will = (at(each, part) for each in hidden)
+        kind = "add" if was is MISSING else "delete" if will is MISSING else "update"
+        word = f"{kind}-replace" if diff.word.endswith("-replace") else kind
+        within = _spelled(part) if part else ""
+        yield _change(f"{path}{'' if within.startswith('[') or not within else '.'}{within}", was, will, PropertyDiff(kind=word))
 
 
 _DEEPEST = 100

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from review.capacity import NODE, machines_of, sizes_of
+from review.capacity import NODE, machines_of
+from review.cost_lines import CostLine
 from review.declared import NODE_GROUP, Declared, amount, mapping, with_templates
+from review.demand import Pool, pools_of
 from review.prices import PriceList, price_list
+from review.storage_cost import stored_weights
 
 BUDGET_KEY = "inferplan:budget"
 _CENT = Decimal("0.01")
@@ -22,20 +25,7 @@ _SERVICE = "kubernetes:core/v1:Service"
 _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _VOLUME = "aws:ebs/volume:Volume"
 _NO_PRICE = "no list price for"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostLine:
-    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to."""
-
-    kind: str
-    name: str
-    usual: Decimal
-    least: Decimal
-    most: Decimal
-    basis: str
-    committable: Decimal = Decimal(0)
-    """The part of `usual` that Savings Plans and reservations make cheaper: machines on demand."""
+_BLOCK = "CAPACITY_BLOCK"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +37,7 @@ class Cost:
     most: Decimal
     lines: tuple[CostLine, ...]
     unpriced: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def committable(self) -> Decimal:
@@ -59,18 +50,23 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     prices = prices or price_list()
     lines: list[CostLine] = []
     unpriced: list[tuple[str, str, str]] = []
-    for each in with_templates(resources):
-        line, why_not = _price(each, prices)
+    kept = list(with_templates(resources))
+    stored, notes = stored_weights(kept, prices)
+    priced = [(each, *_price(each, prices)) for each in kept if each.type != NODE_GROUP]
+    priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(kept)]
+    for each, line, why_not in priced:
         if line is not None:
             lines.append(line)
         if why_not:
             unpriced.append((each.type.rpartition(":")[2], each.name, why_not))
+    lines += stored
     return Cost(
         usual=sum((each.usual for each in lines), Decimal(0)).quantize(_CENT),
         least=sum((each.least for each in lines), Decimal(0)).quantize(_CENT),
         most=sum((each.most for each in lines), Decimal(0)).quantize(_CENT),
         lines=tuple(sorted(lines, key=lambda each: (-each.usual, each.kind, each.name))),
         unpriced=tuple(sorted(set(unpriced))),
+        notes=notes,
     )
 
 
@@ -125,8 +121,6 @@ def usd(value: Decimal) -> str:
 
 def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     """The line of one resource, and why a part of it or all of it has no price."""
-    if each.type == NODE_GROUP:
-        return _node_group(each, prices)
     if each.type == _VOLUME:
         return _volume(each, prices)
     if each.type == NODE:
@@ -159,28 +153,34 @@ def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
     return CostLine(kind=each.type.rpartition(":")[2], name=each.name, usual=month, least=month, most=month, basis=basis)
 
 
-def _node_group(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
-    capacity = each.inputs.get("capacityType") or "ON_DEMAND"
-    if capacity == "CAPACITY_BLOCK":
-        return None, "a capacity block is paid in advance, at the price it was bought for"
-    names = machines_of(each.inputs)
+def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
+    """The line of one pool: the nodes that its declared pods need, and the least and the most that it may come to."""
+    ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
+    names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
     listed = [prices.machines.get(name) for name in names]
     hourly = [machine.usd_per_hour for machine in listed if machine is not None and machine.usd_per_hour is not None]
     if not names or len(hourly) < len(names):
         unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
         return None, f"{_NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
-    least, wanted, most = sizes_of(each.inputs)
-    disk, no_disk = _disk(each.inputs, prices)
+    disk, no_disk = _disk(pool.groups[0].inputs, prices)
+    block = ways == [_BLOCK]
+    # A block is paid for in advance, whether its nodes are used or not.
+    least, needed = (pool.most, pool.most) if block else (pool.least, pool.needed)
     cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))
-    spot = capacity == "SPOT"
     # The disk is no part of what Spot makes cheaper.
-    lowest = min(hourly) * prices.hours * prices.spot_lowest + disk if spot else cheapest
-    sizes = f"{wanted}" if least == most else f"{wanted} ({least} to {most})"
+    lowest = min(hourly) * prices.hours * prices.spot_lowest + disk if "SPOT" in ways else cheapest
+    committable = hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0)
+    amounts = {"usual": usual * needed, "least": lowest * least, "most": dearest * pool.most, "committable": committable}
+    kind, name = ("NodeGroup", pool.groups[0].name) if len(pool.groups) == 1 else ("pool", pool.name)
+    return CostLine(kind=kind, name=name, basis=_basis(pool, names, hourly[0], ways, needed), **amounts), no_disk
+
+
+def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:
+    sizes = f"{needed}" if pool.least == pool.most or ways == [_BLOCK] else f"{needed} ({pool.least} to {pool.most})"
     others = f", or {', '.join(names[1:])}" if names[1:] else ""
-    basis = f"{sizes} x {names[0]} at {hourly[0]} USD an hour{others}{'; Spot between a tenth and all of it' if spot else ''}"
-    committable = Decimal(0) if spot else hourly[0] * prices.hours * wanted
-    amounts = {"usual": usual * wanted, "least": lowest * least, "most": dearest * most, "committable": committable}
-    return CostLine(kind="NodeGroup", name=each.name, basis=basis, **amounts), no_disk
+    spot = "; Spot between a tenth and all of it" if "SPOT" in ways else ""
+    block = "; a capacity block, at the list price instead of the price it was bought for" if _BLOCK in ways else ""
+    return f"{sizes} x {names[0]} at {price} USD an hour{others}{spot}{block}"
 
 
 def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, str]:

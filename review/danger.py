@@ -1,28 +1,25 @@
-"""What a reviewer must not miss: what goes, what is replaced, what loses its protection; with cause and consequence.
+"""What a reviewer must not miss: what goes, what is replaced, what changes for the worse, what loses its protection.
 
-Nothing here knows a stack; what the end of a kind means is in `consequences`.
+Nothing here knows a stack; what the end of a kind and the change of a property mean is in the tables of `kinds`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from review.changes import PropertyChange
-from review.consequences import ROUTINE, words_of
-from review.preview import Step
+from review.kinds import RED, ROUTINE, is_known, is_label, meaning_of, owned
+from review.preview import Step, name_of
+from review.properties import Match, matches
 from review.text import clean, told_apart
 
-OTHER_WEIGHTS = "serves other weights"
-"""What is said of a model whose revision changes."""
-OTHER_HOST = "answers under another host"
-"""What is said of an entrance whose host changes."""
 REPLACED = "replaced"
-"""What is said of a resource that is made anew."""
+"""What is said of a resource that is deleted and created again."""
 PROTECTED = "it is protected: the engine refuses the whole update until its protection is taken off"
 """The consequence of ending what is protected: Pulumi refuses it before it changes anything; a rehearsal says so and goes on."""
+GONE = "is gone"
+"""What is said of a resource whose replacement failed after it was deleted."""
 UNPROTECTED = "loses its protection"
 _UNPROTECTED: dict[tuple[str, ...], str] = {
     ("protect",): "the next change may delete it without being refused",
@@ -31,11 +28,16 @@ _UNPROTECTED: dict[tuple[str, ...], str] = {
 }
 _GOES = ("delete", "discard")
 _LONGEST = 60
+_FIRST, _LAST = 50, 9000
+_MOST_NAMES = 4
+# What is said of each resource by itself, however its name and cause read.
+_OF_EACH = ("deleted", REPLACED, "created", "changes", GONE, UNPROTECTED)
+_SUBJECTS = ("model", "consumer", "pool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Danger:
-    """One warning. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is routine."""
+    """One risk. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is routine; `order` those of one weight."""
 
     weight: int
     what: str
@@ -46,6 +48,7 @@ class Danger:
     consequence: str = ""
     common: bool = False
     """Whether its kind has no words of its own, so that one of many says it all."""
+    order: int = _LAST
 
     @property
     def refused(self) -> bool:
@@ -53,20 +56,39 @@ class Danger:
         return self.consequence.startswith(PROTECTED)
 
 
-_HOST = re.compile(r"(?:^|\.)(?:spec\.rules\[\d+\]\.host|spec\.tls\[\d+\]\.hosts(?:\[\d+\])?|spec\.hostnames(?:\[\d+\])?|spec\.host)$")
-_REVISION = re.compile(r"(?:^|\.)weights\.revision$")
-_SERVICE_FACE = re.compile(r"^(?:metadata\.name|spec\.type|spec\.clusterIP|spec\.ports\[\d+\]\.(?:port|nodePort))$")
-
-
 def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
-    """The warnings that `step` earns; `changes` are its property changes."""
+    """The risks that `step` earns; `changes` are its property changes."""
+    if step.lost:
+        yield _danger(
+            step,
+            RED,
+            GONE,
+            "its replacement failed after the original was deleted",
+            "nothing took its place: run the update again once the cause is fixed",
+            order=-1,
+        )
     # What is in a component goes with it, and is told one by one.
-    if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
+    elif (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
     if off := _taken_off(step):
-        yield _danger(step, 0, UNPROTECTED, f"{' and '.join(off)} taken off", _UNPROTECTED[off], common=words_of(step.type) is None)
-    if step.op not in ("same", "read", "create", *_GOES):
-        yield from _meaning(step, changes)
+        yield _danger(
+            step, RED, UNPROTECTED, f"{' and '.join(off)} taken off", _UNPROTECTED[off], common=not _matters(step.type), order=_FIRST
+        )
+    if step.op in ("create", "import") and (meaning := meaning_of(step.type, "create")):
+        yield _danger(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
+    if step.op not in ("same", "read", "create", "import", *_GOES):
+        met = [_of_property(step, each) for each in matches(step)]
+        yield from met
+        telling = [each for each in changes if not is_label(each.path)]
+        if not met and step.op != "replace" and (telling or not changes) and (meaning := meaning_of(step.type, "change")):
+            told = "; ".join(map(_turn, telling[:3])) or "the engine gave no properties"
+            yield _danger(step, meaning.weight, "changes", told, meaning.consequence, order=meaning.order, common=not meaning.known)
+
+
+def _matters(type_: str) -> bool:
+    """Whether the end of `type_` loses data or access."""
+    meaning = meaning_of(type_, "delete")
+    return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == RED
 
 
 def _taken_off(step: Step) -> tuple[str, ...]:
@@ -78,14 +100,24 @@ def _taken_off(step: Step) -> tuple[str, ...]:
 
 def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
     replaced = step.op == "replace"
-    gone, anew, weight = words_of(step.type) or ("", "", ROUTINE)
-    consequence = anew if replaced else gone
+    meaning = meaning_of(step.type, "replace" if replaced else "delete")
+    weight, consequence, order = (meaning.weight, meaning.consequence, meaning.order) if meaning else (ROUTINE, "", _LAST)
     if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
-        consequence, weight = "it is only forgotten, and stays where it is", ROUTINE
+        consequence, weight = "it is removed from the state only, and stays where it is", ROUTINE
     if step.old and step.old.protect and step.op != "discard":
-        consequence, weight = f"{PROTECTED}; then {consequence}" if consequence else PROTECTED, 0
-    cause = _cause(step, changes) if replaced else "no longer declared"
-    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=consequence == PROTECTED)
+        consequence, weight = f"{PROTECTED}; then {consequence}" if _matters(step.type) and consequence else PROTECTED, RED
+    cause = _cause(step, changes) if replaced else f"no longer declared{_identity(step)}"
+    common = consequence == PROTECTED or not (meaning and meaning.known)
+    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=common, order=order)
+
+
+def _identity(step: Step) -> str:
+    """The name that the thing has outside of the stack, where it is another one."""
+    inputs = (step.old.inputs if step.old else None) or {}
+    metadata = inputs.get("metadata")
+    names = (inputs.get("bucket"), inputs.get("name"), metadata.get("name") if isinstance(metadata, dict) else None)
+    name = next((each for each in names if isinstance(each, str)), step.name)
+    return "" if name == step.name else f" ({clean(name)})"
 
 
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
@@ -95,44 +127,21 @@ def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "asked for, or marked for replacement"
 
 
-def _meaning(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
-    for change in changes:
-        told = _turn(change)
-        if _REVISION.search(change.path):
-            yield _danger(step, 1, OTHER_WEIGHTS, told, "answers may change; the weights are fetched and every replica restarts")
-        elif change.path == "spec.replicas" and change.new == "0":
-            yield _danger(step, 1, "stops", told, "no replica answers")
-        elif _HOST.search(change.path) and change.old:
-            yield _danger(step, 0, OTHER_HOST, told, "clients that call the old host get no answer")
-        elif step.type == "kubernetes:core/v1:Service" and step.op == "update" and _SERVICE_FACE.match(change.path) and change.old:
-            yield _danger(step, 1, "is called another way", told, "clients that call it the old way get no answer")
-    for owner, retired in _retired_keys(step):
-        versions = ", ".join(map(str, retired))
-        yield _danger(
-            step, 0, "retires API keys", f"{owner}: version {versions} dropped", "clients that still use these keys are refused (401)"
-        )
+def _of_property(step: Step, match: Match) -> Danger:
+    rule = match.rule
+    named = _danger(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
+    return replace(named, kind=match.subject or named.kind, name=match.name or (_owner(step) if match.subject else named.name))
 
 
-def _retired_keys(step: Step) -> Iterator[tuple[str, list[Any]]]:
-    """Key versions that were valid and are not any more, by whose they are."""
-    before, after = (_key_versions((state.inputs if state else None) or {}) for state in (step.old, step.new))
-    for owner, versions in sorted(before.items()):
-        retired = [each for each in versions if each not in after.get(owner, [])]
-        if retired and step.type.endswith(":ApiKeys"):
-            yield clean(owner), retired
+def _owner(step: Step) -> str:
+    """The name of the component that `step` is, or belongs to."""
+    component = (
+        step.type.startswith("inferplan:") or "$inferplan:" not in f"${step.parent.split('::', 3)[2] if '::' in step.parent else ''}"
+    )
+    return clean(step.name if component else name_of(step.parent))
 
 
-def _key_versions(value: dict[str, Any], owner: str = "", depth: int = 0) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for key, item in value.items():
-        if key == "keys" and isinstance(item, list):
-            found[owner] = item
-        elif isinstance(item, dict) and depth < 8:
-            found |= _key_versions(item, key, depth + 1)
-    return found
-
-
-def _danger(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False) -> Danger:
+def _danger(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Danger:
     return Danger(
         weight=weight,
         what=what,
@@ -142,6 +151,7 @@ def _danger(step: Step, weight: int, what: str, cause: str, consequence: str, *,
         cause=cause,
         consequence=consequence,
         common=common,
+        order=order,
     )
 
 
@@ -154,22 +164,47 @@ def _turn(change: PropertyChange) -> str:
 
 
 def once(dangers: Iterable[Danger]) -> list[Danger]:
-    """A component and what it makes tell of the same weights or host: one warning is enough, the last and most concrete one."""
-    kept: dict[tuple[str, str], Danger] = {}
+    """One of those that say the same of the same thing, the first: a component and the objects that it creates often do."""
+    kept: list[Danger] = []
+    told: set[tuple[str, str]] = set()
     for each in dangers:
-        subject = f"{each.urn} {each.cause}"
-        if each.what == OTHER_WEIGHTS:
-            subject = each.name
-        elif each.what == OTHER_HOST:
-            subject = each.cause.partition(": ")[2]
-        kept[each.what, subject] = each
-    return _merged(kept.values())
+        about = {(each.what, each.name)}
+        if "→" in each.cause and each.kind not in _SUBJECTS:
+            about.add((each.what, each.cause.partition(": ")[2]))
+        if each.what in _OF_EACH or told.isdisjoint(about):
+            kept.append(each)
+            told |= about
+    return _merged(kept)
 
 
 def _merged(dangers: Iterable[Danger]) -> list[Danger]:
-    """Those of which there is nothing to say but what is said of others too become one."""
+    """Those of which the same is said of the same kind become one that names the first few."""
     alike: dict[object, list[Danger]] = {}
     for each in dangers:
-        alike.setdefault((each.what, each.consequence) if each.common else id(each), []).append(each)
-    several = ((each[0], len(each) - 1) for each in alike.values())
-    return [replace(first, name=f"{first.name} and {more} more") if more else first for first, more in several]
+        what = (each.weight, each.what, each.consequence)
+        if each.common:
+            key: object = what
+        elif each.what == "deleted":
+            key = (*what, each.kind)
+        else:
+            key = (each.what, each.kind) if each.kind in _SUBJECTS else (*what, each.kind, each.cause)
+        alike.setdefault(key, []).append(each)
+    return [_one(several) for several in alike.values()]
+
+
+def _one(several: Sequence[Danger]) -> Danger:
+    first = several[0]
+    causes = {each.cause for each in several}
+    cause = first.cause if len(causes) == 1 else f"{first.cause}; and alike"
+    more = len(several) - 1
+    name = f"{first.name} and {more:,} more" if more and first.common else _named([each.name for each in several])
+    return replace(first, name=name, cause=cause)
+
+
+def _named(names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return (
+        ", ".join(names)
+        if len(names) <= _MOST_NAMES
+        else f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1:,} more"
+    )

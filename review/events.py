@@ -71,12 +71,14 @@ class ResourceEvent(_Record):
 
 
 class PreludeEvent(_Record):
-    """The configuration of the run. In the events of `inferplan plan`, `planner` is `inferplan` and `against` what it is compared with.
+    """The configuration of the run. In the events of `inferplan plan`, `planner` is `inferplan`, `against` what it is
+    compared with, and `against_config` the configuration of that.
 
     An engine writes neither.
     """
 
     config: dict[str, str] | None = None
+    against_config: dict[str, str] | None = None
     planner: str = ""
     against: str = ""
 
@@ -88,6 +90,12 @@ class DiagnosticEvent(_Record):
     message: str = ""
     severity: str = ""
     ephemeral: bool = False
+
+
+class ErrorEvent(_Record):
+    """A failure of the engine itself."""
+
+    error: str = ""
 
 
 class PolicyEvent(_Record):

@@ -26,6 +26,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    changed: bool = True
+    """Whether the change moves any of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapaci
             columns=("pool", "accelerator", "nodes", "accelerators offered", "asked for", "memory asked for"),
             rows=tuple(rows),
             notes=(note,),
+            changed=any("→" in cell for row in rows for cell in row),
         )
 
 
@@ -151,6 +154,7 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
         columns=("what", "before → after", "change", "least to most"),
         rows=tuple(rows),
         notes=tuple(_notes(before, after, budget, region)),
+        changed=(before.usual, before.least, before.most, before.unpriced) != (after.usual, after.least, after.most, after.unpriced),
     )
 
 
@@ -173,6 +177,7 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
         yield f"Budget: {usd(budget)} a month, judged by the most that it may come to."
     if shown := _unpriced(after):
         yield f"Not priced: {shown}; nor data transfer, support and tax."
+    yield from map(clean, after.notes)
     if gone := _unpriced(before, but=after):
         yield f"Gone, and never priced: {gone}."
     pretend = sum("costs nothing" in why for _, _, why in after.unpriced)
@@ -193,7 +198,7 @@ def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
 
 
 def _several(names: Sequence[str]) -> str:
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+    return f"{names[0]} and {len(names) - 1:,} more" if len(names) > 1 else names[0]
 
 
 def _delta(value: Decimal) -> str:
@@ -215,17 +220,14 @@ def _region(preview: Preview) -> str:
 def _rollout(forecasts: tuple[Rollout, ...]) -> Iterator[Table]:
     if not forecasts:
         return
-    rows = tuple(
-        (
-            clean(f"{each.kind} {each.name}"),
-            each.manner,
-            f"{each.unavailable} of {each.replicas}",
-            "not known" if each.minutes is None else f"{each.minutes} at most",
-            f"{each.extra} {clean(each.resource)}" if each.extra else "none",
-            f"⛔ {clean(each.stuck)}" if each.stuck else "no",
-        )
-        for each in forecasts
-    )
+    alike: dict[tuple[str, ...], list[Rollout]] = {}
+    for each in forecasts:
+        minutes = "not known" if each.minutes is None else f"{each.minutes} at most"
+        extra = f"{each.extra} {clean(each.resource)}" if each.extra else "none"
+        stuck = f"⛔ {clean(each.stuck)}" if each.stuck else "no"
+        told = (clean(each.kind), each.manner, f"{each.unavailable} of {each.replicas}", minutes, extra, stuck)
+        alike.setdefault(told, []).append(each)
+    rows = tuple((f"{told[0]} {_several([clean(each.name) for each in members])}", *told[1:]) for told, members in alike.items())
     note = "A forecast from the strategy and the start-up probe's budget, at the pool's size as declared."
     columns = ("workload", "manner", "replicas missing meanwhile", "minutes", "extra accelerators meanwhile", "stuck")
     yield Table(title="Rollout", columns=columns, rows=rows, notes=(note,))

@@ -91,6 +91,16 @@ def _node(key: str, urn: str, steps: list[Step], top: Step | None) -> Node:
     return Node(key=key, kind=clean(type_of(urn).rpartition(":")[2]), name=clean(name_of(urn)), op=clean(own), inside=counted)
 
 
+_STYLES = {
+    "create": "fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
+    "import": "fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
+    "update": "fill:#fff8c5,stroke:#9a6700,color:#3b2300",
+    "replace": "fill:#fbefff,stroke:#8250df,color:#2e1461",
+    "delete": "fill:#ffebe9,stroke:#cf222e,color:#4c0014",
+    "discard": "fill:#ffebe9,stroke:#cf222e,color:#4c0014",
+}
+
+
 def mermaid(graph: Graph) -> str:
     """The graph in mermaid's language; labels hold nothing that it could take for syntax."""
     lines = ["flowchart LR"]
@@ -102,14 +112,8 @@ def mermaid(graph: Graph) -> str:
         text = f"{_SIGNS.get(node.op, '·')} <b>{_label(node.name)}</b><br/>{_label(node.kind)}{'<br/>' if inside else ''}{inside}{more}"
         lines.append(f'  {node.key}["{text}"]:::{node.op if node.op in _WORST else "update"}')
     lines += [f"  {start} --> {end}" for start, end in graph.edges]
-    lines += [
-        "  classDef create fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
-        "  classDef import fill:#dafbe1,stroke:#1a7f37,color:#0a3418",
-        "  classDef update fill:#fff8c5,stroke:#9a6700,color:#3b2300",
-        "  classDef replace fill:#fbefff,stroke:#8250df,color:#2e1461",
-        "  classDef delete fill:#ffebe9,stroke:#cf222e,color:#4c0014",
-        "  classDef discard fill:#ffebe9,stroke:#cf222e,color:#4c0014",
-    ]
+    used = {node.op if node.op in _WORST else "update" for node in graph.nodes}
+    lines += [f"  classDef {op} {style}" for op, style in _STYLES.items() if op in used]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from review.changes import PropertyChange
 from review.graph import tree
-from review.report import VERBS, WEIGHTS, Report
+from review.report import DONE, VERBS, WEIGHTS, Report, messages_text
 from review.text import told_apart
 from review.verdict import FAILED, ICONS
 
@@ -29,6 +29,8 @@ def render(report: Report) -> str:
         icons=ICONS,
         weights=WEIGHTS,
         verbs=VERBS,
+        done=DONE,
+        messages=messages_text,
         ops=ops,
         tree=tree,
         properties=_properties,
@@ -40,4 +42,6 @@ def _properties(changes: Sequence[PropertyChange]) -> Markup:
     if not changes:
         return Markup('<p class="soft">No property is told.</p>')
     rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *told_apart(each.old, each.new, _LONGEST)) for each in changes)
-    return Markup("<table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table>").format(Markup("").join(rows))
+    return Markup('<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>').format(
+        Markup("").join(rows)
+    )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
 from review.budget import Section, fit
 from review.changes import PropertyChange
-from review.consequences import ROUTINE
 from review.danger import Danger
 from review.figures import Table
 from review.graph import mermaid, tree
+from review.kinds import ROUTINE
 from review.policies import PolicyResult
-from review.report import VERBS, WEIGHTS, Report, ResourceChange, StackReport
+from review.report import DONE, VERBS, WEIGHTS, Report, ResourceChange, StackReport, messages_text
 from review.text import attribute, code, one_line, prose, shortened, told_apart
 from review.verdict import FAILED, ICONS, plural
 
@@ -23,6 +24,8 @@ _SIGNS = {"create": "🆕", "import": "📥", "update": "✏️", "replace": "�
 _CELL = 160
 _MAX_ROWS = 60
 _MAX_FINDINGS = 10
+_MAX_NAMES = 20
+_MAX_COMPONENTS = 40
 
 
 def render(report: Report, *, budget: int = DEFAULT_BUDGET) -> str:
@@ -50,7 +53,8 @@ def _head(report: Report) -> str:
         change = f" · {prose(stack.cost_change)} a month" if stack.cost_change else ""
         lines.append(f"## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)} · {prose(stack.counts_text)}{change}\n")
         return "\n".join(lines) + "\n"
-    lines.append(f"## {ICONS[report.rank]} {prose(report.verdict)} · {len(report.stacks)} stacks\n")
+    count = f" · {len(report.stacks)} stacks" if report.stacks else ""
+    lines.append(f"## {ICONS[report.rank]} {prose(report.verdict)}{count}\n")
     if report.stacks:
         lines += [*_HEADS, *(_row(each) for each in report.stacks)]
     return "\n".join(lines) + "\n\n"
@@ -85,17 +89,21 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head="### Errors\n\n", items=said, tail="\n", noun="message", rank=1)
     yield from _dangers(stack)
     yield from _policies(stack)
-    if alone and stack.tables:
+    changed = [table for table in stack.tables if table.changed]
+    if alone and changed:
         yield Section(head="\n".join((*_HEADS, _row(stack))) + "\n\n")
-    for table in stack.tables:
-        yield _rows(table)
+    yield from map(_rows, changed)
+    if alike := [table.title.lower() for table in stack.tables if not table.changed]:
+        cost = f" ({prose(stack.cost)})" if stack.cost and any("cost" in each for each in alike) else ""
+        yield Section(head=f"Unchanged: {prose(', '.join(alike))}{cost}.\n\n")
     yield from _picture(stack)
     if stack.outputs:
         yield _folded(f"{len(stack.outputs)} stack outputs change", [_table(stack.outputs)], "table", 4)
     if said and stack.rank != FAILED:
-        yield _folded(f"{len(said)} warnings and errors of the run", said, "message", 5)
+        yield _folded(messages_text(stack), said, "message", 5)
     if stack.resources:
-        yield Section(head="### Resources\n\n", items=list(_resources(stack.resources)), tail="\n", noun="resource", rank=9)
+        yield Section(head="### Resources\n\n", items=list(_resources(stack)), tail="\n", noun="resource", rank=9)
+    yield from (Section(head=f"{prose(each)}\n\n") for each in stack.notes)
     yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
 
 
@@ -122,7 +130,18 @@ def _policies(stack: StackReport) -> Iterator[Section]:
         yield _folded(f"{len(unsure)} policies could not be evaluated: a value is not known before up", unsure, "policy result", 6)
     # A run that broke off has not asked its packs to the end.
     if stack.policy_packs and not stack.policies and stack.rank > FAILED:
-        yield Section(head=f"Policy: nothing found by {', '.join(map(code, stack.policy_packs))}.\n\n")
+        yield Section(head=f"Policy: no violation found by {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
+    elif stack.exemptions:
+        yield Section(head=f"Policy:{_exemptions(stack)}.\n\n")
+
+
+def _exemptions(stack: StackReport) -> str:
+    """The exemptions in force, counted by rule; the page has their reasons."""
+    if not stack.exemptions:
+        return ""
+    rules = Counter(each.partition(" for ")[0] for each in stack.exemptions)
+    listed = ", ".join(f"{code(rule)}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(rules.items()))
+    return f" beside {plural(len(stack.exemptions), 'exemption')} in force: {listed}"
 
 
 def _danger(danger: Danger) -> str:
@@ -148,7 +167,10 @@ def _picture(stack: StackReport) -> Iterator[Section]:
         yield _folded(f"Picture of {len(stack.graph.nodes)} changed components", [picture], "picture", 7)
     elif stack.graph.nodes:
         lines = [f"- {code(line)}\n" for line in tree(stack.graph)]
-        yield _folded(f"{len(lines)} changed components", lines, "component", 7)
+        shown = lines[:_MAX_COMPONENTS]
+        if len(lines) > len(shown):
+            shown.append(f"- and {len(lines) - len(shown):,} more\n")
+        yield _folded(f"{len(lines)} changed components", shown, "component", 10)
 
 
 def _rows(table: Table) -> Section:
@@ -162,14 +184,33 @@ def _folded(summary: str, items: list[str], noun: str, rank: int) -> Section:
     return Section(head=f"<details><summary>{prose(summary)}</summary>\n\n", items=items, tail="\n</details>\n\n", noun=noun, rank=rank)
 
 
-def _resources(resources: tuple[ResourceChange, ...]) -> Iterator[str]:
-    for component, members in groupby(resources, key=lambda each: each.component):
+def _resources(stack: StackReport) -> Iterator[str]:
+    alike: dict[object, list[ResourceChange]] = {}
+    for each in stack.resources:
+        alike.setdefault((each.op, each.type, each.failed, each.properties), []).append(each)
+    groups = sorted((members for members in alike.values() if len(members) > 1), key=len, reverse=True)
+    for members in groups:
+        first = members[0]
+        names = ", ".join(code(each.name) for each in members[:_MAX_NAMES])
+        more = f" and {len(members) - _MAX_NAMES:,} more" if len(members) > _MAX_NAMES else ""
+        subject = f"{len(members):,} {prose(first.kind)}s"
+        yield f"<details><summary>{_summary(first, stack, subject)}</summary>\n\n{names}{more}\n\n{_table(first.properties)}\n</details>\n\n"
+    yield from _single(stack, {id(each) for members in groups for each in members})
+
+
+def _single(stack: StackReport, told: set[int]) -> Iterator[str]:
+    alone = [each for each in stack.resources if id(each) not in told]
+    for component, members in groupby(alone, key=lambda each: each.component):
         for index, each in enumerate(members):
             head = f"**{code(component)}**\n\n" if index == 0 else ""
-            failed = " · failed" if each.failed else ""
-            verb = prose(VERBS.get(each.op, each.op))
-            summary = f"{_SIGNS.get(each.op, '•')} {verb}: {code(f'{each.kind} {each.name}')}{failed}{_causes(each)}"
+            summary = _summary(each, stack, code(f"{each.kind} {each.name}"))
             yield f"{head}<details><summary>{summary}</summary>\n\n{_table(each.properties)}\n</details>\n\n"
+
+
+def _summary(each: ResourceChange, stack: StackReport, subject: str) -> str:
+    verb = VERBS.get(each.op, each.op)
+    verb = verb if stack.is_preview else DONE.get(verb, verb)
+    return f"{_SIGNS.get(each.op, '•')} {prose(verb)}: {subject}{' · failed' if each.failed else ''}{_causes(each)}"
 
 
 def _causes(resource: ResourceChange) -> str:

@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 MISSING: Final = object()
 """What `value_at` returns where a path leads nowhere; None is a value."""
 
-_PART = re.compile(r'\[(?P<index>\d{1,9})\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
+_PART = re.compile(r'\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
 _NEEDS_QUOTES = re.compile(r"[.\[]")
 
 

@@ -20,6 +20,8 @@ class Step:
     diffs: tuple[str, ...] = ()
     detailed_diff: dict[str, PropertyDiff] | None = None
     failed: bool = False
+    lost: bool = False
+    """Whether the original was deleted for a replacement that then failed."""
 
     @property
     def name(self) -> str:
@@ -54,11 +56,16 @@ class Preview:
     planner: str = "pulumi"
     against: str = ""
     form: str = "events"
+    foreign: bool = False
+    """Whether the stream comes from code that has no credentials and is not trusted, such as a fork's."""
+    notes: tuple[str, ...] = ()
     is_preview: bool = True
     result: str = ""
     incomplete: str = ""
     failed_operations: int = 0
     config: dict[str, str] = field(default_factory=dict)
+    against_config: dict[str, str] | None = None
+    """The configuration before the change, None where the stream does not have it."""
     policy_packs: dict[str, str] = field(default_factory=dict)
     policies: tuple[PolicyEvent, ...] = ()
     remediations: tuple[PolicyRemediationEvent, ...] = ()

@@ -35,6 +35,8 @@ class PriceList:
     per_month: dict[str, Decimal]
     per_gib_month: dict[str, Decimal]
     by_use: dict[str, str]
+    per_gb_month: dict[str, Decimal]
+    per_gb_read: dict[str, Decimal]
     machines: dict[str, Machine]
 
 
@@ -56,6 +58,8 @@ def price_list() -> PriceList:
         per_month=_per(services, "month"),
         per_gib_month=_per(services, "GiB-month"),
         by_use=document["by_use"],
+        per_gb_month={key: Decimal(price) for key, price in document["per_gb_month"].items()},
+        per_gb_read={key: Decimal(price) for key, price in document["per_gb_read"].items()},
         machines={row["type"]: _machine(row) for row in rows},
     )
 

@@ -17,15 +17,17 @@ from review.errors import EventsError
 from review.events import (
     DiagnosticEvent,
     Digest,
+    ErrorEvent,
     PolicyEvent,
     PolicyRemediationEvent,
     PreludeEvent,
     ResourceEvent,
     SummaryEvent,
 )
+from review.integrity import changing, mismatch, outcome
 from review.preview import Preview
 from review.records import GIVE, excerpt, records
-from review.steps import StepCollector, digest_steps
+from review.steps import StepCollector, digest_steps, owner_of
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,
@@ -36,6 +38,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
     "policyEvent": PolicyEvent,
     "policyRemediationEvent": PolicyRemediationEvent,
     "summaryEvent": SummaryEvent,
+    "errorEvent": ErrorEvent,
 }
 
 
@@ -81,6 +84,7 @@ class _Collector:
         self.cut = ""
         self.events = 0
         self.steps = StepCollector()
+        self.owner: tuple[str, str] | None = None
         self.begun: dict[tuple[str, str], tuple[dict[str, Any], int]] = {}
         self.prelude = PreludeEvent()
         self.summary: SummaryEvent | None = None
@@ -100,11 +104,16 @@ class _Collector:
         event = _validated(_EVENTS[kind], record[kind], f"{self.source}:{line}: {kind}")
         match event:
             case ResourceEvent():
+                self._check_owner(event.metadata.urn, line)
                 self._ended(event, kind)
             case PreludeEvent():
                 self.prelude = event
+            case SummaryEvent() if self.summary is not None:
+                raise EventsError(f"{self.source}:{line}: a second summary: this file holds two runs; give one file per run")
             case SummaryEvent():
                 self.summary = event
+            case ErrorEvent():
+                self._said(DiagnosticEvent(message=event.error or "the engine failed", severity="error"))
             case _:
                 self._said(event)
 
@@ -115,8 +124,19 @@ class _Collector:
                 self.steps.belongs(event.urn)
             case PolicyEvent():
                 self.policies.append(event)
+                self.steps.belongs(event.resource_urn)
             case PolicyRemediationEvent():
                 self.remediations.append(event)
+
+    def _check_owner(self, urn: str, line: int) -> None:
+        """Raises EventsError for a resource of another stack than the first: two streams in one file."""
+        owner = owner_of(urn)
+        self.owner = self.owner or owner
+        if all(owner) and all(self.owner) and owner != self.owner:
+            first, other = ("/".join(each) for each in (self.owner, owner))
+            raise EventsError(
+                f"{self.source}:{line}: a resource of {excerpt(other)} among those of {excerpt(first)}; give one file per stack"
+            )
 
     def cut_off(self, why: str) -> None:
         """Notes that the stream ends within an event."""
@@ -152,19 +172,22 @@ class _Collector:
         steps = self.steps.steps()
         summary = self.summary
         project, stack = self.steps.owner
+        listed = self.steps.counts()
+        stated = _positive(summary.resource_changes) if summary and summary.resource_changes is not None else listed
         return Preview(
             source=self.source,
             project=project,
             stack=stack,
             steps=steps,
-            counts=_positive(summary.resource_changes if summary and summary.resource_changes is not None else self.steps.counts()),
+            counts=stated,
             planner=self.prelude.planner or "pulumi",
             against=self.prelude.against,
             is_preview=summary.is_preview if summary else True,
-            result=summary.result if summary else "",
-            incomplete=self._incomplete(),
+            result=outcome(summary.result if summary else "", self.diagnostics),
+            incomplete=self._incomplete() or mismatch(stated, listed),
             failed_operations=self.steps.failed,
             config=dict(sorted((self.prelude.config or {}).items())),
+            against_config=self.prelude.against_config,
             policy_packs=dict(sorted((summary.policy_packs if summary and summary.policy_packs else {}).items())),
             policies=tuple(self.policies),
             remediations=tuple(self.remediations),
@@ -188,16 +211,17 @@ def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
     incomplete = "the engine says that its state may be corrupt" if digest.maybe_corrupt else ""
     if digest.change_summary is None:
         incomplete = "it has no changeSummary: the run was cut off"
-    failed = any(each.severity == "error" for each in said)
+    counts = _positive(digest.change_summary or {})
+    listed = {op: sum(step.op == op for step in steps) for op in {each.op for each in steps}}
     return Preview(
         source=source,
         project=project,
         stack=stack,
         steps=steps,
-        counts=_positive(digest.change_summary or {}),
+        counts=counts,
         form="digest",
-        result="failed" if failed else "succeeded",
-        incomplete=incomplete,
+        result=outcome("succeeded", said),
+        incomplete=incomplete or mismatch(changing(counts), changing(listed)),
         config=dict(sorted((digest.config or {}).items())),
         diagnostics=said,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from review.access import lost_access
 from review.capacity import OfferReader
 from review.changes import PropertyChange, output_changes, property_changes
 from review.danger import REPLACED, Danger, dangers_of, once
@@ -12,11 +13,14 @@ from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, graph_of
+from review.guards import GuardReader, guard_risks
 from review.outage import outages
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview, Step
+from review.removal import softened
+from review.renamed import as_replacements
 from review.text import clean, one_line
-from review.verdict import CALM, verdict
+from review.verdict import CALM, NOTHING, plural, verdict
 
 VERBS = {
     "create": "to create",
@@ -30,7 +34,8 @@ VERBS = {
 }
 WEIGHTS = ("🔴", "🟠", "🟡")
 """One for each weight of a danger."""
-_DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
+DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
+"""The words of an update for those of a preview."""
 _OPS = tuple(VERBS)
 # Within a component, what ends comes first.
 _URGENCY = {"delete": 0, "discard": 0, "replace": 1, "update": 2, "create": 3, "import": 3}
@@ -71,6 +76,10 @@ class StackReport:
     resources: tuple[ResourceChange, ...]
     diagnostics: tuple[tuple[str, str, str], ...]
     graph: Graph
+    is_preview: bool = True
+    exemptions: tuple[str, ...] = ()
+    """The exemptions from policies that are in force, in words."""
+    notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     over_budget: str = ""
     accelerators: str = ""
@@ -115,22 +124,25 @@ def make_report(
     read_offer: OfferReader | None = None,
     read_rule: RuleReader | None = None,
     rehearsals: Sequence[Findings] = (),
+    read_guards: GuardReader | None = None,
 ) -> Report:
     """The report on `previews`, with what was found when their change was rehearsed.
 
-    `read_offer` reads what components say of their pools, see `capacity`; `read_rule` what packs say of their rules, see `policies`.
+    `read_offer` reads what components say of their pools, see `capacity`; `read_rule` what packs say of their rules, see `policies`;
+    `read_guards` what guards a stack, see `guards`.
     """
     stacks = sorted(
-        (stack_report(each, read_offer, rehearsals, read_rule) for each in previews), key=lambda each: (each.rank, each.title, each.source)
+        (stack_report(each, read_offer, rehearsals, read_rule, read_guards) for each in previews),
+        key=lambda each: (each.rank, each.title, each.source),
     )
     worst = stacks[0] if stacks else None
-    line = worst.verdict if worst else "no preview was given"
+    line = worst.verdict if worst else "no stack is touched by this change"
     if worst and len(stacks) > 1 and worst.rank < CALM:
         line = f"{worst.title}: {line}"
     known = {each.stack for each in previews}
     return Report(
         verdict=line,
-        rank=worst.rank if worst else 0,
+        rank=worst.rank if worst else NOTHING,
         stacks=tuple(stacks),
         provenance=provenance or Provenance(),
         rehearsals=tuple(
@@ -140,14 +152,21 @@ def make_report(
 
 
 def stack_report(
-    preview: Preview, read_offer: OfferReader | None = None, rehearsals: Sequence[Findings] = (), read_rule: RuleReader | None = None
+    preview: Preview,
+    read_offer: OfferReader | None = None,
+    rehearsals: Sequence[Findings] = (),
+    read_rule: RuleReader | None = None,
+    read_guards: GuardReader | None = None,
 ) -> StackReport:
     """What there is to say about one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
     tables = {id(step): property_changes(step) for step in changed}
     figures = figures_of(preview, read_offer)
-    dangers = once(danger for step in preview.steps for danger in dangers_of(step, tables.get(id(step), ())))
+    guards = read_guards(preview.stack) if read_guards and preview.stack else None
+    judged_steps = as_replacements(preview.steps)
+    told = softened((danger for step in judged_steps for danger in dangers_of(step, tables.get(id(step), ()))), preview)
+    dangers = once((*lost_access(preview), *sorted(told, key=lambda each: each.order), *guard_risks(preview, guards)))
     dangers += outages(figures, told={each.urn for each in dangers if each.what == REPLACED})
     resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
     policies = policy_results(preview, read_rule)
@@ -164,13 +183,16 @@ def stack_report(
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, not each.refused, each.what, each.urn, each.cause))),
+        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, not each.refused, each.order, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=output_changes(preview),
         resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
+        is_preview=preview.is_preview,
+        exemptions=guards.in_force if guards else (),
+        notes=preview.notes,
         tables=(*figures.tables, *map(table, rehearsed)),
         over_budget=figures.over_budget,
         accelerators=figures.accelerators,
@@ -185,18 +207,28 @@ def counts_text(preview: Preview) -> str:
     ordered = sorted(preview.counts.items(), key=lambda item: _OPS.index(item[0]) if item[0] in _OPS else len(_OPS))
     words = [(count, VERBS.get(op, clean(op))) for op, count in ordered]
     if not preview.is_preview:
-        words = [(count, _DONE.get(verb, verb)) for count, verb in words]
+        words = [(count, DONE.get(verb, verb)) for count, verb in words]
     if preview.failed_operations:
         words.append((preview.failed_operations, "errored"))
     return ", ".join(f"{count} {verb}" for count, verb in words) or "no resources"
 
 
+def messages_text(stack: StackReport) -> str:
+    """How many errors and warnings a run had: "1 error, 2 warnings"."""
+    counts = [(sum(severity == word for severity, _, _ in stack.diagnostics), word) for word in ("error", "warning")]
+    return f"{', '.join(plural(count, word) for count, word in counts if count)} of the run"
+
+
 def _origin(preview: Preview) -> str:
+    if preview.foreign:
+        return "planned by the code of a fork, without credentials: what it says is the word of the pull request itself"
     if preview.planner == "inferplan":
         return (
             "planned by inferplan from the declarations alone, without credentials: what drifted in the cluster or the cloud "
             "is not seen, and what only the provider can tell (a refusal, a computed value) is not known"
         )
+    if not preview.is_preview:
+        return "updated by the Pulumi CLI"
     if preview.form == "digest":
         return "previewed by the Pulumi CLI against the recorded state; read from the digest, which has no policy results and no unchanged resources"
     return "previewed by the Pulumi CLI against the recorded state of the stack"

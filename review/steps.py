@@ -27,6 +27,7 @@ class StepCollector:
         self._begun: dict[tuple[str, str], StepMetadata] = {}
         self._parts: dict[str, StepMetadata] = {}
         self._failed: set[tuple[str, str]] = set()
+        self._deleted: set[str] = set()
         self.failed = 0
         self.owner = ("", "")
 
@@ -37,6 +38,8 @@ class StepCollector:
             self.failed += 1
             self._failed.add((metadata.urn, metadata.op))
         if metadata.op in _NO_STEP:
+            if event == "resOutputsEvent" and metadata.op == "delete-replaced":
+                self._deleted.add(metadata.urn)
             if metadata.op in _REPLACEMENT_PARTS:
                 known = self._parts.get(metadata.urn)
                 if known is None or known.new is None:
@@ -66,8 +69,12 @@ class StepCollector:
         for urn, metadata in self._parts.items():
             if metadata.op in _REPLACEMENT_BEGINS and urn not in told:
                 steps[urn, "replace", ""] = _step(metadata, op="replace")
-        folded = (self._with_cause(step) for step in steps.values())
-        return tuple(replace(step, failed=True) if (step.urn, step.op) in self._failed else step for step in folded)
+        return tuple(self._with_failure(self._with_cause(step)) for step in steps.values())
+
+    def _with_failure(self, step: Step) -> Step:
+        failed = (step.urn, step.op) in self._failed
+        lost = step.op == "replace" and step.urn in self._deleted and any((step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS)
+        return replace(step, failed=failed, lost=lost) if failed or lost else step
 
     def counts(self) -> dict[str, int]:
         """How many resources meet each op, the way the engine's summary counts them."""

@@ -6,6 +6,7 @@ Everything that a stream says passes `clean` on its way into a report, and `code
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 HIDDEN = "[hidden: looks like a credential]"
 
@@ -25,11 +26,32 @@ _CREDENTIALS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# A name that says that a credential follows: --api-key X, password=X, "token": "X", Authorization: Basic X.
+_NAMED = re.compile(
+    r"""((?:(?<![\w-])--?[\w-]*(?:api-?key|token|password|passwd|secret)(?:=|\s+)
+       | (?:api[_-]?key|access[_-]?key|token|passw(?:or)?d|passphrase|secret)["']?(?:\s*=\s*|:\s*(?=["'])|:\s+(?=[\w+/=-]{12,}(?:[\s,}]|$)))
+       | \bbasic\s+(?=[\w+/]{8,}={0,2}(?:["'\s]|$))
+      )["']?)
+      ([^\s"'\[<{$&;,-][^\s"'&;,]{3,})""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_NAMES = ("key", "token", "passw", "passphrase", "secret", "basic")
 # Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
 _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
 _CONTEXT = 24  # characters beside a difference, enough to see what it is part of
 # No foreign text stands at the start of a line, where more characters would be markup.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
+
+
+_masks: list[re.Pattern[str]] = []
+
+
+def add_masks(patterns: Iterable[str]) -> None:
+    """Hide what `patterns` match from now on, in everything that is cleaned. Raises ValueError for what is no regular expression."""
+    try:
+        _masks.extend(re.compile(each) for each in patterns)
+    except re.error as error:
+        raise ValueError(f"{error.pattern!r} is not a regular expression: {error}") from error
 
 
 def clean(text: str) -> str:
@@ -41,6 +63,11 @@ def clean(text: str) -> str:
     text = _CONTROL.sub("", text)
     if any(hint in text for hint in _HINTS):
         text = _CREDENTIALS.sub(HIDDEN, text)
+    low = text.lower()
+    if any(name in low for name in _NAMES):
+        text = _NAMED.sub(lambda found: f"{found[1]}{HIDDEN}", text)
+    for mask in _masks:
+        text = mask.sub(HIDDEN, text)
     return text
 
 

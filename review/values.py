@@ -27,7 +27,7 @@ _CREDENTIAL_KEY = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z_./][^\n]*")
 _WORDS = frozenset({"true", "false", "null", "yes", "no"})
-_SECRET_OBJECT = re.compile(r"kubernetes:core/v\d\w*:Secret")
+_SECRET_OBJECT = re.compile(r"kubernetes:core/v[0-9]\w*:Secret")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from review.changes import output_changes
-from review.consequences import ROUTINE
 from review.danger import Danger
 from review.figures import Figures
 from review.findings import Findings
+from review.kinds import ROUTINE
 from review.policies import PolicyResult
 from review.preview import Preview
 

@@ -1,0 +1,138 @@
+"""Who can no longer call what: consumers of models and their keys, on both sides of a change.
+
+Read off what components declare: a component whose spec lists consumers is a model, one whose spec maps consumers to key
+versions is the keeper of keys. Without a gateway nothing can be called, with or without a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from review.danger import Danger
+from review.declared import mapping
+from review.events import State
+from review.kinds import RED
+from review.preview import Preview, Step
+from review.text import clean
+
+_GATEWAY = "inferplan:gateway:Gateway"
+_KEYS = "inferplan:gateway:ApiKeys"
+_CONSUMER = "consumer-"
+_SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What can be called on one side: consumers by model, with the URN of the model, and key versions by consumer."""
+
+    models: Mapping[str, tuple[str, tuple[str, ...]]]
+    keys: Mapping[str, tuple[str, ...]]
+
+
+def lost_access(preview: Preview) -> Iterator[Danger]:
+    """The risks of `preview` for those who call models."""
+    before, after = _side(preview, old=True), _side(preview, old=False)
+    for model, (urn, consumers) in sorted(before.models.items()):
+        kept = after.models.get(model, ("", ()))
+        lost = [each for each in consumers if each not in kept[1]]
+        if lost:
+            gone = model not in after.models
+            yield Danger(
+                weight=RED,
+                what=f"{_listed(lost)} can no longer call",
+                kind="model",
+                name=model,
+                urn=urn,
+                cause="the model, or the gateway, is removed" if gone else "no longer among its consumers",
+                consequence="requests fail (404)" if gone else "requests with their keys are denied (403)",
+                order=0,
+            )
+    yield from _lost_keys(preview, before.keys, after.keys)
+
+
+def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Danger]:
+    owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
+    for consumer, versions in sorted(before.items()):
+        lost = [each for each in versions if each not in after.get(consumer, ())]
+        if lost:
+            some = f"{'key' if len(lost) == 1 else 'keys'} {', '.join(lost)}"
+            noun = some if consumer in after else f"every key ({some})"
+            yield Danger(
+                weight=RED,
+                what=f"loses {noun}",
+                kind="consumer",
+                name=consumer,
+                urn=owner,
+                cause=f"{'version' if len(lost) == 1 else 'versions'} {', '.join(lost)} dropped",
+                consequence="requests that still use them are denied (401)"
+                if len(lost) > 1
+                else "requests that still use it are denied (401)",
+                order=1,
+            )
+    changed = [consumer for consumer in _changed_secrets(preview) if before.get(consumer) and before.get(consumer) == after.get(consumer)]
+    if changed:
+        yield Danger(
+            weight=RED,
+            what="every key changes of",
+            kind="consumer" if len(changed) == 1 else "consumers",
+            name=_listed(changed),
+            urn=owner,
+            cause="the same key versions have other values: apiKeySeed or an imported key changed",
+            consequence="requests with the old keys are denied (401) until every client has its new key",
+            order=1,
+        )
+
+
+def _changed_secrets(preview: Preview) -> Iterator[str]:
+    """The consumers whose Secret gets other values."""
+    for step in preview.changed:
+        if step.type != _SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
+            continue
+        old, new = (_labels(state).get("app.kubernetes.io/instance", "") for state in (step.old, step.new))
+        if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and _data_changes(step):
+            yield clean(new.removeprefix(_CONSUMER))
+
+
+def _labels(state: State) -> dict[str, Any]:
+    return mapping(state.inputs, "metadata", "labels")
+
+
+def _data_changes(step: Step) -> bool:
+    told = (*step.keys, *step.diffs, *(step.detailed_diff or ()))
+    if any(path.startswith(("data", "stringData", ".data")) for path in told):
+        return True
+    old, new = ((state.inputs or {} if state else {}) for state in (step.old, step.new))
+    return not told and any(old.get(part) != new.get(part) for part in ("data", "stringData"))
+
+
+def _side(preview: Preview, *, old: bool) -> _Side:
+    models: dict[str, tuple[str, tuple[str, ...]]] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    has_gateway = False
+    for step in preview.steps:
+        if not step.type.startswith("inferplan:"):
+            continue
+        state = (step.old or (step.new if step.op == "same" else None)) if old else (None if step.op in ("delete", "discard") else step.new)
+        spec = mapping(state.inputs if state else None, "spec")
+        if state is None:
+            continue
+        has_gateway = has_gateway or step.type == _GATEWAY
+        consumers = spec.get("consumers")
+        if isinstance(consumers, list):
+            models[clean(step.name)] = (clean(step.urn), tuple(clean(str(each)) for each in consumers))
+        elif isinstance(consumers, dict) and step.type == _KEYS:
+            keys = {clean(name): _versions(each) for name, each in consumers.items()}
+    return _Side(models if has_gateway else {}, keys)
+
+
+def _versions(consumer: Any) -> tuple[str, ...]:
+    versions = consumer.get("keys") if isinstance(consumer, dict) else None
+    own = consumer.get("ownKeys") if isinstance(consumer, dict) else None
+    listed = [str(each) for each in versions] if isinstance(versions, list) else []
+    return tuple(sorted({*map(clean, listed), *(map(clean, own) if isinstance(own, dict) else ())}))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,127 @@
+"""What it means that a kind of resource goes, comes or changes, and that a property does: two tables, read from `data`.
+
+Nothing here knows a stack. What the tables do not know is never called harmless.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+RED, YELLOW, ROUTINE = 0, 1, 2
+"""Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
+
+_LEVELS = {"red": RED, "yellow": YELLOW, "routine": ROUTINE}
+_PROPERTIES_FROM, _KINDS_FROM = 100, 500
+# What goes is read before what comes.
+_TURNS = {"delete": 0, "replace": 1, "create": 2, "change": 3}
+_PER_KIND = len(_TURNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What an operation on a resource means. `order` says how early a reviewer reads it, `known` whether the table has its kind."""
+
+    weight: int
+    consequence: str
+    order: int
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyRule:
+    """One property whose change is a risk; see the head of `properties.toml`."""
+
+    path: re.Pattern[str]
+    when: frozenset[str]
+    weight: int
+    order: int
+    what: str
+    consequence: str
+    new: re.Pattern[str] | None
+    old: re.Pattern[str] | None
+    pick: re.Pattern[str] | None
+    default: Any
+    unit: str
+    subject: str
+    group: bool
+
+
+@cache
+def meaning_of(type_: str, op: str) -> Meaning | None:
+    """What it means to delete, replace, create or change a resource of `type_`; None where that is known to mean nothing by itself."""
+    table = _kinds()
+    for index, (pattern, row) in enumerate(table):
+        if pattern.fullmatch(type_):
+            return _meaning(row[op], index * _PER_KIND + _TURNS[op], known=True) if op in row else None
+    unknown = _document("kinds")["unknown"]
+    return _meaning(unknown[op], len(table) * _PER_KIND + _TURNS[op], known=False) if op in unknown else None
+
+
+@cache
+def owned(type_: str) -> bool:
+    """Whether a resource of `type_` matters only to what uses it."""
+    return next((bool(row.get("own")) for pattern, row in _kinds() if pattern.fullmatch(type_)), False)
+
+
+def is_known(type_: str) -> bool:
+    """Whether the table of kinds has `type_`."""
+    return any(pattern.fullmatch(type_) for pattern, _ in _kinds())
+
+
+@cache
+def is_label(path: str) -> bool:
+    """Whether the property at `path` only labels its resource."""
+    return re.fullmatch(_document("kinds")["labels"], path) is not None
+
+
+@cache
+def rules_for(type_: str) -> tuple[PropertyRule, ...]:
+    """The rules on properties of `type_`, in the order of the table."""
+    return tuple(rule for pattern, rule in _properties() if pattern.fullmatch(type_))
+
+
+def _meaning(entry: list[str], place: int, *, known: bool) -> Meaning:
+    level, consequence = entry
+    return Meaning(weight=_LEVELS[level], consequence=consequence, order=_KINDS_FROM + place, known=known)
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("review").joinpath(f"data/{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _kinds() -> tuple[tuple[re.Pattern[str], dict[str, Any]], ...]:
+    return tuple((re.compile(row["type"]), row) for row in _document("kinds")["kind"])
+
+
+@cache
+def _properties() -> tuple[tuple[re.Pattern[str], PropertyRule], ...]:
+    rows = _document("properties")["property"]
+    return tuple((re.compile(row["type"]), _rule(row, index)) for index, row in enumerate(rows))
+
+
+def _rule(row: dict[str, Any], index: int) -> PropertyRule:
+    def pattern(key: str) -> re.Pattern[str] | None:
+        return re.compile(row[key]) if key in row else None
+
+    return PropertyRule(
+        path=re.compile(row["path"]),
+        when=frozenset(row.get("when", "changed removed added").split()),
+        weight=_LEVELS[row["level"]],
+        order=row.get("order", _PROPERTIES_FROM + index),
+        what=row["what"],
+        consequence=row["consequence"],
+        new=pattern("to"),
+        old=pattern("from"),
+        pick=pattern("pick"),
+        default=row.get("default"),
+        unit=row.get("unit", ""),
+        subject=row.get("subject", ""),
+        group=row.get("group", False),
+    )
