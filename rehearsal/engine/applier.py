@@ -10,22 +10,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.engine import stand_ins
 from rehearsal.engine.api import ApiError
 from rehearsal.engine.await_ready import Interrupted, Waiter
 from rehearsal.engine.change import compare
-from rehearsal.engine.durations import seconds_of
 from rehearsal.engine.errors import Failure, ObjectFailed, RegistrationRefused
-from rehearsal.engine.kubernetes_defaults import is_object, is_patch
+from rehearsal.engine.identity import Holdings, fresh_name
+from rehearsal.engine.kubernetes_defaults import is_autonamed, is_object, is_patch, renamed
+from rehearsal.engine.limits import delete_limit, ready_limit
 from rehearsal.engine.monitor import Realized
-from rehearsal.engine.objects import Objects, Result
+from rehearsal.engine.objects import Manner, Objects, Result
 from rehearsal.engine.operators import stand_in
 from rehearsal.engine.progress import Applied, Failed, Listener, Ready, Skipped, Target
-from rehearsal.engine.prune import DELETE_SECONDS, PATCH_SUFFIX
-from rehearsal.engine.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.prune import PATCH_SUFFIX
 from rehearsal.engine.redaction import without_secrets
 from rehearsal.engine.refusals import refusal
 from rehearsal.engine.states import ResourceState, state_of
@@ -36,12 +36,11 @@ from rehearsal.errors import DiskFullError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rehearsal.engine.journal import Journal
+    from rehearsal.engine.journal import Entry, Journal
     from rehearsal.engine.recording import Registration
 
 Object = dict[str, Any]
 
-WAIT_SECONDS: Final = 600.0
 _NOT_AWAITED: Final = {
     "Ingress": "its address was not awaited: no ingress controller runs in a simulated cluster",
     "LoadBalancer": "its address was not awaited: no load balancer is there in a simulated cluster",
@@ -65,17 +64,14 @@ class Applier:
     _bad: dict[str, str] = field(default_factory=dict)
     _states: dict[str, ResourceState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _before: Mapping[str, set[Key]] = field(init=False)
+    _holdings: Holdings = field(init=False)
 
     def __post_init__(self) -> None:
-        before: dict[str, set[Key]] = defaultdict(set)
-        for key, entry in self.journal.entries().items():
-            before[entry.urn].add(key)
-        self._before = before
+        self._holdings = Holdings(self.journal)
 
     def register(self, registration: Registration) -> Realized:
         """Apply and await the resource, and answer with its live state."""
-        state = state_of(registration, self.digest_key)
+        registration, state = self._named(registration)
         with self._lock:
             self._states[registration.urn] = state
         if not registration.custom:
@@ -135,8 +131,12 @@ class Applier:
         key = Key(inputs["kind"], namespace, target.name)
         patch = is_patch(registration.type)
         known = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
-        replace = "" if patch else self._replacing(known, state)
-        earlier = self.journal.entry(known)
+        held = self._holdings.current(registration, known)
+        earlier = held if held is not None and held.key == known else None
+        if not patch and earlier is None:
+            objection = self._holdings.objection(known, registration, self.objects.get(resource, key))
+            if objection is not None:
+                raise objection
         same = earlier is not None and earlier.done and earlier.state.inputs == state.inputs
         self.journal.intend(known, inputs["apiVersion"], state)
         with self._lock:
@@ -145,34 +145,45 @@ class Applier:
             if patch:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
-                limit, ignore = _delete_limit(registration), registration.options.ignore_changes
-                existed = earlier is not None
-                result = self.objects.apply(body, key, resource, replace=replace, known=existed, same=same, limit=limit, ignore=ignore)
-        except ApiError as error:
-            raise refusal(error) from error
-        self._note(target, known, result)
+                reason, ignore = self._replacing(earlier, state), registration.options.ignore_changes
+                manner = Manner(limit=delete_limit(registration), ignore=ignore, force=self._forces(state))
+                result = self.objects.apply(body, key, resource, replace=reason, known=earlier is not None, same=same, manner=manner)
+        except (ApiError, ObjectFailed) as error:
+            if earlier is None:
+                self.journal.gone(known)  # what the resource had before, it still has
+            raise (refusal(error) if isinstance(error, ApiError) else error) from error
+        self._note(target, known, result, renamed=held is not None and earlier is None)
         return key, result
+
+    def _named(self, registration: Registration) -> tuple[Registration, ResourceState]:
+        """The registration under the name that its object has or gets, and its state. Automatic names differ from those of a plan."""
+        if not is_object(registration.type, registration.inputs) or not is_autonamed(registration.inputs):
+            return registration, state_of(registration, self.digest_key)
+        held = self._holdings.current(registration)
+        if held is not None and is_autonamed(held.state.inputs):
+            adopted = replace(registration, inputs=renamed(registration.inputs, held.key.name))
+            state = state_of(adopted, self.digest_key)
+            if not self._replacing(held, state):
+                return adopted, state
+        fresh = replace(registration, inputs=renamed(registration.inputs, fresh_name(registration)))
+        return fresh, state_of(fresh, self.digest_key)
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
-        live, instead = stand_in.ready(self.objects.api, self.objects.waiter, target, result.live, _limit(registration, result))
+        live, instead = stand_in.ready(self.objects.api, self.objects.waiter, target, result.live, ready_limit(registration, result))
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
         self.listener(Ready(target=target, seconds=time.monotonic() - began, note=instead or note))
         return live
 
-    def _note(self, target: Target, key: Key, result: Result) -> None:
+    def _note(self, target: Target, key: Key, result: Result, *, renamed: bool) -> None:
         self.journal.applied(key)
-        change = result.change
-        renamed = self._before.get(target.urn, set()) - {key}
-        if change == "created" and renamed:
-            change = "replaced"
+        change = "replaced" if result.change == "created" and renamed else result.change
         with self._lock:
             self.changes[change].append(target)
         self.listener(Applied(target=target, change=change, note=result.note))
 
-    def _replacing(self, key: Key, state: ResourceState) -> str:
-        entry = self.journal.entry(key)
+    def _replacing(self, entry: Entry | None, state: ResourceState) -> str:
         if entry is None or not entry.done:
             return ""
         with self._lock:
@@ -180,6 +191,11 @@ class Applier:
         change = compare(entry.state, state, provider=provider.inputs if provider else {})
         paths = [each.text for each in change.differences if each.replacing]
         return f"the Kubernetes provider replaces it when {', '.join(paths)} changes" if change.op == "replace" else ""
+
+    def _forces(self, state: ResourceState) -> bool:
+        with self._lock:
+            provider = self._states.get(state.provider)
+        return provider is not None and provider.inputs.get("enablePatchForce") in (True, "true")
 
     def _culprit(self, registration: Registration) -> str:
         with self._lock:
@@ -218,20 +234,6 @@ class Applier:
                 namespaced = bool(namespace)  # applying it says what is wrong
             namespace = (namespace or "default") if namespaced else ""
         return Target(urn=registration.urn, kind=kind, name=str(metadata.get("name") or registration.name), namespace=namespace)
-
-
-def _limit(registration: Registration, result: Result) -> float:
-    timeouts = registration.options.custom_timeouts
-    given = timeouts.create if result.change in ("created", "replaced") else timeouts.update
-    if given:
-        return seconds_of(given)
-    seconds = annotation(result.live, TIMEOUT_SECONDS)
-    return float(seconds) if seconds.isdigit() else WAIT_SECONDS
-
-
-def _delete_limit(registration: Registration) -> float:
-    given = registration.options.custom_timeouts.delete
-    return seconds_of(given) if given else DELETE_SECONDS
 
 
 def _outputs(live: Object, inputs: Mapping[str, Any]) -> Object:

@@ -7,8 +7,11 @@ Ids have the shape that AWS gives them and are the same on every run. The accoun
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from rehearsal.engine.values import UNKNOWN, has_unknown, reveal
 
 if TYPE_CHECKING:
     from rehearsal.engine.recording import Registration
@@ -59,6 +62,14 @@ def outputs_of(registration: Registration, id_: str) -> Outputs:
         outputs["name"] = id_
     make = _TABLE.get(registration.type)
     return outputs | (make(registration.inputs, id_) if make else {})
+
+
+def document_texts(registration: Registration) -> Outputs:
+    """The policy documents among the inputs as the provider gives them back: as JSON text, unknown where a part is."""
+    if not registration.type.startswith("aws:"):
+        return {}
+    documents = {key: value for key, value in registration.inputs.items() if isinstance(value, dict) and "Statement" in value}
+    return {key: UNKNOWN if has_unknown(value) else json.dumps(reveal(value), sort_keys=True) for key, value in documents.items()}
 
 
 def answer(token: str, arguments: Mapping[str, Any]) -> Outputs | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehearsal.engine import aws_replacement
-from rehearsal.engine.kubernetes_defaults import AUTONAMED, is_object, is_patch
+from rehearsal.engine.kubernetes_defaults import is_autonamed, is_object, is_patch, renamed
 from rehearsal.engine.masking import Masked
 from rehearsal.engine.paths import Path, covers, parse, text_of
 from rehearsal.engine.replacement import replaces, replacing_patterns
@@ -88,6 +88,8 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     """
     kubernetes = is_object(new.type, new.inputs)
     before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
+    if kubernetes and is_autonamed(before) and is_autonamed(after):
+        after = renamed(after, before["metadata"]["name"])  # the provider adopts the name that the object has
     patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
     patterns += aws_replacement.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
@@ -102,7 +104,7 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     if not any(each.replacing for each in found):
         return Change(op="update", differences=found)
     # The provider deletes first when the new object must carry the name of the old one (Diff in provider.go).
-    keeps_name = kubernetes and not _is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in found)
+    keeps_name = kubernetes and not is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in found)
     return Change(op="replace", differences=found, delete_first=keeps_name or new.delete_before_replace)
 
 
@@ -128,12 +130,6 @@ def _unknowns(value: Any, path: Path) -> Iterator[Path]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _unknowns(item, (*path, index))
-
-
-def _is_autonamed(inputs: Mapping[str, Any]) -> bool:
-    metadata = inputs.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
 
 
 def _canonical(inputs: Mapping[str, Any]) -> dict[str, Any]:

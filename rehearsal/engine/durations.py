@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>h|ms|us|µs|ns|m|s)")
+_PART = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 

@@ -41,7 +41,7 @@ def refusal_events(project: str, stack: str, message: str) -> Iterator[Event]:
     """The events of a run that was refused before it planned anything, as an engine tells of a program that fails."""
     yield from _numbered(
         (
-            _prelude({}, ""),
+            _prelude({}, "", None),
             _diagnostic(stack_urn(stack, project), message, "error"),
             _summary({}, packs={}, result="failed"),
             {"cancelEvent": {}},
@@ -54,9 +54,10 @@ def _numbered(bodies: Iterable[Event]) -> Iterator[Event]:
         yield {"sequence": sequence, "timestamp": 0, **body}
 
 
-def _prelude(config: Mapping[str, str], against: str) -> Event:
+def _prelude(config: Mapping[str, str], against: str, earlier: Mapping[str, str] | None) -> Event:
     # An engine has no such keys: readers can tell what was planned from declarations from what was previewed.
-    return {"preludeEvent": {"config": dict(config), "planner": "inferplan", **({"against": against} if against else {})}}
+    body: Event = {"config": dict(config), "planner": "inferplan", **({"against": against} if against else {})}
+    return {"preludeEvent": body if earlier is None else {**body, "againstConfig": dict(earlier)}}
 
 
 def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str) -> Event:
@@ -65,7 +66,7 @@ def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str
 
 
 def _bodies(plan: Plan, against: str, judged: Iterable[Event], packs: Mapping[str, str]) -> Iterator[Event]:
-    yield _prelude(plan.states.config, against)
+    yield _prelude(plan.states.config, against, plan.before.config if plan.before else None)
     stack_op = "same" if plan.before else "create"
     yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
     for said in plan.states.diagnostics:

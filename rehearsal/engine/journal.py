@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rehearsal.engine.states import ResourceState, resource_from_json, resource_to_json
@@ -29,13 +29,22 @@ _FILE: Final = "applied.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One object that is, or may be, in the cluster. `state` is what was last asked for; `done` once the server agreed."""
+    """One object that is, or may be, in the cluster.
+
+    `state` is what was last asked for; `done` once the server agreed, `existed` if it had agreed to an earlier request.
+    """
 
     key: Key
     api_version: str
     order: int
     state: ResourceState
     done: bool = False
+    existed: bool = False
+
+    @property
+    def made(self) -> bool:
+        """Whether the object was there once; a creation that was cut off may have come to nothing."""
+        return self.done or self.existed
 
     @property
     def urn(self) -> str:
@@ -71,7 +80,7 @@ class Journal:
         """Announce that `key` is about to be applied; on disk when this returns. Raises OSError (a full disk)."""
         with self._lock:
             self._order += 1
-            entry = Entry(key=key, api_version=api_version, order=self._order, state=state)
+            entry = _intended(self._entries.get(key), key, api_version, self._order, state)
             self._entries[key] = entry
             position = self._append(_to_json(entry, "intend"))
         self._sync(position)
@@ -80,7 +89,7 @@ class Journal:
         """Note that the server agreed. Losing this note in a crash costs a repeated request, so that it is not synced."""
         with self._lock:
             entry = self._entries[key]
-            self._entries[key] = Entry(key=key, api_version=entry.api_version, order=entry.order, state=entry.state, done=True)
+            self._entries[key] = replace(entry, done=True)
             self._append({"fact": "applied", "key": _key_to_json(key)})
 
     def gone(self, key: Key) -> None:
@@ -122,9 +131,9 @@ class Journal:
         file = os.fdopen(descriptor, "wb")
         facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster}]
         for entry in sorted(self._entries.values(), key=lambda each: each.order):
-            facts.append(_to_json(entry, "intend"))
-            if entry.done:
-                facts.append({"fact": "applied", "key": _key_to_json(entry.key)})
+            announced, agreed = _to_json(entry, "intend"), {"fact": "applied", "key": _key_to_json(entry.key)}
+            facts += [announced, agreed] if entry.made else [announced]
+            facts += [announced] if entry.made and not entry.done else []
         file.writelines(json.dumps(fact, separators=(",", ":")).encode() + b"\n" for fact in facts)
         file.flush()
         os.fsync(file.fileno())
@@ -167,12 +176,15 @@ def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
     key = Key(*fact["key"])
     if fact["fact"] == "intend":
         state = resource_from_json(fact["state"])
-        entries[key] = Entry(key=key, api_version=fact["apiVersion"], order=fact["order"], state=state)
+        entries[key] = _intended(entries.get(key), key, fact["apiVersion"], fact["order"], state)
     elif fact["fact"] == "gone":
         entries.pop(key, None)
     elif key in entries:
-        entry = entries[key]
-        entries[key] = Entry(key=key, api_version=entry.api_version, order=entry.order, state=entry.state, done=True)
+        entries[key] = replace(entries[key], done=True)
+
+
+def _intended(earlier: Entry | None, key: Key, api_version: str, order: int, state: ResourceState) -> Entry:
+    return Entry(key=key, api_version=api_version, order=order, state=state, existed=earlier is not None and earlier.made)
 
 
 def _key_to_json(key: Key) -> list[str]:

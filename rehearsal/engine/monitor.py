@@ -16,11 +16,12 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from rehearsal.engine import options as wire_options
+from rehearsal.engine.aws_stand_ins import document_texts
 from rehearsal.engine.errors import RegistrationRefused
 from rehearsal.engine.kubernetes_defaults import with_name
 from rehearsal.engine.order import ordered
 from rehearsal.engine.recording import Diagnostic, Recording, Registration
-from rehearsal.engine.urns import STACK_TYPE, make_urn, stack_urn
+from rehearsal.engine.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
 from rehearsal.engine.values import UNKNOWN, UNKNOWN_TEXT, from_wire, to_wire
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Monitor:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     refused: RegistrationRefused | None = None
     _urns: dict[str, Realized] = field(default_factory=dict)
+    _providers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def recording(self) -> Recording:
@@ -103,6 +105,11 @@ class Monitor:
         refused = RegistrationRefused(message, urn=urn)
         self.refused = self.refused or refused
         return refused
+
+    def _provider(self, request: Any) -> Mapping[str, Any]:
+        """The inputs of the explicit provider that `request` names, {} for the default one."""
+        urn = request.provider.rpartition("::")[0]
+        return self._providers.get(urn, {})
 
     def _claim(self, urn: str) -> None:
         with self._lock:
@@ -126,13 +133,15 @@ class Monitor:
             name=request.name,
             custom=request.custom,
             parent=request.parent or stack_urn(self.stack, self.project),
-            inputs=with_name(request.type, request.name, urn, from_wire(request.object)),
+            inputs=with_name(request.type, request.name, urn, from_wire(request.object), provider=self._provider(request)),
             dependencies=tuple(sorted(request.dependencies)),
             property_dependencies={key: tuple(sorted(deps.urns)) for key, deps in sorted(request.propertyDependencies.items())},
             provider=request.provider.rpartition("::")[0],
             options=wire_options.decode(request, stack=self.stack, project=self.project),
         )
         self.registrations.append(registration)
+        if registration.type.startswith(PROVIDER_PREFIX):
+            self._providers[urn] = registration.inputs
         realized = self.realizer.register(registration)
         self._urns[urn] = realized
         if realized.failed:
@@ -216,8 +225,9 @@ class Monitor:
 
 
 def _outputs(request: Any, registration: Registration, realized: Realized) -> struct_pb2.Struct:
+    texts = document_texts(registration)
     if realized.outputs is not None:
-        return to_wire(realized.outputs)
+        return to_wire({**realized.outputs, **texts})
     # The inputs are on the wire already; spelling them out again would take a tenth of the time of a plan.
     outputs = struct_pb2.Struct()
     outputs.CopyFrom(request.object)
@@ -227,6 +237,8 @@ def _outputs(request: Any, registration: Registration, realized: Realized) -> st
             return to_wire({**registration.inputs, "metadata": {**metadata, **dict.fromkeys(realized.unknown_metadata, UNKNOWN)}})
         for name in realized.unknown_metadata:
             outputs.fields["metadata"].struct_value.fields[name].string_value = UNKNOWN_TEXT
+    for name, text in texts.items():
+        outputs.fields[name].string_value = UNKNOWN_TEXT if text is UNKNOWN else text
     return outputs
 
 

@@ -1,7 +1,8 @@
 """Single objects of the cluster: apply one, delete one, and say what that changed.
 
 Server-side apply with a field manager of our own; the request that creates is the request that updates. It never
-takes a field from another manager unless the program asks for it with the annotation `pulumi.com/patchForce`.
+takes a field from another manager unless the program asks for it, with the annotation `pulumi.com/patchForce` or by the
+provider's `enablePatchForce`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rehearsal.engine.errors import ObjectFailed
 from rehearsal.engine.fields import without_others
 from rehearsal.engine.operators import stand_in
 from rehearsal.engine.paths import kept
-from rehearsal.engine.readiness import annotation
+from rehearsal.engine.readiness import annotation, unready
 from rehearsal.engine.refusals import is_immutable, objection_of, refusal
 from rehearsal.engine.watching import Key
 
@@ -40,6 +41,19 @@ class Result:
     live: Object
     change: ChangeKind
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How an object is applied.
+
+    `limit` is how many seconds a deletion may take, `ignore` the paths at which a live object stays as it is, `force`
+    whether declared fields are taken from other managers.
+    """
+
+    limit: float
+    ignore: tuple[str, ...] = ()
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,28 +101,28 @@ class Objects:
         replace: str,
         known: bool,
         same: bool = False,
-        limit: float,
-        ignore: tuple[str, ...] = (),
+        manner: Manner,
     ) -> Result:
         """Make the object what `body` says.
 
         `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `same` that it
-        did so with this very declaration, `limit` how many seconds a deletion may take, `ignore` the paths at which a live
-        object stays as it is. Raises ObjectFailed.
+        did so with this very declaration. Raises ObjectFailed.
         """
+        limit, ignore, force = manner.limit, manner.ignore, manner.force or _forces(body)
         before = self.get(resource, key) if known or replace or ignore else None
+        replace = replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
             body = kept(body, before, ignore)
-            if same and _forces(body) and _holds(before, body):
+            if same and force and _holds(before, body):
                 # As the provider does. To force what nobody changed would undo what others put into lists that are owned whole.
                 return Result(live=before, change="unchanged")
         if before is not None and replace:
             objection = self._objection(body, key, resource)
             self.delete(key, resource, before, limit)
             note = f"{replace}; {objection}" if objection else replace
-            return Result(live=self._send(body, key, resource)[0], change="replaced", note=note)
+            return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=note)
         try:
-            live, created = self._send(body, key, resource)
+            live, created = self._send(body, key, resource, force=force)
         except ApiError as error:
             if not is_immutable(error):
                 raise refusal(error) from error
@@ -116,7 +130,7 @@ class Objects:
             if existing is None:
                 raise refusal(error) from error
             self.delete(key, resource, existing, limit)
-            return Result(live=self._send(body, key, resource)[0], change="replaced", note=objection_of(error))
+            return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=objection_of(error))
         if created:
             return Result(live=live, change="created")
         if before is None:
@@ -131,8 +145,7 @@ class Objects:
             return objection_of(error) if is_immutable(error) else ""
         return ""
 
-    def _send(self, body: Object, key: Key, resource: Resource) -> tuple[Object, bool]:
-        force = _forces(body)
+    def _send(self, body: Object, key: Key, resource: Resource, *, force: bool) -> tuple[Object, bool]:
         path = resource.path(key.namespace, key.name)
         try:
             live, created = self.api.apply(path, body, manager=MANAGER, force=force)

@@ -8,7 +8,7 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 
-_PART = re.compile(r'\[(?P<index>\d+|\*)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]|\.?(?P<plain>[^.\[]+)')
+_PART = re.compile(r'\[(?P<index>[0-9]+|\*)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]|\.?(?P<plain>[^.\[]+)')
 
 
 def text_of(path: Path) -> str:
@@ -65,6 +65,16 @@ def kept(goal: dict[str, Any], live: dict[str, Any], ignored: tuple[str, ...]) -
         elif isinstance(holder, dict) or (isinstance(holder, list) and isinstance(last, int) and last < len(holder)):
             holder[last] = value  # type: ignore[index]  # a list is reached with an index only, see above
     return fresh
+
+
+def values_at(value: Any, pattern: Path) -> Any:
+    """What `value` holds at `pattern`, None where it holds nothing; `*` gives a list of what each item holds."""
+    if "*" not in pattern:
+        held = _at(value, pattern)
+        return None if held is _MISSING else held
+    star = pattern.index("*")
+    items = _at(value, pattern[:star])
+    return [values_at(item, pattern[star + 1 :]) for item in items] if isinstance(items, list) else None
 
 
 def _at(value: Any, path: Path) -> Any:

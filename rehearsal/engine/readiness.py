@@ -20,6 +20,7 @@ Object = dict[str, Any]
 SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 WAIT_FOR: Final = "pulumi.com/waitFor"
 TIMEOUT_SECONDS: Final = "pulumi.com/timeoutSeconds"
+REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
 _PRETEND: Final = "kwok.x-k8s.io/node"
 
 
@@ -39,6 +40,12 @@ def condition(live: Object, type_: str) -> Object:
     """The status condition of `type_`, {} when there is none."""
     conditions = (live.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == type_), {})
+
+
+def unready(declared: Object, live: Object) -> str:
+    """Why the provider replaces the Job `live` although its declaration stays: it did not succeed, and the program asks for it."""
+    asked = live["kind"] == "Job" and annotation(declared, REPLACE_UNREADY) == "true"
+    return f"it did not succeed, and {REPLACE_UNREADY} asks for another one" if asked and not _job(live).ready else ""
 
 
 def ready_addresses(slices: list[Object]) -> int:

@@ -91,7 +91,7 @@ def _probe(program: Path, environment: dict[str, str]) -> Go | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)
+    found = re.match(r"go([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", answer.stdout)
     if found is None:
         return None
     return Go(program, tuple(int(part or 0) for part in found.groups()), environment)
