@@ -43,11 +43,37 @@ def touched(changed: list[str] | None, stacks: dict[str, str]) -> list[str]:
     if changed is None:
         return list(stacks)
     effective = [path for path in changed if not _WITHOUT_EFFECT.match(path)]
-    own = {path: name for name, path in stacks.items()}
+    own = {path: name for name, path in stacks.items()} | {f"policies/stacks/{name}.json": name for name in stacks}
     folders = {path.rpartition("/")[0] for path in stacks.values()}
     # The file of a stack that is gone touches none of those that are left.
     others = [path for path in effective if path not in own and path.rpartition("/")[0] not in folders]
-    return list(stacks) if others else [name for name, path in stacks.items() if path in effective]
+    return list(stacks) if others else [name for name in stacks if any(own.get(path) == name for path in effective)]
+
+
+def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
+    """The stacks that the change from `base` to `head` can touch, each "changed", "new" or "deleted"; read off git alone.
+
+    Raises CommandError where git cannot compare the two.
+    """
+    from cli.errors import CommandError
+
+    changed = _changed_files(root, base, head)
+    if changed is None:
+        raise CommandError(f"git cannot compare {base[:12]} with {head[:12]}; fetch both commits first")
+    before, after = (_stacks_at(root, revision) for revision in (base, head))
+    names = {name: "changed" if name in before else "new" for name in touched(changed, after)}
+    return names | {name: "deleted" for name in before if name not in after}
+
+
+def _stacks_at(root: Path, revision: str) -> dict[str, str]:
+    """The stack files of `revision` by the names of their stacks."""
+    from cli.project import stack_name
+    from infra.stack_file import stack_path
+
+    folder = _relative(stack_path(root, "any").parent, root)
+    line = ["git", "-C", str(root), "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/"]
+    listed = subprocess.run(line, capture_output=True, check=False).stdout.decode(errors="replace").split("\0")
+    return {stack_name(Path(each)): each for each in listed if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}
 
 
 def _changed_files(root: Path, base: str, head: str) -> list[str] | None:

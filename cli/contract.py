@@ -15,6 +15,7 @@ from components.handles import Endpoint
 if TYPE_CHECKING:
     from cli.workspace import Workspace
     from components.handles import ProtocolKind
+    from rehearsal.engine.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +44,22 @@ class Contract:
 
 def contract(workspace: Workspace) -> Contract:
     """What the stack of `workspace` exports. Raises ProgramFailed with the program's own words."""
+    return contract_of(declared(workspace), workspace.settings.namespace)
+
+
+def declared(workspace: Workspace) -> Recording:
+    """What the program of `workspace` registers. Raises ProgramFailed with the program's own words."""
     from rehearsal.engine.record import record
 
-    outputs = record(workspace.program, **workspace.engine_input(workspace.open_secrets())).outputs
+    return record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
+
+
+def contract_of(recording: Recording, namespace: str) -> Contract:
+    """What `recording`, of a stack in `namespace`, exports."""
+    outputs = recording.outputs
     return Contract(
         # The namespace's name is an output of an object that no preview has made yet.
-        namespace=workspace.settings.namespace,
+        namespace=namespace,
         gateway=outputs.get("gateway"),
         grpc=outputs.get("gatewayGrpc"),
         endpoints={name: endpoint_of(written) for name, written in outputs["endpoints"].items()},

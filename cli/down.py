@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.engines import Engine
+from cli.update_options import Refresh, Targets, UpdateOptions, Yes
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cli.live import LiveCluster
 
 
 def command(
     stack: Annotated[str, typer.Argument(help="Name of a stack.")],
     engine: Annotated[Engine, typer.Option(help="The Pulumi CLI, the rehearsal, or whichever is there.")] = Engine.AUTO,
     cluster: Annotated[bool, typer.Option("--cluster", help="Remove the simulated cluster as well.")] = False,
+    yes: Yes = False,
+    refresh: Refresh = None,
+    target: Targets = None,
 ) -> None:
     """Remove what `inferplan up STACK` made."""
     from cli.engines import chosen
     from cli.screen import progress
     from rehearsal.cluster import delete, status
 
-    name, simulated = _known(stack)
+    known = _known(stack)
+    name, simulated = known.name, known.simulated
     absent = status(name).state == "absent"
     picked = chosen(engine)
+    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()))
+    if picked is Engine.REHEARSAL:
+        options.check_rehearsal()
     if absent and (simulated or picked is Engine.REHEARSAL):
         progress().print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False)
     elif picked is Engine.PULUMI:
         from cli.pulumi_cli import destroy
 
-        destroy(name, simulated=simulated)
+        destroy(name, options, simulated=simulated, live=known.live(), namespace=known.namespace)
     elif not cluster:
         _empty(name)
     # Whatever is in the cluster goes with it: that needs no cluster that works, nor room on the disk.
@@ -39,34 +51,66 @@ def command(
         progress().print(f"the simulated cluster {name} is gone, and everything in it", highlight=False)
 
 
-def _known(stack: str) -> tuple[str, bool]:
-    """The name of `stack`, and whether it asks for a simulated cluster itself; its file may be gone when its cluster is not."""
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What is known of a stack to take down, whatever else may be wrong with its file."""
+
+    name: str
+    simulated: bool
+    namespace: str = ""
+    context: str | None = None
+
+    def live(self) -> LiveCluster | None:
+        """The cluster of a real stack, None where no context or no kubectl is there to ask it."""
+        from cli.kubectl import Kubectl
+        from cli.live import LiveCluster
+
+        return None if self.context is None or shutil.which("kubectl") is None else LiveCluster(Kubectl(self.context).get)
+
+
+def _known(stack: str) -> _Known:
+    """What is known of `stack`; its file may be gone when its cluster is not."""
     from cli.errors import CommandError
     from cli.project import project_root, stack_file, stack_name
+    from components.naming import NAMESPACE
     from rehearsal.cluster import clusters
 
     try:
         path = stack_file(project_root(), stack)
     except CommandError:
         if stack in clusters():
-            return stack, True
+            return _Known(name=stack, simulated=True, namespace=NAMESPACE)
         raise
     if not path.is_file():
         raise CommandError(f"there is no file {path}; give the name of a stack, or the path of its file")
-    return stack_name(path), _asks_for_simulated(path)
+    config = _config(path)
+    cluster = config.get("cluster")
+    cluster = cluster if isinstance(cluster, dict) else {}
+    return _Known(
+        name=stack_name(path),
+        simulated=cluster.get("provider") == "simulated",
+        namespace=str(config.get("namespace") or NAMESPACE),
+        context=cluster.get("context"),
+    )
 
 
-def _asks_for_simulated(path: Path) -> bool:
-    """What the file says of its cluster, whatever else may be wrong with it."""
+def _config(path: Path) -> dict[str, Any]:
+    """The keys of the file that can be read, without the project's prefix."""
     import json
 
     from infra.stack_file import PROJECT, read_stack
 
     try:
-        cluster = json.loads(read_stack(path).config.get(f"{PROJECT}:cluster", ""))
+        texts = read_stack(path).config
     except ValueError:
-        return False
-    return isinstance(cluster, dict) and cluster.get("provider") == "simulated"
+        return {}
+    values: dict[str, Any] = {}
+    for key, text in texts.items():
+        try:
+            values[key.removeprefix(f"{PROJECT}:")] = json.loads(text)
+        except ValueError:
+            values[key.removeprefix(f"{PROJECT}:")] = text
+    return values
 
 
 def _empty(name: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from policies.engine.exemptions import STATES
+
 if TYPE_CHECKING:
     from policies.engine.report import Report
 
@@ -12,11 +14,12 @@ MOST = 10
 
 
 def drafts(report: Report) -> list[str]:
-    """An entry of `exemptions` for each rule and resource that is refused, MOST at most, each a line of JSON.
+    """An entry of `exemptions` for each field that is refused, MOST at most, each a line of JSON.
 
-    The pack takes none of them before a day stands under `expires`.
+    The pack takes none of them before a day stands under `expires`. A rule that failed by itself gets no draft.
     """
-    refused = dict.fromkeys((outcome.rule.id, outcome.resource) for outcome in report.refusals)
+    names = {state: name for name, state in STATES.items()}
+    refused = dict.fromkeys((each.rule.id, each.resource, each.path, names[each.state]) for each in report.refusals if each.state in names)
     blank = {"reason": "why this one may", "owner": "who answers for it", "expires": "YYYY-MM-DD"}
-    lines = [json.dumps({"rule": rule, "resource": resource, **blank}) for rule, resource in refused]
-    return lines[:MOST]
+    keys = ("rule", "resource", "path", "state")
+    return [json.dumps({**dict(zip(keys, each, strict=True)), **blank}) for each in list(refused)[:MOST]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -12,6 +13,7 @@ from policies.engine.evaluate import Outcome, State
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, expiry_message
 
+_LINE = re.compile(r":([0-9]+): ")
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _SCORES = {"low": "3.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
@@ -35,47 +37,47 @@ def as_table(reports: Sequence[Report]) -> str:
 
 
 def _print_report(report: Report, console: Any) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
-    rules = len(all_rules())
     verdict = Text("refused", style="bold red") if report.refused else Text("passes", style="bold green")
     counts = f"{len(report.refusals) + len(report.expired)} refusals, {len(report.advice)} advisory, {len(report.exempt)} exempt"
-    console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {rules} rules"))
+    console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {report.rules} of {len(all_rules())} rules ran"))
+    for change in report.changes:
+        # Settings that weaken the pack stand first: the verdict holds only as far as they let it.
+        console.print(Text(f"{'lowered' if change.lowered else 'stricter'}: {change.message}", style="yellow" if change.lowered else ""))
     for title, outcomes in (("refused", report.refusals), ("advice", report.advice)):
         if outcomes:
-            console.print(_table(title, ("rule", "resource", "field", "what is wrong", "what to do"), map(_row, outcomes)))
+            _print_findings(title, outcomes, report, console)
     for each in report.expired:
         console.print(Text(f"expired exemption: {expiry_message(each)}", style="red"))
     if report.exempt:
-        rows = [
-            (each.outcome.rule.id, each.outcome.resource, each.exemption.reason, each.exemption.owner, each.exemption.expires)
-            for each in report.exempt
-        ]
-        console.print(_table("exempt", ("rule", "resource", "reason", "owner", "until"), sorted(set(rows))))
+        console.print(Text("exempt", style="bold"))
+    for each in report.exempt:
+        console.print(Text(f"  {each.outcome.rule.id}  {each.outcome.resource} {each.outcome.path}".rstrip()), soft_wrap=True)
+        console.print(Padding(Text(f"until {each.exemption.expires}, owner {each.exemption.owner}: {each.exemption.reason}"), (0, 0, 0, 4)))
     for each in report.unused:
-        console.print(f"note: the exemption of {each.resource} from {each.rule} covers nothing any more; remove it", highlight=False)
+        console.print(
+            f"note: the exemption of {each.resource} {each.path} from {each.rule} ({each.state}) covers nothing; remove it", highlight=False
+        )
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
-    return (outcome.rule.id, outcome.resource, outcome.path, _problem(outcome), outcome.remedy)
+def _print_findings(title: str, outcomes: Iterable[Outcome], report: Report, console: Any) -> None:
+    """Each finding as a paragraph: five columns are unreadable on 80, and a path that is folded cannot be copied."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(title, style="bold"))
+    for each in outcomes:
+        console.print(Text.assemble("  ", (each.rule.id, "bold"), f"  {each.resource}"), soft_wrap=True)
+        place = report.places.get((each.rule.id, each.urn), "")
+        for line in filter(None, (place, each.path)):
+            console.print(Text(f"    {line}"), soft_wrap=True)
+        console.print(Padding(Text(f"{_problem(each)}; {each.remedy}"), (0, 0, 0, 4)))
 
 
 def _problem(outcome: Outcome) -> str:
     return outcome.problem if outcome.state is not State.NOT_EVALUATED else f"not evaluated: {outcome.problem}"
-
-
-def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for position, column in enumerate(columns):
-        # The rule's id is what a person types next, so it is never folded.
-        table.add_column(column, overflow="fold", no_wrap=position == 0)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
 
 
 def as_sarif(reports: Sequence[Report]) -> str:
@@ -106,7 +108,7 @@ def _sarif_results(report: Report) -> Iterable[dict[str, Any]]:
 
 
 def _sarif_result(report: Report, level: str, outcome: Outcome) -> dict[str, Any]:
-    place = _location(report, f"{outcome.resource} {outcome.path}".strip())
+    place = _location(report, f"{outcome.resource} {outcome.path}".strip(), report.places.get((outcome.rule.id, outcome.urn), ""))
     fingerprint = {"place/v1": f"{outcome.rule.id}:{outcome.urn}:{outcome.path}"}
     return {
         "ruleId": outcome.rule.id,
@@ -117,8 +119,10 @@ def _sarif_result(report: Report, level: str, outcome: Outcome) -> dict[str, Any
     }
 
 
-def _location(report: Report, name: str) -> dict[str, Any]:
-    file = {"artifactLocation": {"uri": f"stacks/Pulumi.{report.stack}.yaml"}, "region": {"startLine": 1}}
+def _location(report: Report, name: str, place: str = "") -> dict[str, Any]:
+    line = _LINE.search(place)
+    start = int(line[1]) if line else 1
+    file = {"artifactLocation": {"uri": f"stacks/Pulumi.{report.stack}.yaml"}, "region": {"startLine": start}}
     return {"physicalLocation": file, "logicalLocations": [{"fullyQualifiedName": name}]}
 
 

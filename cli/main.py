@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
     "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and tell what happens."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
+    "recover": ("cli.recover", "Explain what a cut-off update left, repair it, and finish the update."),
     "call": ("cli.call", "Put a prompt to a model through the gateway and print the answer as it comes."),
     "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
@@ -91,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_explain(error))
     if code == INTERRUPTED:
         print(
-            f"inferplan: interrupted; what is done stays, and this goes on from there: {shlex.join(['inferplan', *given])}", file=sys.stderr
+            f"inferplan: interrupted; what was done stays. To go on from there, run: {shlex.join(['inferplan', *given])}", file=sys.stderr
         )
     sys.exit(code if given else BAD_INPUT)
 

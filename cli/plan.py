@@ -28,21 +28,26 @@ def command(
 
     targets = [None if path is None else path.absolute() for path in (save, events)]
     try:
-        excess = _plan(stack, against, *targets, everything=everything)
+        plan = _plan(stack, against, *targets, everything=everything)
     except (CommandError, StackFaults, RehearsalError) as refusal:
         # Whoever reads the report needs the refusal more than anything else.
         if targets[1] is not None:
             _write_refusal(targets[1], stack, str(refusal))
         raise
+    if plan.rejected:
+        lines = [f"  {message}\n      {remedy}" for message, remedy in plan.rejected]
+        raise CommandError("\n".join([f"Pulumi would reject this update of {stack}:", *lines]), exit_code=1)
+    excess = _over_budget(plan.states)
     if excess:
         raise CommandError(f"{stack} is over budget: {excess}", exit_code=1)
 
 
-def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> str:
-    """Plans, writes and shows; how the plan breaks its budget, "" when it keeps it."""
+def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> Plan:
+    """Plans, writes and shows."""
     from cli.earlier import earlier
     from cli.entrance_notes import note_entrance
     from cli.files import write
+    from cli.gaps import declared_servers, note_gaps
     from cli.outline import show
     from cli.program_notes import note_program
     from cli.screen import progress, results
@@ -65,7 +70,9 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     if events is not None:
         write(events, _events(plan, recording, workspace, base))
     show(plan, results(), everything=everything)
-    return _over_budget(plan.states)
+    if before is not None:
+        note_gaps(declared_servers(before.resources), declared_servers(plan.states.resources))
+    return plan
 
 
 def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -> bytes:

@@ -18,7 +18,7 @@ LastLine = Callable[[str], str]
 """The newest line of a pod's log, by the pod's name; empty where there is none to read."""
 
 _COMPONENT = "preheat"
-_ROUND = re.compile(r'"directory": "[^"]*-r(\d+)"')
+_ROUND = re.compile(r'"directory": "[^"]*-r([0-9]+)"')
 _DONE = ("ready", "collected")
 
 

@@ -10,14 +10,17 @@ import typer
 if TYPE_CHECKING:
     from review.findings import Findings
     from review.preview import Preview
-    from review.report import Report
+    from review.report import Provenance, Report
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
     events: Annotated[
-        list[Path],
-        typer.Argument(help="Files of engine events or digests of pulumi preview --json, one a stack; and findings of rehearse-change."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            show_default=False,
+            help="Files of engine events or digests of pulumi preview --json, one a stack; and findings of rehearse-change.",
+        ),
+    ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown, for a comment.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the whole report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
@@ -25,6 +28,13 @@ def command(
     commit: Annotated[str, typer.Option(help="The commit that is reported on, for the footer.")] = "",
     base: Annotated[str, typer.Option(help="The commit that it is compared with, for the footer.")] = "",
     run_url: Annotated[str, typer.Option(help="Address of the run that keeps the whole report, for the footer.")] = "",
+    report_url: Annotated[str, typer.Option(help="Address of the HTML report, for the footer.")] = "",
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="Report every stack that differs between --base and --commit; one without events is incomplete."),
+    ] = False,
+    fork: Annotated[bool, typer.Option("--fork", help="The events come from a fork, whose code is not trusted.")] = False,
+    mask: Annotated[list[str] | None, typer.Option(help="Regular expression of text to hide, several allowed.")] = None,
 ) -> None:
     """Say what is dangerous, why, and what it costs. Without --markdown, --html or --json the Markdown is printed.
 
@@ -32,15 +42,26 @@ def command(
     """
     from cli.errors import CommandError
     from cli.files import write
+    from cli.report_inputs import read, read_or_explain
     from review import html as page
     from review import markdown as comment
     from review.json import render as render_json
+    from review.report import Provenance
+    from review.text import add_masks
     from review.verdict import BLOCKED
 
-    if run_url and not run_url.startswith(("https://", "http://")):
-        raise CommandError(f"--run-url {run_url!r} is no address; give one that starts with https://")
-    read = [_read(path) for path in events]
-    report = _report(read, commit=commit, base=base, run_url=run_url)
+    for option, url in (("--run-url", run_url), ("--report-url", report_url)):
+        if url and not url.startswith(("https://", "http://")):
+            raise CommandError(f"{option}: {url!r} is not a URL. Give one that starts with https://")
+    if complete and not (base and commit):
+        raise CommandError("--complete compares --base with --commit. Give both")
+    try:
+        add_masks(mask or ())
+    except ValueError as error:
+        raise CommandError(f"--mask: {error}") from error
+    gathered = [(read_or_explain if complete else read)(path) for path in events or ()]
+    provenance = Provenance(commit=commit, base=base, run_url=run_url, report_url=report_url)
+    report = _report(gathered, provenance, complete=complete, fork=fork)
     try:
         text = comment.render(report, budget=budget)
     except ValueError as error:
@@ -53,46 +74,57 @@ def command(
     raise typer.Exit(3 if report.rank <= BLOCKED else 0)
 
 
-def _read(path: Path) -> Preview | Findings:
-    from cli.errors import CommandError
-    from review.errors import EventsError
-    from review.findings import load
-    from review.reader import read_file
-
-    try:
-        # Findings are small and begin with their format; a large file is not read twice.
-        small = path.read_bytes() if path.is_file() and path.stat().st_size < 2**20 else b""
-        return load(small, source=path.name) or read_file(path)
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}; give a file of engine events, such as --events writes") from error
-    except EventsError as error:
-        raise CommandError(str(error)) from error
-    except RecursionError as error:
-        raise CommandError(f"{path}: a value is nested too deeply for a report; no resource of an engine is") from error
-
-
-def _report(read: list[Preview | Findings], *, commit: str, base: str, run_url: str) -> Report:
+def _report(gathered: list[Preview | Findings], provenance: Provenance, *, complete: bool, fork: bool) -> Report:
+    from dataclasses import replace
     from importlib.metadata import version
     from shlex import quote
 
+    from cli.errors import CommandError
     from cli.policy_events import read_rule
     from cli.pools import read_offer
+    from cli.project import project_root
+    from cli.report_base import Change
+    from cli.report_inputs import completed
+    from cli.revisions import commit_of
     from review.findings import Findings
-    from review.report import Provenance, make_report
+    from review.report import make_report
 
-    previews = [each for each in read if not isinstance(each, Findings)]
-    rehearsals = [each for each in read if isinstance(each, Findings)]
+    previews = [replace(each, foreign=fork) for each in gathered if not isinstance(each, Findings)]
+    rehearsals = [each for each in gathered if isinstance(each, Findings)]
+    base = provenance.base or next((each.against for each in previews if each.against), "")
+    root = project_root()
+    change = Change(root, *(_known(root, each) for each in (base, provenance.commit)))
+    if complete:
+        change = Change(root, commit_of(root, base), commit_of(root, provenance.commit))
+        previews = completed(previews, change.stacks, (each.stack for each in rehearsals))
+    elif not previews and not rehearsals:
+        raise CommandError("EVENTS is missing. Give a file of engine events, or --complete")
+    previews = [
+        each if each.against_config is not None else replace(each, against_config=change.config_before(each.stack)) for each in previews
+    ]
     reproduce = [_how_to_repeat(each) for each in previews if each.stack]
     files = " ".join(dict.fromkeys(quote(f"{each.stack}.ndjson") for each in previews if each.stack))
     reproduce += [f"inferplan report {files}"] if files else []
-    provenance = Provenance(
-        commit=commit,
-        base=base or next((each.against for each in previews if each.against), ""),
-        run_url=run_url,
-        versions=(f"inferplan {version('inferplan')}",),
-        reproduce=tuple(dict.fromkeys(reproduce)),
+    provenance = replace(provenance, base=base, versions=(f"inferplan {version('inferplan')}",), reproduce=tuple(dict.fromkeys(reproduce)))
+    return make_report(
+        previews,
+        provenance=provenance,
+        read_offer=read_offer,
+        read_rule=read_rule,
+        rehearsals=rehearsals,
+        read_guards=change.guards,
     )
-    return make_report(previews, provenance=provenance, read_offer=read_offer, read_rule=read_rule, rehearsals=rehearsals)
+
+
+def _known(root: Path, revision: str) -> str:
+    """The commit that `revision` names in the repository, "" where it names none."""
+    from cli.errors import CommandError
+    from cli.revisions import commit_of
+
+    try:
+        return commit_of(root, revision) if revision else ""
+    except CommandError:
+        return ""
 
 
 def _how_to_repeat(preview: Preview) -> str:

@@ -21,6 +21,7 @@ from components.queue.names import KUEUE_GATE, QUEUE_LABEL
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
+from infra.image_evidence import image_evidence
 from infra.stack import StackSettings
 from rehearsal.engine.reasons import last_words
 
@@ -83,14 +84,18 @@ class StackState:
     stores: tuple[StoreRow, ...]
     consumers: tuple[ConsumerRow, ...]
     preheats: tuple[PreheatRow, ...] = ()
+    differences: tuple[tuple[str, str], ...] = ()
+    """Objects that are not as the file declares them, each with a sentence about it."""
+    images: str = ""
+    """One line on what is known about the images of the stack's containers."""
 
     @property
     def settled(self) -> bool:
-        """Whether every node, replica, store and preheat is as wanted."""
+        """Whether every node, replica, store, preheat and object is as wanted."""
         models = all(row.ready == row.wanted for row in self.models)
         pools = all(row.nodes_ready >= row.nodes for row in self.pools)
         files = all(row.done for row in self.preheats)
-        return models and pools and files and all(row.state != "Pending" for row in self.stores)
+        return not self.differences and models and pools and files and all(row.state != "Pending" for row in self.stores)
 
 
 def read_state(settings: StackSettings, contract: Contract, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
@@ -111,6 +116,7 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
         preheats=files,
+        images=image_evidence(settings),
     )
 
 

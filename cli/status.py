@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from cli.live import Get
+    from cli.preheats import LastLine
     from cli.workspace import Workspace
     from rehearsal.cluster import Cluster
 
@@ -49,26 +52,30 @@ def command(
 
 
 def _show_real(workspace: Workspace, context: str) -> bool:
-    from cli.contract import contract
     from cli.kubectl import Kubectl
-    from cli.screen import results
-    from cli.state import read_state
-    from cli.tables import show
 
     cluster = Kubectl(context)
     namespace = workspace.settings.namespace
-    state = read_state(workspace.settings, contract(workspace), cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))
-    show(state, results(), commands=[])
-    return state.settled
+    return _show(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"), commands=[])
 
 
 def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]]) -> bool:
     """Prints the state of the stack on `cluster`; whether everything is as wanted."""
-    from cli.contract import contract
+    return _show(workspace, cluster.get, lambda _pod: "", commands=commands)
+
+
+def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iterable[tuple[str, str]]) -> bool:
+    from cli.contract import contract_of, declared
+    from cli.differences import differences
+    from cli.live import LiveCluster
+    from cli.recovery.declared import declared_objects
     from cli.screen import results
     from cli.state import read_state
     from cli.tables import show
 
-    state = read_state(workspace.settings, contract(workspace), cluster.get)
+    recording, namespace = declared(workspace), workspace.settings.namespace
+    state = read_state(workspace.settings, contract_of(recording, namespace), get, last_line)
+    found = tuple((str(key), text) for key, text in differences(declared_objects(recording, namespace), LiveCluster(get)))
+    state = replace(state, differences=found)
     show(state, results(), commands=commands)
     return state.settled

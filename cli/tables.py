@@ -1,4 +1,4 @@
-"""Draws a stack's state for a terminal: five tables and the commands to type next. It reads nothing itself."""
+"""Draws a stack's state for a terminal: six tables and the commands to type next. It reads nothing itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ _COLOURS = {"ready": "green", "collected": "green", "failed": "red"}
 
 def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, str]]) -> None:
     """Prints the tables of `state`, then each command with what it does."""
-    for table in (_pools(state), _preheats(state), _models(state), _stores(state), _consumers(state)):
+    for table in (_pools(state), _preheats(state), _models(state), _stores(state), _consumers(state), _differences(state)):
         if table.row_count:
             console.print(table)
+    if state.images:
+        console.print(state.images, highlight=False, markup=False, soft_wrap=True)
     for command, purpose in commands:
         console.print(Text.assemble("  ", (command, "bold"), f"  # {purpose}"))
 
@@ -74,6 +76,13 @@ def _consumers(state: StackState) -> Table:
     table = _table("consumers", "consumer", "key versions", "models")
     for row in state.consumers:
         table.add_row(row.name, ", ".join(map(str, row.keys)), ", ".join(row.models) or "none")
+    return table
+
+
+def _differences(state: StackState) -> Table:
+    table = _table("differences between the cluster and the file", "object", "difference")
+    for name, text in state.differences:
+        table.add_row(name, Text(text, style="yellow"))
     return table
 
 

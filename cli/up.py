@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.engines import Engine
+from cli.update_options import Refresh, Targets, UpdateOptions, Yes
 
 if TYPE_CHECKING:
+    from cli.engine_target import EngineTarget
     from cli.workspace import Workspace
     from rehearsal.cluster import Cluster
     from rehearsal.engine.apply import Outcome
+    from rehearsal.engine.recording import Recording
 
 
 def command(
     stack: Annotated[str, typer.Argument(help="Name of a stack.")],
     engine: Annotated[Engine, typer.Option(help="The Pulumi CLI, the rehearsal, or whichever is there.")] = Engine.AUTO,
+    yes: Yes = False,
+    refresh: Refresh = None,
+    target: Targets = None,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
     from cli.engines import chosen
@@ -24,21 +31,57 @@ def command(
     from cli.workspace import open_workspace
 
     picked = chosen(engine)
+    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()))
+    if picked is Engine.REHEARSAL:
+        options.check_rehearsal()
     workspace = open_workspace(stack)
+    if picked is Engine.PULUMI and not workspace.simulated:
+        options.check_confirmation(f"inferplan up {workspace.typed}")
     note_entrance(workspace)
-    _obey_policies(workspace)
+    recording = _obey_policies(workspace)
     if picked is Engine.PULUMI:
-        from cli.pulumi_cli import up
-
         _refuse_public_keys(workspace)
-
-        up(workspace)
+        _update(workspace, options, recording)
     else:
-        _rehearse(workspace)
+        rehearse(workspace, recording)
 
 
-def _obey_policies(workspace: Workspace) -> None:
-    """Refuses the stack before anything is started or applied, with every finding and what to do."""
+def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) -> None:
+    from cli import pulumi_cli
+    from cli.engine_target import engine_target
+    from cli.gaps import declared_servers, live_servers, note_gaps
+    from cli.recover import offer
+    from cli.status import show_cluster
+
+    target = engine_target(workspace)
+    if offer(workspace, target, options, recording=recording):
+        # What was added to the state has to be read from the cluster before it can be compared.
+        options = replace(options, refresh=True)
+    _check_cluster(workspace, target, recording)
+    if target.live is not None:
+        note_gaps(live_servers(target.live, workspace.settings.namespace), declared_servers(recording))
+    pulumi_cli.up(workspace, options, target.environment)
+    if target.simulated is not None:
+        show_cluster(
+            workspace, target.simulated, commands=[(f"inferplan down {workspace.stack} --cluster", "remove everything, cluster included")]
+        )
+
+
+def _check_cluster(workspace: Workspace, target: EngineTarget, recording: Recording) -> None:
+    """Names a missing operator or right before anything is changed."""
+    from cli.preflight import check_operators, check_rights
+    from cli.recovery.declared import declared_objects
+
+    if target.live is None:
+        return
+    objects = [each.key for each in declared_objects(recording, workspace.settings.namespace)]
+    check_operators(objects, target.live, stack=workspace.typed, simulated=workspace.simulated)
+    if target.context is not None:
+        check_rights(objects, target.live, target.context, stack=workspace.typed)
+
+
+def _obey_policies(workspace: Workspace) -> Recording:
+    """What the stack declares; refuses it before anything is started or applied, with every finding and what to do."""
     from cli.errors import CommandError
     from cli.findings import render
     from cli.program_notes import note_program
@@ -63,6 +106,7 @@ def _obey_policies(workspace: Workspace) -> None:
             f"follow what they say, or write an exemption under exemptions in policies/stacks/{workspace.stack}.json",
             exit_code=1,
         )
+    return recording
 
 
 def _refuse_public_keys(workspace: Workspace) -> None:
@@ -81,7 +125,10 @@ def _refuse_public_keys(workspace: Workspace) -> None:
         raise CommandError(f"{workspace.file.shown_path}: {SECRET_KEYS[0]} {refusal(why, workspace.stack)}", exit_code=1)
 
 
-def _rehearse(workspace: Workspace) -> None:
+def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
+    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
+    from cli.gaps import declared_servers, live_servers, note_gaps
+    from cli.live import LiveCluster
     from cli.progress import ProgressView
     from cli.screen import progress
     from cli.status import show_cluster
@@ -102,6 +149,8 @@ def _rehearse(workspace: Workspace) -> None:
         console.print("note: Kueue does not run on the simulated cluster: queues are made, and no workload waits in them", highlight=False)
     with ProgressView(console) as view:
         cluster = start(workspace.stack, view.step)
+        if recording is not None:
+            note_gaps(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording))
         outcome = apply(
             workspace.rehearsed(),
             cluster,

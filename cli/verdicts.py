@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ def stack_of(recording: Recording) -> Stack:
 def judge(recording: Recording, root: Path) -> Report:
     """The pack's verdict on `recording` with the stack's own settings. Raises CommandError when those have faults."""
     from cli.errors import CommandError
+    from cli.finding_places import finding_places
+    from infra.stack_file import read_stack, stack_path
     from policies.engine.registry import all_rules
     from policies.engine.report import check_stack
     from policies.engine.settings import SettingsError, read_settings, today
@@ -47,7 +50,12 @@ def judge(recording: Recording, root: Path) -> Report:
         settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
     except SettingsError as error:
         raise CommandError(str(error)) from error
-    return check_stack(stack_of(recording), settings)
+    report = check_stack(stack_of(recording), settings)
+    path = stack_path(root, recording.stack)
+    if not path.exists():
+        return report
+    file = read_stack(path, shown_path=str(path.relative_to(root)))
+    return dataclasses.replace(report, places=finding_places(recording, file, (*report.refusals, *report.advice)))
 
 
 def settings_file(root: Path, stack: str) -> Path:

@@ -1,0 +1,51 @@
+"""Where the Pulumi CLI works for a stack: its environment, and the live cluster behind it where one can be asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cli.live import LiveCluster
+
+if TYPE_CHECKING:
+    from cli.workspace import Workspace
+    from rehearsal.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineTarget:
+    """The environment for `pulumi`, and the cluster: `simulated` its handle, `live` None where no context is known."""
+
+    environment: Mapping[str, str]
+    live: LiveCluster | None
+    simulated: Cluster | None = None
+    context: str | None = None
+
+
+def engine_target(workspace: Workspace, context: str | None = None) -> EngineTarget:
+    """The target of `workspace`; a simulated cluster is started. `context` names one of the user's kubeconfig."""
+    from cli.kubectl import Kubectl
+    from components.cluster.spec import ExistingCluster
+
+    if workspace.simulated:
+        return _simulated(workspace)
+    cluster = workspace.settings.cluster
+    chosen = context or (cluster.context if isinstance(cluster, ExistingCluster) else None)
+    reachable = chosen is not None and shutil.which("kubectl") is not None
+    return EngineTarget(environment=os.environ, live=LiveCluster(Kubectl(chosen).get) if reachable and chosen else None, context=chosen)
+
+
+def _simulated(workspace: Workspace) -> EngineTarget:
+    from cli.progress import ProgressView
+    from cli.pulumi_cli import answer, beside
+    from cli.screen import progress
+    from rehearsal.cluster import start
+
+    with ProgressView(progress()) as view:
+        cluster = start(workspace.stack, view.step)
+    environment = beside(cluster)
+    answer(["stack", "select", "--create", workspace.stack], environment)
+    return EngineTarget(environment=environment, live=LiveCluster(cluster.get), simulated=cluster)

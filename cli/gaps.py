@@ -1,0 +1,98 @@
+"""Where an update leaves a model without an answer for a while, and how to avoid it. It compares servers and changes nothing.
+
+Pulumi updates in the order of dependencies, the gateway before the models, and deletes at the end (docs/decisions/updates.md
+says why). Three changes cannot be made without a gap in one step: a new name, a new server key, and a new Service name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cli.live import LiveCluster
+
+Manifest = Mapping[str, Any]
+_MODEL: Final = ("app.kubernetes.io/component", "model")
+_INSTANCE: Final = "app.kubernetes.io/instance"
+_KEY: Final = "inferplan.dev/server-key"
+_WORKLOADS: Final = (("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("ray.io/v1", "RayService"))
+
+
+def declared_servers(resources: Iterable[Any]) -> dict[str, Manifest]:
+    """The workload of each model among registrations or states, by the model's name."""
+    return _by_model(each.inputs for each in resources)
+
+
+def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
+    """The workload of each model in `namespace` of a cluster, by the model's name."""
+    return _by_model(
+        {"kind": kind, **manifest} for version, kind in _WORKLOADS for manifest in live.objects(version, kind, namespace).values()
+    )
+
+
+def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
+    """A sentence for each gap between the servers of `before` and those of `after`."""
+    gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
+    for old, name in ((old, name) for old in gone for name in new if _files(before[old]) & _files(after[name])):
+        yield (
+            f"{old} becomes {name}: the gateway drops /{old} at once, and /{name} answers when its servers are ready. "
+            f"To avoid the gap, update twice: first with {old} and {name}, then without {old}."
+        )
+    both = sorted(before.keys() & after.keys())
+    rekeyed = [each for each in both if None not in (marks := (_mark(before[each]), _mark(after[each]))) and marks[0] != marks[1]]
+    if rekeyed:
+        yield (
+            f"{', '.join(rekeyed)} {'gets' if len(rekeyed) == 1 else 'get'} a new server key: from the change of the gateway until a new "
+            "server is ready, servers that still expect the old key answer 401. Update when no requests are expected."
+        )
+    for each in both:
+        kinds = before[each]["kind"], after[each]["kind"]
+        if kinds[0] != kinds[1] and "RayService" in kinds:
+            yield (
+                f"{each} moves {'to' if kinds[1] == 'RayService' else 'from'} Ray Serve, whose Service has another name: "
+                f"/{each} answers again when the new servers are ready. To avoid the gap, serve it under a second name first."
+            )
+
+
+def note_gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> None:
+    """Prints the gaps on standard error."""
+    from cli.screen import progress
+
+    for each in gaps(before, after):
+        progress().print(f"note: {each}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+    kinds = {kind for _, kind in _WORKLOADS}
+    found = {}
+    for each in manifests:
+        labels = (each.get("metadata") or {}).get("labels") or {} if each.get("kind") in kinds else {}
+        if labels.get(_MODEL[0]) == _MODEL[1]:
+            found[labels[_INSTANCE]] = each
+    return found
+
+
+def _templates(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
+    spec = manifest["spec"]
+    groups = spec.get("leaderWorkerTemplate") or {}
+    workers = (spec.get("rayClusterConfig") or {}).get("workerGroupSpecs") or ()
+    yield from (each for each in (spec.get("template"), groups.get("leaderTemplate"), *(each.get("template") for each in workers)) if each)
+
+
+def _files(manifest: Manifest) -> set[str]:
+    """The directories and buckets that the servers load weights from."""
+    found = set()
+    for template in _templates(manifest):
+        for container in template["spec"]["containers"]:
+            found |= {
+                str(each["subPath"]) for each in container.get("volumeMounts") or () if each["name"] == "model" and each.get("subPath")
+            }
+            found |= {each for each in container.get("args") or () if str(each).startswith("s3://")}
+    return found
+
+
+def _mark(manifest: Manifest) -> str | None:
+    return next(
+        (mark for each in _templates(manifest) if (mark := ((each.get("metadata") or {}).get("annotations") or {}).get(_KEY))), None
+    )

@@ -1,0 +1,96 @@
+"""Reads objects of a live cluster by kind, through any function that answers GET of an API path.
+
+It never changes anything. Kinds that the cluster does not serve have no objects; nothing here runs into a 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Get = Callable[[str], Mapping[str, Any]]
+"""Answers GET of a Kubernetes API path with the decoded JSON."""
+
+
+@dataclass(frozen=True, order=True)
+class ObjectKey:
+    """What identifies an object in a cluster; `namespace` is "" for cluster-scoped kinds."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    def same_object(self, other: ObjectKey) -> bool:
+        """Whether both name one object, whatever version of its API each was written for."""
+        mine, theirs = ((each.group, each.kind, each.namespace, each.name) for each in (self, other))
+        return mine == theirs
+
+
+@dataclass
+class LiveCluster:
+    """The objects of one cluster, listed once for each kind and namespace."""
+
+    get: Get
+    _versions: set[str] | None = None
+    _kinds: dict[str, dict[str, tuple[str, bool]]] = field(default_factory=dict)
+    _lists: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        """Whether the API server knows `kind` of `api_version`."""
+        return kind in self._kinds_of(api_version)
+
+    def plural(self, api_version: str, kind: str) -> str:
+        """How the API spells `kind` in paths and rights, "" for a kind that it does not serve."""
+        return self._kinds_of(api_version).get(kind, ("", False))[0]
+
+    def find(self, key: ObjectKey) -> dict[str, Any] | None:
+        """The live object, None when it is not there. Passes on what `get` raises."""
+        return self.objects(key.api_version, key.kind, key.namespace).get((key.namespace, key.name))
+
+    def objects(self, api_version: str, kind: str, namespace: str = "") -> Mapping[tuple[str, str], dict[str, Any]]:
+        """Every object of `kind` by (namespace, name), in `namespace` or everywhere where that is ""."""
+        plural, namespaced = self._kinds_of(api_version).get(kind, ("", False))
+        if not plural:
+            return {}
+        place = f"/namespaces/{namespace}" if namespaced and namespace else ""
+        path = f"{_base(api_version)}{place}/{plural}"
+        if path not in self._lists:
+            items = self.get(path).get("items", [])
+            self._lists[path] = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
+        return self._lists[path]
+
+    def namespaced(self, api_version: str, kind: str) -> bool:
+        """Whether objects of `kind` live in namespaces."""
+        return self._kinds_of(api_version).get(kind, ("", False))[1]
+
+    def forget(self) -> None:
+        """List everything again when it is asked for next."""
+        self._versions = None
+        self._kinds.clear()
+        self._lists.clear()
+
+    def _kinds_of(self, api_version: str) -> dict[str, tuple[str, bool]]:
+        if api_version not in self._kinds:
+            served = self.get(_base(api_version)).get("resources", []) if api_version in self._served_versions() else []
+            self._kinds[api_version] = {each["kind"]: (each["name"], each["namespaced"]) for each in served if "/" not in each["name"]}
+        return self._kinds[api_version]
+
+    def _served_versions(self) -> set[str]:
+        if self._versions is None:
+            groups = self.get("/apis").get("groups", [])
+            self._versions = {"v1"} | {version["groupVersion"] for group in groups for version in group["versions"]}
+        return self._versions
+
+
+def _base(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

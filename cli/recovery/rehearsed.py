@@ -1,0 +1,46 @@
+"""Recovers a stack on its simulated cluster: says what the last run left, then applies the stack to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cli.errors import CommandError
+from cli.live import LiveCluster, ObjectKey
+
+if TYPE_CHECKING:
+    from cli.workspace import Workspace
+    from rehearsal.cluster import Cluster
+
+
+def recover(workspace: Workspace, *, dry_run: bool) -> None:
+    """Explains and finishes. The lock needs no care: the kernel lets go of it when its process dies."""
+    from cli.screen import progress
+    from cli.up import rehearse
+    from rehearsal.cluster import start, status
+
+    if status(workspace.stack).state == "absent":
+        raise CommandError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.typed}", exit_code=3)
+    cluster = start(workspace.stack)
+    lines = list(findings(cluster))
+    said = lines or ["every object of the last run is there and was written down"]
+    for line in said:
+        progress().print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    if not dry_run:
+        rehearse(workspace)
+
+
+def findings(cluster: Cluster) -> Iterator[str]:
+    """One sentence for each object that the last run left half-done, and for each that is gone since."""
+    from rehearsal.engine.journal import read_entries
+    from rehearsal.engine.prune import PATCH_SUFFIX
+
+    live = LiveCluster(cluster.get)
+    for entry in read_entries(cluster.directory, cluster.uid):
+        kind = entry.key.kind.removesuffix(PATCH_SUFFIX)
+        key = ObjectKey(entry.api_version, kind, entry.key.namespace, entry.key.name)
+        there = live.find(key) is not None
+        if not entry.done:
+            yield f"{key}: the run ended while it was applied, and it {'exists' if there else 'does not exist'}; it is applied again"
+        elif not there:
+            yield f"{key}: was applied and is gone; it is created again if the stack still declares it"
