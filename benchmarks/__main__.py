@@ -29,6 +29,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("benchmarks.preheat",),
     ("benchmarks.report",),
     ("benchmarks.policies",),
+    ("benchmarks.policy_corpus",),
 )
 
 

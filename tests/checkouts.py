@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -47,3 +48,16 @@ def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.
     commit = git(folder, "rev-parse", "HEAD")
     git(folder, "reset", "--quiet", "--hard", "HEAD~1")
     return commit
+
+
+def small_project(folder: Path) -> Path:
+    """A repository in `folder` with the stack files and policy settings of this one; its program only marks it as a project."""
+    for name in ("stacks", "policies/stacks"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "Pulumi.yaml", folder)
+    (folder / "infra").mkdir()
+    (folder / "infra" / "code.py").write_text("# code\n")
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    git(folder, "add", "stacks", "policies", "infra", "Pulumi.yaml")
+    git(folder, "commit", "--quiet", "--message", "Base")
+    return folder

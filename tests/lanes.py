@@ -9,4 +9,4 @@ import pytest
 
 def in_full(*values: Any) -> list[Any]:
     """The values as cases for `parametrize` that run only in `make test-full`, for sweeps of which `make test` keeps a sample."""
-    return [pytest.param(each, marks=pytest.mark.full) for each in values]
+    return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.full) for each in values]

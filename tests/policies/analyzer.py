@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,19 @@ def configure(stub: Any, properties: dict[str, Any], *, remediate: bool = False)
     stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=config))
 
 
-def analyze(stub: Any, recording: Recording, only: str = "") -> list[Any]:
-    """Every diagnostic on `recording`: each resource first (or only the one `Kind/name`), then the stack, as in a preview."""
+Outputs = Callable[[Registration], dict[str, Any]]
+
+
+def declared(each: Registration) -> dict[str, Any]:
+    """The outputs of a resource that does not exist yet, in a preview: its inputs."""
+    return each.inputs
+
+
+def analyze(stub: Any, recording: Recording, only: str = "", outputs: Outputs = declared) -> list[Any]:
+    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`), then the stack's outputs, as the engine asks."""
     told: list[Any] = []
     for each in recording:
-        if each.custom and only in ("", f"{each.type.rpartition(':')[2]}/{each.name}"):
+        if only in ("", f"{each.type.rpartition(':')[2]}/{each.name}"):
             request = analyzer_pb2.AnalyzeRequest(
                 type=each.type,
                 properties=to_wire(each.inputs),
@@ -58,15 +66,15 @@ def analyze(stub: Any, recording: Recording, only: str = "") -> list[Any]:
                 provider=_provider(each),
             )
             told += stub.Analyze(request).diagnostics
-    return told + analyze_stack(stub, recording)
+    return told + analyze_stack(stub, recording, outputs)
 
 
-def analyze_stack(stub: Any, recording: Recording) -> list[Any]:
+def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) -> list[Any]:
     """The diagnostics on the stack alone."""
     resources = [
         analyzer_pb2.AnalyzerResource(
             type=each.type,
-            properties=to_wire(each.inputs),
+            properties=to_wire(outputs(each)),
             urn=each.urn,
             name=each.name,
             options=_options(each),

@@ -39,6 +39,11 @@ AWS: dict[str, tuple[Mutation, ...]] = {
     "FileSystem": (Mutation("clear file system", ("efs-require-encryption",), put(False, "encrypted")),),
     "Cluster": (
         Mutation(
+            "its maker stays administrator",
+            ("aws-restrict-settings",),
+            put(True, "accessConfig", "bootstrapClusterCreatorAdminPermissions"),
+        ),
+        Mutation(
             "public endpoint",
             ("eks-disallow-public-endpoint",),
             lambda r: r["vpcConfig"].update(endpointPublicAccess=True, publicAccessCidrs=["0.0.0.0/0"]),

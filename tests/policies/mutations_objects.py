@@ -117,6 +117,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         ),
     ),
     "RayService": (
+        Mutation("head outside", ("ray-restrict-doors",), put("LoadBalancer", "spec", "rayClusterConfig", "headGroupSpec", "serviceType")),
         Mutation("no token", ("ray-require-token",), drop("spec", "rayClusterConfig", "authOptions")),
         _MISSPELT,
         Mutation(

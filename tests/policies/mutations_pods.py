@@ -19,6 +19,8 @@ from tests.policies.edits import (
     tag,
 )
 
+SCRATCH = "/tmp"  # noqa: S108 - a path inside of containers
+
 
 def _without_cpu(container: Inputs) -> bool:
     """Kubernetes would take the limit for the request, so both go."""
@@ -41,7 +43,27 @@ def _writable_root(container: Inputs) -> bool:
     return container.get("securityContext", {}).pop("readOnlyRootFilesystem", None) is True
 
 
+def _read_only_scratch(container: Inputs) -> bool:
+    """A server that may write nowhere any more."""
+    if container.get("name") not in ("nginx", "preheat"):
+        return False
+    mounts = [mount for mount in container.get("volumeMounts", []) if mount["mountPath"] == SCRATCH]
+    for mount in mounts:
+        mount["readOnly"] = True
+    return bool(mounts)
+
+
+def _without_key(container: Inputs) -> bool | None:
+    """A server that answers whoever asks."""
+    kept = [each for each in container.get("env") or [] if each["name"] != "VLLM_API_KEY"]
+    if len(kept) == len(container.get("env") or []) or not container.get("ports"):
+        return False
+    container["env"] = kept
+    return None
+
+
 CONTAINERS = (
+    Mutation("no key of the server", ("model-require-server-key",), _without_key),
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
     Mutation("escalation unsaid", ("pod-disallow-privilege-escalation",), drop("securityContext", "allowPrivilegeEscalation")),
@@ -52,6 +74,9 @@ CONTAINERS = (
     Mutation("seccomp off", ("pod-require-seccomp",), put("Unconfined", "securityContext", "seccompProfile", "type")),
     Mutation("unmasked proc", ("pod-disallow-unmasked-proc",), put("Unmasked", "securityContext", "procMount")),
     Mutation("AppArmor off", ("pod-restrict-security-profiles",), put("Unconfined", "securityContext", "appArmorProfile", "type")),
+    Mutation("entrypoint of the image", ("image-require-command",), served_by_vllm(drop("command"))),
+    Mutation("program of another image", ("image-require-command",), served_by_vllm(put(["tritonserver"], "command"))),
+    Mutation("read-only scratch", ("image-require-writable-paths",), _read_only_scratch),
     Mutation("writable root", ("pod-require-read-only-root",), _writable_root),
     Mutation("no security context", ("pod-disallow-privilege-escalation",), drop("securityContext")),
     Mutation("no memory limit", ("pod-require-memory-limit",), drop("resources", "limits", "memory")),
@@ -115,6 +140,13 @@ CONTAINERS = (
 )
 
 PODS = (
+    Mutation("a node by its name", ("pod-restrict-reach",), put("n1", "nodeName")),
+    Mutation("other name servers", ("pod-restrict-reach",), put({"nameservers": ["192.0.2.53"]}, "dnsConfig")),
+    Mutation(
+        "keys of consumers",
+        ("stack-restrict-gateway-keys",),
+        lambda pod: accelerates(pod) and add({"name": "keys", "secret": {"secretName": "gateway-keys"}}, "volumes")(pod) is None,
+    ),
     Mutation("host network", ("pod-disallow-host-namespaces",), put(True, "hostNetwork")),
     Mutation("host IPC", ("pod-disallow-host-namespaces",), put(True, "hostIPC")),
     Mutation("host PID", ("pod-disallow-host-namespaces",), put(True, "hostPID")),

@@ -121,6 +121,10 @@ def _strangers(recording: Recording) -> Iterator[Changed]:
     for name, type_ in (("release", "kubernetes:helm.sh/v3:Release"), ("patch", "kubernetes:apps/v1:DeploymentPatch")):
         unseen = _object(recording, type_, name, spec={})
         yield f"a {name}", unseen.urn, _added(recording, unseen), ("stack-disallow-unseen-objects",)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+    hook = {"name": "h.acme.example", "clientConfig": {"service": {"name": "h", "namespace": "inference"}}, "rules": [rule]}
+    webhook = _object(recording, "kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration", "h", webhooks=[hook])
+    yield "a webhook for Secrets", webhook.urn, _added(recording, webhook), ("webhook-restrict-scope",)
     bare = _object(recording, "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy", "edge", spec={"targetRefs": [], "cors": {}})
     yield "a policy without keys", bare.urn, _added(recording, bare), ("network-require-key-policy",)
     rays = [each for each in recording if each.type.endswith(":RayService")]

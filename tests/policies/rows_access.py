@@ -11,6 +11,23 @@ def row(rule, resource, path, bad, near, absent, **more):
 
 ROWS = (
     row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
+    row(
+        "webhook-restrict-scope",
+        "ValidatingWebhookConfiguration/images",
+        "webhooks[0].rules[0].resources",
+        ["deployments", "secrets"],
+        ["deployments", "pods"],
+        PASS,
+        more=((["*"], REFUSED), (["*/*"], REFUSED)),
+    ),
+    row(
+        "webhook-restrict-scope",
+        "ValidatingWebhookConfiguration/images",
+        "webhooks[0].clientConfig",
+        {"url": "https://hooks.example/v"},
+        {"service": {"name": "judge", "namespace": "inference"}},
+        REFUSED,
+    ),
     row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
     row(
         "rbac-disallow-admin-bindings",
@@ -37,7 +54,28 @@ ROWS = (
         ["certificatesigningrequests/approval"],
         ["certificatesigningrequests/status"],
         PASS,
-        also={"rules[0].verbs": ["update"]},
+        also={"rules[0].apiGroups": ["certificates.k8s.io"], "rules[0].verbs": ["update"]},
+    ),
+    row(
+        "rbac-disallow-escalation",
+        "Role/pod-reader",
+        "rules[0]",
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"], "resourceNames": ["ranker"]},
+        PASS,
+        more=(
+            ({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"], "resourceNames": ["ranker"]}, REFUSED),
+            ({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["create"]}, REFUSED),
+            ({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]}, PASS),
+        ),
+    ),
+    row(
+        "rbac-disallow-secret-reading",
+        "Role/pod-reader",
+        "rules[0]",
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["hub"]},
+        PASS,
     ),
     row(
         "rbac-disallow-token-creation",

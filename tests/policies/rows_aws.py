@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.policies.cases import PASS, REFUSED, Row
+from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
 
 def row(rule, resource, path, bad, near, absent, **more):
@@ -68,9 +68,20 @@ ROWS = (
         "Cluster/main",
         "vpcConfig",
         {"endpointPublicAccess": True},
-        {"endpointPublicAccess": True, "publicAccessCidrs": ["192.0.2.0/24"]},
+        {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["192.0.2.0/24"]},
         REFUSED,
     ),
+    row("aws-restrict-settings", "Cluster/main", "accessConfig.bootstrapClusterCreatorAdminPermissions", True, False, PASS),
+    row("aws-restrict-settings", "Cluster/main", "accessConfig.authenticationMode", "CONFIG_MAP", "API", PASS),
+    row(
+        "aws-restrict-settings",
+        "LaunchTemplate/l40s",
+        "networkInterfaces",
+        [{"associatePublicIpAddress": "true"}],
+        [{"associatePublicIpAddress": "false"}],
+        PASS,
+    ),
+    row("ec2-require-encrypted-volumes", "NodeGroup/l40s", "launchTemplate", ABSENT, {"id": "lt-2"}, REFUSED),
     row("eks-require-logs", "Cluster/main", "enabledClusterLogTypes", ["api"], ["api", "audit", "authenticator", "scheduler"], REFUSED),
     row("eks-require-secret-encryption", "Cluster/main", "encryptionConfig.resources", [], ["secrets"], REFUSED),
     row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.34", REFUSED),

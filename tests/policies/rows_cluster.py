@@ -13,7 +13,15 @@ def row(rule, resource, path, bad, near, absent, **more):
 
 
 ROWS = (
-    row("network-disallow-node-port", "Service/chat", "spec.type", "NodePort", "ExternalName", PASS, more=(("LoadBalancer", REFUSED),)),
+    row(
+        "network-disallow-node-port",
+        "Service/chat",
+        "spec.type",
+        "NodePort",
+        "ClusterIP",
+        PASS,
+        more=(("LoadBalancer", REFUSED), ("ExternalName", REFUSED)),
+    ),
     row("service-disallow-name-vllm", "Service/chat", "metadata.name", "vllm", "vllm-chat", PASS),
     row("network-require-ingress-host", "Ingress/gateway", "spec.rules[0].host", "*.acme.example", "a.b.acme.example", REFUSED),
     row(

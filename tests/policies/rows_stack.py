@@ -198,11 +198,20 @@ ROWS = (
     row(
         "stack-disallow-unseen-objects",
         "ClusterQueue/main",
-        "spec.template.containers",
-        [{"name": "x", "image": "docker.io/x:1"}],
-        ["x", {"name": "schema"}],
+        "spec.template.securityContext",
+        {"privileged": True},
+        {"type": "object", "properties": {}},
         PASS,
         unknown=REFUSED,
+    ),
+    row(
+        "stack-restrict-gateway-keys",
+        "Deployment/chat",
+        "spec.template.spec.volumes[1]",
+        {"name": "shm", "secret": {"secretName": "consumers"}},
+        {"name": "shm", "secret": {"secretName": "chat-tls"}},
+        PASS,
+        more=(({"name": "shm", "projected": {"sources": [{"secret": {"name": "gateway-keys"}}]}}, REFUSED),),
     ),
     row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
     row(

@@ -19,7 +19,7 @@ from tests.policies.recorded import recording_with, settings_of
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("monthly_usd", "over"), [(40_000, True), (60_000, False)])
+@pytest.mark.parametrize(("monthly_usd", "over"), [(100_000, True), (120_000, False)])
 def test_plan_report_and_policy_say_the_same_of_a_budget(monthly_usd, over, monkeypatch):
     monkeypatch.chdir(ROOT)
     recording = recording_with(ROOT / "stacks" / "Pulumi.prod.yaml", "prod", budget={"monthlyUsd": monthly_usd})

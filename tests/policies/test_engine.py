@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from policies.engine import evaluate
-from policies.engine.evaluate import State, evaluate_resource
+from policies.engine.evaluate import State, evaluate_resource, label
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from policies.engine.registry import all_rules
 from policies.engine.report import make_report
@@ -21,6 +21,11 @@ SERVICE = Resource(
 DAY = "2026-11-21"
 
 
+def exemption(**over):
+    listed = {"rule": "pod-disallow-privileged", "resource": "Pod/s", "path": "spec", "state": "unknown"}
+    return {**listed, "reason": "r", "owner": "o", "expires": "2027-11-21", **over}
+
+
 def refused(given):
     with pytest.raises(SettingsError) as caught:
         parse_settings(given, all_rules(), DAY, where="here")
@@ -32,9 +37,9 @@ def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_val
         yield from ()
         raise ValueError("canary-secret")
 
-    rules = evaluate.resource_rules()[SERVICE.kind]
+    rules = evaluate.rules_for(SERVICE)
     broken = dataclasses.replace(rules[0], check=raises)
-    monkeypatch.setattr(evaluate, "resource_rules", lambda: {SERVICE.kind: (broken, *rules[1:])})
+    monkeypatch.setattr(evaluate, "rules_for", lambda _resource: (broken, *rules[1:]))
     outcomes = evaluate_resource(SERVICE, Settings(today=DAY), [Level.MANDATORY, Level.ADVISORY])
     (defect,) = [each for each in outcomes if each.state is State.DEFECT]
     assert defect.rule.id == rules[0].id
@@ -69,13 +74,17 @@ def test_settings_tell_all_faults_at_once():
         {
             "levels": {"nothing": "mandatory", "image-require-digest": "strict"},
             "parameters": {"image-restrict-registries": {"registries": "docker.io"}},
-            "exemptions": [{"rule": "image-require-digest", "resource": "Pod/x", "reason": " ", "owner": "o", "expires": "soon"}],
-            "allowNotEvaluated": ["image-require-digests"],
+            "exemptions": [{"rule": "image-require-digests", "resource": "Pod/x", "reason": " ", "owner": "o", "expires": "soon"}],
         }
     )
-    for part in ("'nothing' is no rule", "'strict'; give one of", "registries must be a list, each item a string", "lacks reason"):
+    for part in (
+        "'nothing' is no rule",
+        "'strict'; give one of",
+        "registries must be a list, each item a string",
+        "lacks path, state, reason",
+    ):
         assert part in said
-    for part in ("write a day as YYYY-MM-DD", "did you mean image-require-digest?"):
+    for part in ("Write it as YYYY-MM-DD", "did you mean image-require-digest?"):
         assert part in said
 
 
@@ -83,7 +92,7 @@ def test_settings_tell_all_faults_at_once():
     "given",
     [
         [],
-        {"allowNotEvaluated": [["x"]]},
+        {"allowNotEvaluated": []},
         {"exemptions": [{"rule": {}}]},
         {"level": {}},
         {"levels": []},
@@ -110,12 +119,28 @@ def test_a_level_of_a_stack_decides_what_a_finding_leads_to():
 
 def test_what_is_unknown_of_one_container_hides_nothing_of_another():
     containers = [{"name": "a", "securityContext": {"privileged": UNKNOWN}}, {"name": "b", "securityContext": {"privileged": True}}]
-    pod = dataclasses.replace(SERVICE, type="kubernetes:core/v1:Pod", inputs={"spec": {"containers": containers}})
+    pod = dataclasses.replace(
+        SERVICE,
+        type="kubernetes:core/v1:Pod",
+        urn="urn:pulumi:t::p::kubernetes:core/v1:Pod::s",
+        inputs={"spec": {"containers": containers}},
+    )
     rule = "pod-disallow-privileged"
-    settings = parse_settings({"allowNotEvaluated": [rule]}, all_rules(), DAY, where="x")
+    fields = [f"spec.containers[{place}].securityContext.privileged" for place in (0, 1)]
+    settings = parse_settings({"exemptions": [exemption(rule=rule, resource="Pod/s", path=fields[0])]}, all_rules(), DAY, where="x")
     outcomes = [each for each in evaluate_resource(pod, settings, [Level.MANDATORY]) if each.rule.id == rule]
-    assert [(each.state, each.path) for each in outcomes] == [
-        (State.NOT_EVALUATED, "spec.containers[0].securityContext.privileged"),
-        (State.VIOLATION, "spec.containers[1].securityContext.privileged"),
-    ]
-    assert make_report("s", outcomes, settings).refused
+    assert [(each.state, each.path) for each in outcomes] == [(State.NOT_EVALUATED, fields[0]), (State.VIOLATION, fields[1])]
+    report = make_report("s", outcomes, settings)
+    assert [each.path for each in report.refusals] == [fields[1]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "shown"),
+    [
+        ("kubernetes:batch/v1:Job", "chat-preheat-07a0cf3540", "Job/chat-preheat"),
+        ("kubernetes:core/v1:ConfigMap", "chat-engines-07a0cf3540-r2", "ConfigMap/chat-engines"),
+        ("kubernetes:apps/v1:Deployment", "chat-0123456789", "Deployment/chat-0123456789"),
+    ],
+)
+def test_an_object_that_is_named_by_its_content_is_called_the_same_after_a_change(type_, name, shown):
+    assert label(f"urn:pulumi:s::inferplan::{type_}::{name}") == shown

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -9,16 +10,20 @@ import pytest
 
 from cli.findings import render
 from cli.verdicts import stack_of
+from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
-from policies.engine.settings import Exemption, Settings
+from policies.engine.settings import Settings
 from tests.policies.cases import changed
 
 LINKS = "pod-disallow-service-links"
+FIELD = "spec.template.spec.enableServiceLinks"
 
 
 def exemption(expires):
-    return Exemption(rule=LINKS, resource="Deployment/chat", reason="old client", owner="platform", expires=expires)
+    return Exemption(
+        rule=LINKS, resource="Deployment/chat", path=FIELD, state="violation", reason="old client", owner="platform", expires=expires
+    )
 
 
 @pytest.fixture
@@ -130,7 +135,7 @@ SARIF = strict(
 
 
 def test_sarif_is_as_its_specification_has_it(broken):
-    over = Exemption(rule="image-disallow-latest", resource="Pod/x", reason="r", owner="o", expires="2026-01-01")
+    over = dataclasses.replace(exemption("2026-01-01"), rule="image-disallow-latest", resource="Pod/x")
     for exemptions in ((), (exemption("2027-01-01"), over)):
         log = json.loads(render([report(broken, *exemptions)], "sarif"))
         jsonschema.validate(log, SARIF)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import pytest
 
 from cli.verdicts import stack_of
@@ -104,11 +106,36 @@ def test_an_unknown_becomes_a_refusal_and_never_advice(stub):
     assert {each.enforcementLevel for each in diagnostics} == {MANDATORY}
 
 
-def test_a_stack_may_allow_what_is_not_evaluated(stub):
-    configure(stub, {"allowNotEvaluated": ["pod-disallow-service-links"]})
-    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": UNKNOWN})
-    assert analyze(stub, recording) == []
+LINKS = "pod-disallow-service-links"
+FIELD = "spec.template.spec.enableServiceLinks"
+
+
+def exemption(state, **over):
+    entry = {"rule": LINKS, "resource": "Deployment/chat", "path": FIELD, "state": state, "reason": "r", "owner": "o"}
+    return {**entry, "expires": (date.fromisoformat(today()) + timedelta(days=30)).isoformat(), **over}
+
+
+@pytest.mark.parametrize(("excused", "other"), [("unknown", "violation"), ("violation", "unknown")])
+def test_an_exemption_covers_its_own_state_and_no_other(stub, excused, other):
+    configure(stub, {"exemptions": [exemption(excused)]})
+    values = {"unknown": UNKNOWN, "violation": True}
+    said = {
+        state: {each.policyName for each in analyze(stub, changed("Deployment/chat", {FIELD: value}))} for state, value in values.items()
+    }
     configure(stub, {})
+    assert said[excused] == {"inferplan-exemptions"}
+    assert said[other] <= {"inferplan-mandatory", "inferplan-not-evaluated"}
+    assert said[other]
+
+
+def test_a_lowered_rule_is_reported_beside_what_it_lets_through(stub):
+    configure(
+        stub, {"levels": {LINKS: "disabled"}, "parameters": {"image-restrict-registries": {"registries": ["docker.io", "vllm.example"]}}}
+    )
+    said = [each.message.partition("\n")[2] for each in analyze(stub, changed("Deployment/chat", {FIELD: True}))]
+    configure(stub, {})
+    assert f"lowered by the settings of this stack: {LINKS}: disabled instead of mandatory" in said
+    assert any("image-restrict-registries.registries: docker.io, vllm.example instead of" in each for each in said)
 
 
 def test_no_secret_is_in_any_message_of_the_pack(stub):
@@ -120,14 +147,14 @@ def test_no_secret_is_in_any_message_of_the_pack(stub):
 
 
 def test_an_exemption_in_the_configuration_holds(stub):
-    exemption = {"rule": "pod-disallow-service-links", "resource": "Deployment/chat", "reason": "r", "owner": "o", "expires": "2999-01-01"}
-    configure(stub, {"exemptions": [exemption]})
+    entry = exemption("violation")
+    configure(stub, {"exemptions": [entry]})
     recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True})
     assert spoken(analyze(stub, recording)) == {
-        (False, "", "exempt until 2999-01-01 (owner: o): Deployment/chat from pod-disallow-service-links, since r")
+        (False, "", f"exempt until {entry['expires']} (owner: o): Deployment/chat {FIELD} from {LINKS}, state violation, since r")
     }
     assert {each.policyName for each in analyze(stub, recording)} == {"inferplan-exemptions"}
-    configure(stub, {"exemptions": [{**exemption, "expires": "2020-01-01"}]})
+    configure(stub, {"exemptions": [exemption("violation", expires="2020-01-01")]})
     said = [each.message for each in analyze(stub, recording)]
     assert any("ended on 2020-01-01" in each for each in said)
     assert any("[pod-disallow-service-links]" in each for each in said)

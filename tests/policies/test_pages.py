@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.engine.registry import all_rules
-from policies.engine.rule import Level
+from policies.engine.rule import Level, State
 from policies.engine.settings import parse_settings
 from policies.pages import index, page
 
@@ -40,5 +40,6 @@ def test_the_pages_are_written_by_one_command(tmp_path):
 def test_the_settings_that_a_page_shows_are_settings(rule):
     shown = json.loads(page(rule).partition("```json\n")[2].partition("```")[0])
     settings = parse_settings(shown, all_rules(), "2026-11-21", where=rule.id)
-    assert settings.exemption(rule.id, "Deployment/chat") is not None
+    (entry,) = settings.exemptions
+    assert settings.exemption(rule.id, entry.resource, entry.path, State.VIOLATION) is entry
     assert settings.parameters_of(rule).values == {name: each.default for name, each in rule.parameters.items()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from cli.verdicts import stack_of
 from policies.engine.evaluate import State, evaluate_stack
+from policies.engine.exemptions import Exemption
 from policies.engine.fields import UNKNOWN as UNREADABLE
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
@@ -139,14 +141,13 @@ def test_a_rival_that_cannot_be_read_makes_no_room():
     }
 
 
-def test_what_is_allowed_to_stay_unevaluated_hides_no_violation_either():
+def test_an_unknown_that_is_exempt_hides_no_violation():
     rule = "stack-require-disruption-budget"
     stack = Stack("test", [server("unknown", replicas=UNREADABLE), server("known")])
-    settings = only(rule)
-    settings = type(settings)(today=settings.today, levels=settings.levels, allow_not_evaluated=frozenset([rule]))
-    report = check_stack(stack, settings)
+    excused = Exemption(rule, "Deployment/unknown", "spec.replicas", "unknown", "r", "o", "2999-01-01")
+    report = check_stack(stack, dataclasses.replace(only(rule), exemptions=(excused,)))
     assert [(each.state, each.resource) for each in report.refusals] == [(State.VIOLATION, "Deployment/known")]
-    assert [(each.state, each.resource) for each in report.advice] == [(State.NOT_EVALUATED, "Deployment/unknown")]
+    assert [(each.outcome.state, each.outcome.resource) for each in report.exempt] == [(State.NOT_EVALUATED, "Deployment/unknown")]
 
 
 def test_a_claim_that_stands_elsewhere_is_not_evaluated_and_hides_no_pod_that_asks_for_too_much():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -112,3 +113,33 @@ def test_the_page_follows_the_readers_scheme(tmp_path, scheme):
     dumped = browser(*flags, "--dump-dom", path.as_uri(), profile=tmp_path / "profile")
     (back,) = re.findall(r'data-back="rgb\((\d+), ', dumped)
     assert (int(back) < 100) is (scheme == "dark")
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_nothing_overflows_a_phone(tmp_path, width):
+    from tests.review_streams import preview, step
+
+    long = "x" * 400
+    group = {"instanceTypes": ["g6e.4xlarge"], "scalingConfig": {"minSize": 1, "maxSize": 2}, "labels": {"inferplan.dev/pool": long[:60]}}
+    events = [
+        step("update", "kubernetes:core/v1:ConfigMap", long[:200], {"data": {long: long}}, {"data": {long: long + "y"}}),
+        step("delete", "aws:s3/bucket:Bucket", "weights", {"bucket": long}),
+        step("create", "aws:eks/nodeGroup:NodeGroup", "g", None, group),
+        {"diagnosticEvent": {"message": long, "severity": "warning"}},
+    ]
+    inner = page.render(make_report([read_file(FIXTURES / "changes.ndjson"), preview(*events)])).replace("<details", "<details open")
+    probe = """<script>
+onload = () => {
+  const page = document.querySelector("iframe").contentDocument, root = page.documentElement;
+  const wide = [...page.querySelectorAll("main *")].filter(node => !node.closest(".scroll") && node.getBoundingClientRect().right > root.clientWidth + 1);
+  document.body.dataset.saw = JSON.stringify([root.clientWidth, root.scrollWidth, wide.map(node => node.tagName), page.querySelectorAll("main").length,
+    [...page.querySelectorAll("table")].every(node => node.closest(".scroll"))]);
+};
+</script>"""
+    path = tmp_path / "phone.html"
+    frame = f'<iframe style="width:{width}px;height:800px;border:0" srcdoc="{html.escape(inner, quote=True)}"></iframe>'
+    path.write_text(f"<!doctype html><body>{frame}{probe}</body>", encoding="utf-8")
+    dumped = browser("--dump-dom", path.as_uri(), profile=tmp_path / "profile")
+    (told,) = re.findall(r'<body data-saw="([^"]*)"', dumped)
+    client, scroll, wide, mains, boxed = json.loads(html.unescape(told))
+    assert (scroll <= client, wide, mains, boxed) == (True, [], 1, True), told

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.checkouts import git, small_project
 from tests.patience import PATIENCE_SECONDS
 from tests.review_streams import stack_step, stream
 
@@ -31,7 +34,8 @@ for key, answer in json.loads((here / "answers").read_text()):
         sys.stdout.write(answer["body"] if isinstance(answer, dict) else answer)
         break
 """
-NUMBERS = {"REPOSITORY": "o/r", "RUN_ID": "7", "RUN_URL": "https://ci.example/7", "HEAD": "abc", "SOURCE": "anna:branch"}
+NUMBERS = {"REPOSITORY": "o/r", "RUN_ID": "7", "RUN_URL": "https://ci.example/7", "REPORT_URL": "https://ci.example/8"}
+NUMBERS |= {"SOURCE": "anna:branch", "FORK": "false", "NUMBER": "5", "TARGET": "main"}
 
 
 def step(name: str) -> str:
@@ -53,11 +57,11 @@ class Place:
     def run(self, script: str, *answers: tuple[str, object], **environment: str) -> tuple[int, list[str]]:
         """The exit code of `script`, and what it asked for."""
         (self.bin / "answers").write_text(json.dumps(answers))
-        summary = {"GITHUB_STEP_SUMMARY": str(self.folder / "summary")}
+        summary = {"GITHUB_STEP_SUMMARY": str(self.folder / "summary"), "GITHUB_OUTPUT": str(self.folder / "output")}
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", script],  # noqa: S607 - any bash will do
             cwd=self.folder,
-            env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", **NUMBERS, **summary, **environment},
+            env={"HEAD": "abc", **os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", **NUMBERS, **summary, **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -82,43 +86,128 @@ def gitlab(tmp_path):
     [("", "--method POST repos/o/r/issues/5/comments "), ("31\n32", "--method PATCH repos/o/r/issues/comments/31 ")],
 )
 def test_one_comment_is_made_or_brought_up_to_date(github, comments, asks):
-    code, asked = github.run(step("Post it"), ("repos/o/r/pulls", "5"), ("--paginate", comments))
+    code, asked = github.run(step("Post it"), ("--paginate", comments))
     assert code == 0
-    assert "--paginate repos/o/r/issues/5/comments?per_page=100" in asked[1]
-    assert asks in f"{asked[2]} "
-    assert "body=@report/report.md" in asked[2]
+    assert "--paginate repos/o/r/issues/5/comments?per_page=100" in asked[0]
+    assert asks in f"{asked[1]} "
+    assert "body=@report/report.md" in asked[1]
 
 
-def test_nothing_is_posted_where_no_pull_request_is_open_any_more(github):
-    code, asked = github.run(step("Post it"), ("repos/o/r/pulls", ""))
+def test_nothing_is_posted_where_no_open_pull_request_has_the_commit_any_more(github):
+    code, asked = github.run(step("Find the pull request"), ("repos/o/r/pulls", ""))
     assert (code, len(asked)) == (0, 1)
+    assert not (github.folder / "output").exists()
+    assert not (github.folder / "report").exists()
 
 
-def made(place: Place, streams: dict[str, bytes], conclusion: str) -> str:
-    for name, content in streams.items():
-        path = place.folder / "events" / "events-planned" / name
+def test_from_the_moment_a_pull_request_is_found_the_comment_to_post_is_red(github):
+    code, _ = github.run(step("Find the pull request"), ("repos/o/r/pulls", "5 main"))
+    assert code == 0
+    assert (github.folder / "output").read_text() == "number=5\ntarget=main\n"
+    assert "## ⛔ The report could not be made" in (github.folder / "report" / "report.md").read_text()
+    posting = [
+        each for each in COMMENT["jobs"]["comment"]["steps"] if each.get("name") == "Post it" or "upload-artifact" in each.get("uses", "")
+    ]
+    assert len(posting) == 2
+    assert all(each["if"].startswith("always()") for each in posting)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, which stands for the one that gh has built in")
+def test_only_a_pull_request_whose_head_is_the_previewed_commit_is_found():
+    (query,) = re.findall(r"--jq '(map.*?)'\)", step("Find the pull request"))
+    pulls = [{"number": number, "base": {"ref": "main"}, "head": {"sha": sha}} for number, sha in ((5, "old"), (6, "abc"))]
+
+    def found(sha):
+        environment = {**os.environ, "HEAD": sha}
+        done = subprocess.run(["jq", "-r", query], input=json.dumps(pulls), capture_output=True, text=True, env=environment, check=True)  # noqa: S607 - as in the workflow
+        return done.stdout.strip()
+
+    assert found("abc") == "6 main"
+    assert found("gone") == ""
+
+
+@pytest.fixture
+def change(github):
+    """A pull request of the stack `dev` in the folder of `github`, whose target has gone on since."""
+    origin = github.folder / "o" / "r"
+    origin.mkdir(parents=True)
+    small_project(origin)
+    git(origin, "branch", "pull")
+    git(origin, "commit", "--quiet", "--allow-empty", "--message", "Later")
+    base = git(origin, "rev-parse", "pull")
+    git(origin, "checkout", "--quiet", "pull")
+    (origin / "stacks" / "Pulumi.dev.yaml").write_text((origin / "stacks" / "Pulumi.dev.yaml").read_text() + "# changed\n")
+    git(origin, "commit", "--quiet", "--all", "--message", "Change")
+    head = git(origin, "rev-parse", "pull")
+    git(origin, "update-ref", "refs/pull/5/head", head)
+    git(origin, "checkout", "--quiet", "main")
+    small_project(github.folder)
+    return base, head
+
+
+def test_the_base_is_where_the_branch_left_its_target(github, change):
+    base, head = change
+    environment = {"SERVER": str(github.folder), "HEAD": head}
+    code, _ = github.run(step("Fetch the change"), **environment)
+    assert code == 0
+    assert (github.folder / "output").read_text() == f"base={base}\n"
+
+
+def made(place: Place, change: tuple[str, str], files: dict[str, bytes], **environment: str) -> tuple[int, str]:
+    """The exit code of the step that makes the report of `files`, and what would be posted."""
+    place.run(step("Find the pull request"), ("repos/o/r/pulls", "5 main"), HEAD=change[1])
+    for name, content in files.items():
+        path = place.folder / "events" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    (place.folder / "events").mkdir(exist_ok=True)
-    code, _ = place.run(step("Make the report"), ("actions/runs/7", conclusion))
-    assert code == 0
-    return (place.folder / "report" / "report.md").read_text()
+    settings = {"SERVER": str(place.folder), "HEAD": change[1], "BASE": change[0], **environment}
+    place.run(step("Fetch the change"), **settings)
+    code, _ = place.run(step("Make the report"), **settings)
+    return code, (place.folder / "report" / "report.md").read_text()
+
+
+def of_dev(content: bytes) -> bytes:
+    return content.replace(b"dev::tiny", b"dev::inferplan")
+
+
+CALM_STREAM = of_dev(stream(stack_step()))
 
 
 @pytest.mark.parametrize(
-    ("streams", "conclusion", "words"),
+    ("files", "words"),
     [
-        ({}, "success", "No stack is touched by this change"),
-        ({}, "failure", "The preview failed before it began"),
-        pytest.param({"dev.ndjson": b"Segmentation fault"}, "failure", "The preview cannot be read", marks=pytest.mark.full),
-        pytest.param({"dev.ndjson": b""}, "failure", "incomplete", marks=pytest.mark.full),
-        pytest.param({"dev.ndjson": stream(stack_step())}, "success", "no changes", marks=pytest.mark.full),
+        ({}, "it has no preview"),
+        ({"events-planned/dev.ndjson": b""}, "it holds no event"),
+        ({"events-planned/dev.ndjson": b"Segmentation fault"}, "its events cannot be read"),
+        ({"events-dev/dev.ndjson": CALM_STREAM, "events-planned/dev.ndjson": CALM_STREAM}, "it has 2 previews"),
+        ({"events-planned/other.ndjson": CALM_STREAM.replace(b"dev::", b"prod::")}, "it has no preview"),
+        ({"events-planned/--html": b"x", "events-planned/a\nb.ndjson": b"x"}, "it has no preview"),
     ],
 )
-def test_every_end_of_a_preview_makes_a_comment_that_can_be_found_again(github, streams, conclusion, words):
-    text = made(github, streams, conclusion)
+def test_whatever_is_lost_on_the_way_the_comment_is_red_and_names_the_stack(github, change, files, words):
+    code, text = made(github, change, files)
+    assert code == 0
     assert text.startswith("<!-- inferplan:preview v1 ")
+    assert "⛔" in text.splitlines()[1]
+    assert "inferplan/dev" in text
     assert words in text
+
+
+def test_a_whole_preview_is_reported_with_the_link_to_its_page(github, change):
+    code, text = made(github, change, {"events-planned/dev.ndjson": CALM_STREAM})
+    assert (code, "no changes" in text, "was not rehearsed" in text) == (0, True, True)
+    assert "[full report](https://ci.example/8)" in text
+    assert "⛔" not in text
+
+
+def test_a_report_that_cannot_be_made_leaves_the_red_comment(github, change):
+    code, text = made(github, change, {"events-planned/dev.ndjson": CALM_STREAM}, BASE="")
+    assert code != 0
+    assert "## ⛔ The report could not be made" in text
+
+
+def test_a_fork_is_named_as_one(github, change):
+    assert "by the code of a fork" in made(github, change, {"events-planned/dev.ndjson": CALM_STREAM}, FORK="true")[1]
 
 
 def gitlab_note(place: Place, *answers: tuple[str, object]) -> list[str]:

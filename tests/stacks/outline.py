@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -47,6 +48,8 @@ KEY_INPUTS: Mapping[str, tuple[str, ...]] = {
     "kubernetes:policy/v1:PodDisruptionBudget": ("spec.maxUnavailable",),
     "pulumi:providers:aws": ("region", "allowedAccountIds"),
 }
+# Names that carry their content would have each change of a payload shown in each stack.
+_CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(?=$|-r\d+$)")
 _MARKS = {"protect": "protected", "retain_on_delete": "kept on destroy", "ignore_changes": "ignores"}
 
 
@@ -56,8 +59,8 @@ def outline(recording: Recording) -> str:
 
 
 def _lines(recording: Recording, parent: str, depth: int) -> Iterator[str]:
-    for each in sorted(recording.children(parent), key=lambda child: (child.type, child.name)):
-        yield f"{'  ' * depth}{each.type} {each.name}{_options(each)}"
+    for each in sorted(recording.children(parent), key=lambda child: (child.type, _CONTENT_KEY.sub("", child.name))):
+        yield f"{'  ' * depth}{each.type} {_CONTENT_KEY.sub('-<content>', each.name)}{_options(each)}"
         for path in KEY_INPUTS.get(each.type, ()):
             value = _at(each.inputs, path)
             if value is not None:

@@ -27,7 +27,7 @@ def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checko
     assert plan("local", "--against", "HEAD~1", "--events", folder / "events.ndjson") == 0
     preview = read_file(folder / "events.ndjson")
     assert preview.counts["update"] > 0
-    assert "retires API keys" in render(make_report([preview]))
+    assert "loses key 1" in render(make_report([preview]))
     assert git(folder, "worktree", "list").count("\n") == 0
 
 

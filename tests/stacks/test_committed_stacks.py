@@ -77,7 +77,9 @@ def test_a_model_registers_fourteen_resources_at_most(stack, recording):
 
 
 def test_every_model_stands_behind_the_gateway_and_waits_for_its_preheat(recording):
-    jobs = {each.name: each.urn for each in recording.of_type("kubernetes:batch/v1:Job")}
+    jobs = {
+        each.inputs["metadata"]["labels"]["app.kubernetes.io/instance"]: each.urn for each in recording.of_type("kubernetes:batch/v1:Job")
+    }
     deployments = {each.name: each for each in recording.of_type("kubernetes:apps/v1:Deployment")}
     for model, job in jobs.items():
         assert job in deployments[model].dependencies

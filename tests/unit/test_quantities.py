@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from components.spec import bytes_of, canonical_cpu, canonical_size, millicores_of
+from components.spec import Bytes, Cpu, bytes_of, canonical_cpu, canonical_size, millicores_of
+
+ROOT = Path(__file__).parents[2]
 
 
 # tests/rehearsal/test_cluster_behaviour.py asks a real API server the same.
@@ -38,3 +44,20 @@ def test_the_amount_stays_and_a_second_time_changes_nothing(number, unit):
     assert bytes_of(once) == bytes_of(f"{number}{unit}")
     assert canonical_size(once) == once
     assert millicores_of(canonical_cpu(f"{number}m")) == number
+
+
+@pytest.mark.parametrize("digit", ["\u0662", "\u0967", "\uff11", "\u00b2", "\U0001d7d0"])
+def test_quantities_are_of_ascii_digits(digit):
+    for kind, text in ((Bytes, "Ti"), (Bytes, ""), (Cpu, ""), (Cpu, "m")):
+        assert TypeAdapter(kind).validate_python(f"2{text}")
+        with pytest.raises(ValidationError):
+            TypeAdapter(kind).validate_python(f"{digit}{text}")
+        with pytest.raises(ValidationError):
+            TypeAdapter(kind).validate_python(f"2{text}\n")
+
+
+def test_no_pattern_of_the_program_means_digits_of_every_script():
+    # Python's and pydantic's \d match the digits of some sixty scripts, which the API server and AWS do not take.
+    roots = ("cli", "components", "infra", "policies", "rehearsal", "review")
+    files = (path for root in roots for path in (ROOT / root).rglob("*.py"))
+    assert [str(path) for path in files if re.search(r"(?<!\\)\\d", path.read_text(encoding="utf-8"))] == []

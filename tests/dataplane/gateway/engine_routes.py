@@ -35,6 +35,7 @@ TRITON_AND_RAY = (
 
 ALLOWED = {
     ("GET", "/v1/models"),
+    ("GET", "/v1/models/llama"),
     ("POST", "/v1/audio/transcriptions"),
     ("POST", "/v1/audio/translations"),
     ("POST", "/v1/chat/completions"),

@@ -100,7 +100,8 @@ def _mount(*arguments: object) -> None:
     subprocess.run(["mount", *map(str, arguments)], check=True)  # noqa: S607 - the system's own tool
 
 
-def _loopback_up() -> None:
+def loopback_up() -> None:
+    """Brings this network namespace's loopback up."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         request = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # IFF_UP | IFF_RUNNING
         fcntl.ioctl(probe, 0x8914, request)  # SIOCSIFFLAGS
@@ -125,7 +126,7 @@ def _status(method: str, port: int, path: str, key: str = "") -> int:
 
 def run(root: Path, manifest: dict[str, Any], shell: str) -> dict[str, Any]:
     """Prepares, serves, drains; says what each step gave. Ends after the first container where that refuses."""
-    _loopback_up()
+    loopback_up()
     pod = Pod(root, manifest, shell)
     [prepare], [nginx] = pod.spec["initContainers"], pod.spec["containers"]
     checking = pod.start(prepare)

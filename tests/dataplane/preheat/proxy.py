@@ -26,7 +26,10 @@ class Faults:
     """
 
     plan: Callable[[str, int], tuple[Any, ...] | None] = lambda _path, _count: None
+    heads: Callable[[str, int], int | None] = lambda _path, _count: None
+    """The status that the HEAD with this number of a file is answered with; None for the honest answer."""
     gets: dict[str, int] = field(default_factory=dict)
+    headed: dict[str, int] = field(default_factory=dict)
     body_bytes: int = 0
     failing_lists: int = 0
     """How many requests for something else than files, such as lists, are answered with 503."""
@@ -43,6 +46,10 @@ class Answer:
     headers: dict[str, str]
     body: bytearray
     length: str | None = None
+
+
+def _status(code: int) -> tuple[Any, ...]:
+    return "status", code
 
 
 class Misbehaving(BaseHTTPRequestHandler):
@@ -62,6 +69,11 @@ class Misbehaving(BaseHTTPRequestHandler):
             with faults.lock:
                 faults.gets[path] = count = faults.gets.get(path, 0) + 1
             action = faults.plan(path, count) or ()
+        elif self.command == "HEAD" and self.counts(path):
+            with faults.lock:
+                faults.headed[path] = count = faults.headed.get(path, 0) + 1
+            status = faults.heads(path, count)
+            action = _status(status) if status else ()
         elif faults.failing_lists > 0 and self.command == "GET":
             with faults.lock:
                 faults.failing_lists -= 1
@@ -75,7 +87,7 @@ class Misbehaving(BaseHTTPRequestHandler):
             self.send_response(action[1])
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body if self.command != "HEAD" else b"")
             return
         answer = self.fetch()
         self.send_response(answer.status)

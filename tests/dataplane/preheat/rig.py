@@ -81,7 +81,7 @@ class Job:
         fast = {"backoff_seconds": 0.02, "report_seconds": 0.2, "lease_seconds": 600.0, "segment_bytes": 64 * MIB, "stall_seconds": 60.0}
         request |= {**fast, "target": str(self.target), **self.tuning}
         for mounted, here in self.mounts.items():
-            request["root"] = request["root"].replace(mounted, str(here))
+            request |= {key: request[key].replace(mounted, str(here)) for key in ("root", "mount") if key in request}
             if "PREHEAT_CA_BUNDLE" in env:
                 env["PREHEAT_CA_BUNDLE"] = env["PREHEAT_CA_BUNDLE"].replace(f"{mounted}/", f"{here}/", 1)
         env["PREHEAT_REQUEST"] = json.dumps(request)
@@ -148,7 +148,9 @@ class Job:
 
     def files(self) -> dict[str, bytes]:
         """What a server that mounts the directory would read."""
-        found = (path for path in self.directory.rglob("*") if path.is_file() and path.name not in ("READY", "READY.partial"))
+        found = (
+            path for path in self.directory.rglob("*") if path.is_file() and path.name not in ("READY", "READY.damaged", "READY.sizes")
+        )
         return {path.relative_to(self.directory).as_posix(): path.read_bytes() for path in found}
 
 

@@ -115,7 +115,7 @@ def test_a_run_killed_before_any_of_its_changes_is_made_good_by_the_next(step, t
         shutil.rmtree(made.target / ".inferplan" / "locks", ignore_errors=True)
         again = step(files, -1, **changes)
         verified(again.run(), again, files)
-        assert not any(path for left in ("staging", "trash") for path in (again.target / ".inferplan" / left).glob("*"))
+        assert not any((again.target / ".inferplan").glob("staging/*"))
         if before is third_round:
             rounds = sorted(path.name[-3:] for path in again.directory.parent.iterdir())
             assert rounds == ["-r1", "-r2"]

@@ -176,21 +176,6 @@ def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wro
     assert moved < readings * len(model[SHARD]) + MIB
 
 
-@pytest.mark.parametrize("flip", [pytest.param(False, id="whole", marks=pytest.mark.full), pytest.param(True, id="with a flipped bit")])
-def test_a_publication_cut_off_between_its_two_renames_is_finished_or_made_again(job, model, proxy, flip):
-    preheat = job()
-    preheat.run()
-    (preheat.directory / "READY").rename(preheat.directory / "READY.partial")
-    if flip:
-        status = (preheat.directory / SHARD).stat()
-        with (preheat.directory / SHARD).open("r+b") as stream:
-            stream.write(b"?")
-        os.utime(preheat.directory / SHARD, ns=(status.st_atime_ns, status.st_mtime_ns))
-    before = proxy.faults.body_bytes
-    verified(preheat.run(), preheat, model)
-    assert (proxy.faults.body_bytes > before) is flip
-
-
 @pytest.mark.full
 def test_a_directory_that_something_else_put_there_is_replaced(job, model):
     preheat = job()

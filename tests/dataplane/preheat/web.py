@@ -6,6 +6,7 @@ The hub answers what huggingface_hub asks for a list of files (api/models/<repos
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import html
 import json
@@ -40,16 +41,21 @@ class _Static(Misbehaving):
     server: Web  # pyrefly: ignore[bad-override] - the server that makes this handler is always one
 
     def counts(self, path: str) -> bool:
-        return unquote(path) in self.server.files
+        return unquote(path).replace("/./", "/") in self.server.files
 
     def fetch(self) -> Answer:
-        web, path = self.server, unquote(self.path.partition("?")[0])
+        # As nginx does: rclone asks for ./a:b, so that no colon stands in the first segment.
+        web, path = self.server, unquote(self.path.partition("?")[0]).replace("/./", "/")
         web.authorizations.append(self.headers.get("Authorization"))
         if web.authorization is not None and self.headers.get("Authorization") != web.authorization:
             return Answer(401, {}, bytearray(b"who are you?"))
+        if path in web.circles:
+            return Answer(302, {"Location": quote(path)}, bytearray(), "0")
         if path in web.files:
             data, stamp = web.files[path]
             status, headers, body = part_of(data, self.headers.get("Range"), ranges=web.ranges)
+            if web.compresses:
+                status, headers, body = 200, {"Content-Encoding": "gzip"}, gzip.compress(data)
             return Answer(status, {**headers, "Last-Modified": formatdate(stamp, usegmt=True)}, bytearray(body), str(len(body)))
         page = self._index(path) if web.index and path.endswith("/") else None
         if page is None:
@@ -71,6 +77,10 @@ class Web(FaultyServer):
         self.files: dict[str, tuple[bytes, int]] = {}
         self.index = True
         self.ranges = True
+        self.circles: set[str] = set()
+        """Paths that redirect to themselves."""
+        self.compresses = False
+        """Whether it compresses whatever it is asked for, with or without Accept-Encoding."""
         self.authorization: str | None = None
         self.authorizations: list[str | None] = []
         self._clock = 1_700_000_000

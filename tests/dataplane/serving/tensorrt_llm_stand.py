@@ -80,44 +80,6 @@ class TritonPythonModel:
         sender.send(answers[-1], flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
 
-# In the place of TensorRT-LLM's package: the part of its LLM API that the model uses, over the words of a prompt.
-LLM_API = """
-import asyncio, json, os
-class SamplingParams:
-    def __init__(self, *, max_tokens, temperature=None, top_k=None, top_p=None, seed=None, stop=None, frequency_penalty=None, presence_penalty=None):
-        self.max_tokens, self.temperature, self.stop = max_tokens, temperature, stop
-class Piece:
-    def __init__(self, text, text_diff, finish_reason):
-        self.text, self.text_diff, self.finish_reason = text, text_diff, finish_reason
-class Output:
-    def __init__(self, prompt, sampling, streaming):
-        self.prompt, self.sampling, self.streaming, self.aborted, self.outputs = prompt, sampling, streaming, False, []
-    def abort(self):
-        self.aborted = True
-    async def __aiter__(self):
-        if self.prompt == "fail":
-            raise RuntimeError("the engine failed")
-        words = self.prompt.split()
-        reason = "length" if len(words) > self.sampling.max_tokens else "stop"
-        words = words[:self.sampling.max_tokens]
-        if not self.streaming:
-            self.outputs = [Piece(" ".join(words), " ".join(words), reason)]
-            yield self
-            return
-        for index, word in enumerate(words):
-            await asyncio.sleep(0)
-            self.outputs = [Piece(" ".join(words[:index + 1]), word, reason if index + 1 == len(words) else None)]
-            yield self
-class LLM:
-    def __init__(self, **arguments):
-        with open(os.path.join(arguments["model"], "arguments.json"), "w") as file:
-            json.dump(arguments, file)
-    def generate_async(self, prompt, *, sampling_params, streaming):
-        return Output(prompt, sampling_params, streaming)
-    def shutdown(self):
-        pass
-"""
-
 
 def spec_of(**fields: Any) -> TensorrtLlmSpec:
     """A TensorRT-LLM service on ports that are free now."""
@@ -140,9 +102,8 @@ def with_backend(server: Binary, name: str, source: str, directory: Path) -> Bin
 
 
 def generated(spec: TensorrtLlmSpec, weights: Path) -> dict[str, str]:
-    """The repository's files as the component makes them; the LLM API's package is put beside its model."""
-    files = repository_files(spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI)
-    return files if spec.build is not None else {**files, "tensorrt_llm/1/tensorrt_llm.py": LLM_API}
+    """The repository's files as the component makes them."""
+    return repository_files(spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What surrounds TensorRT-LLM, on a real tritonserver: the ensemble, the BLS model, the LLM API model, with a stand-in for what needs cards."""
+"""What surrounds TensorRT-LLM, on a real tritonserver: the ensemble and the BLS model, with a stand-in for what needs cards."""
 
 from __future__ import annotations
 
@@ -42,13 +42,6 @@ def engines(backend, weights, tmp_path_factory):
 def whole(backend, weights, tmp_path_factory):
     spec = spec_of(**ENGINES, streaming=False)
     with running(backend, spec, generated(spec, weights), tmp_path_factory.mktemp("whole")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def llm_api(tritonserver, weights, tmp_path_factory):
-    spec = spec_of(maxTokens=3, kvCacheFreeGpuMemFraction=0.5, tensorParallelSize=2, llmArgs={"enable_chunked_prefill": True})
-    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("llm-api")) as server:
         yield server
 
 
@@ -107,41 +100,6 @@ def test_a_batch_is_for_the_ensemble_and_the_bls_model_says_so(engines):
     inputs = [{"name": "text_input", "datatype": "BYTES", "shape": [2, 1], "data": ["a", "b"]}]
     status, body = engines.ask("POST", "/v2/models/tensorrt_llm_bls/infer", {"inputs": inputs})
     assert status != 200 or b"more than one prompt" in body
-
-
-@pytest.mark.usefixtures("llm_api")
-def test_the_llm_api_gets_its_arguments_from_model_yaml(weights):
-    given = json.loads((weights / "arguments.json").read_text())
-    assert given == {
-        "model": str(weights),
-        "backend": "pytorch",
-        "tensor_parallel_size": 2,
-        "pipeline_parallel_size": 1,
-        "dtype": "auto",
-        "max_batch_size": 64,
-        "kv_cache_config": {"free_gpu_memory_fraction": 0.5},
-        "enable_chunked_prefill": True,
-    }
-
-
-def test_the_llm_api_answers_whole_and_in_pieces(llm_api):
-    status, answer = generate(llm_api, "tensorrt_llm", text_input="a b c d")
-    assert (status, answer["text_output"], answer["finish_reason"]) == (200, "a b c", "length")
-    assert [each["text_output"] for each in llm_api.stream("tensorrt_llm", text_input="x y", stream=True)] == ["x", "y"]
-
-
-@pytest.mark.parametrize("fields", [{"max_tokens": 1}, {"sampling_param_max_tokens": 1}])
-def test_the_llm_api_takes_our_names_and_nvidias(llm_api, fields):
-    assert generate(llm_api, "tensorrt_llm", text_input="a b", **fields)[1]["text_output"] == "a"
-    assert [each["text_output"] for each in llm_api.stream("tensorrt_llm", text_input="a b", streaming=True, **fields)] == ["a"]
-
-
-@pytest.mark.parametrize(("prompt", "fields", "said"), [("fail", {}, "the engine failed"), ("x", {"max_tokens": 0}, "write 1 to")])
-def test_a_fault_of_the_llm_api_is_the_answer_and_the_model_stays(llm_api, prompt, fields, said):
-    status, answer = generate(llm_api, "tensorrt_llm", text_input=prompt, **fields)
-    assert status == 400
-    assert said in answer["error"]
-    assert generate(llm_api, "tensorrt_llm", text_input="a")[0] == 200
 
 
 def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(backend, weights, tmp_path):

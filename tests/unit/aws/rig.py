@@ -77,7 +77,9 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
 
 
 def document(text: Any) -> dict[str, Any]:
-    """A policy document as registered."""
+    """A policy document as registered: text, or a map where a part is known only after an update."""
+    if isinstance(text, dict):
+        return text
     assert isinstance(text, str), text
     return json.loads(text)
 

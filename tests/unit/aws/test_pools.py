@@ -121,15 +121,6 @@ def test_a_capacity_block_puts_type_market_and_reservation_into_the_template_and
     assert len(group["subnetIds"]) == 1
 
 
-def test_efa_takes_every_card_a_group_of_its_own_and_no_groups_beside_the_interfaces():
-    made = template(whole(CLOSE))
-    assert len(made["networkInterfaces"]) == 32
-    assert [each["deviceIndex"] for each in made["networkInterfaces"]] == [0, *[1] * 31]
-    assert {each["interfaceType"] for each in made["networkInterfaces"]} == {"efa"}
-    assert "vpcSecurityGroupIds" not in made
-    assert made["placement"]["groupName"]
-
-
 def test_efa_traffic_stays_within_the_pool():
     group = whole({**BLOCK, "efa": True}).one("aws:ec2/securityGroup:SecurityGroup", "p-efa").inputs
     for rules in (group["ingress"], group["egress"]):
@@ -163,6 +154,16 @@ def test_device_plugins_run_on_the_nodes_of_their_kind_only_and_not_where_the_im
         assert [each["key"] for each in made[name]["tolerations"]] == [key]
 
 
+def test_the_nvidia_plugin_is_confined_as_upstream_s_manifest_and_asks_for_no_mig_monitor():
+    recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "l40s": L40S})
+    pod = recording.one("kubernetes:apps/v1:DaemonSet", "nvidia-device-plugin").inputs["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    # NVIDIA/k8s-device-plugin v0.20.0: deployments/static/nvidia-device-plugin.yml, and the chart's requiresCapSysAdmin.
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert "NVIDIA_MIG_MONITOR_DEVICES" not in {each["name"] for each in container["env"]}
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
 @pytest.mark.parametrize("ami", ["AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA"])
 def test_the_efa_plugin_comes_with_a_pool_that_asks_for_efa_whatever_its_image(ami):
     recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "l40s": L40S, "block": {**BLOCK, "efa": True, "amiType": ami}})
@@ -172,7 +173,8 @@ def test_the_efa_plugin_comes_with_a_pool_that_asks_for_efa_whatever_its_image(a
     assert [each["key"] for each in plugin["tolerations"]] == ["nvidia.com/gpu"]
     [container] = plugin["containers"]
     assert [each["mountPath"] for each in container["volumeMounts"]] == ["/var/lib/kubelet/device-plugins", "/dev/infiniband"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    # aws/eks-charts, stable/aws-efa-k8s-device-plugin/values.yaml, from v0.5.9 (2025-09-03) on.
+    assert container["securityContext"] == {"privileged": True}
     without = declared(cluster=CREATED, nodePools={"system": SYSTEM, "block": BLOCK})
     assert "efa-device-plugin" not in {each.name for each in without}
 
@@ -186,7 +188,7 @@ FROM_ZERO = "k8s.io/cluster-autoscaler/node-template/resources"
         (L40S, {"ephemeral-storage"}),
         (SYSTEM, {"ephemeral-storage"}),
         (DL1, {"ephemeral-storage", "habana.ai/gaudi", "hugepages-2Mi"}),
-        ({**BLOCK, "efa": True}, {"ephemeral-storage", "vpc.amazonaws.com/efa"}),
+        ({**BLOCK, "efa": True}, {"ephemeral-storage", "vpc.amazonaws.com/efa", "hugepages-2Mi"}),
     ],
 )
 def test_an_autoscaler_is_told_what_an_empty_group_would_offer_beyond_its_machine_s_type(spec, told):
@@ -232,7 +234,9 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"capacityTypes": ["CAPACITY_BLOCK", "SPOT"]}, "do not go together"),
         ({"capacityReservation": BLOCK["capacityReservation"]}, "go together; write both or neither"),
         ({"size": {"min": 3, "max": 2}}, "min is 3 and max 2"),
-        ({"efa": True}, "g6e.4xlarge has none"),
+        ({"efa": True}, "g6e.4xlarge has none; write instanceTypes: [g6e.8xlarge], or another of"),
+        ({"efa": True, "instanceTypes": ["g6e.8xlarge"]}, "EFA traffic never leaves one; write zones: [<one zone>]"),
+        ({"efa": True, "accelerator": None, "instanceTypes": ["m7i.xlarge"]}, "m7i.xlarge has none; remove efa"),
         ({**BLOCK, "placementGroup": True}, "remove placementGroup"),
         ({"placementGroup": True}, "write zones: [<one zone>]"),
         ({"zones": ["us-east-1a", "us-east-1a"]}, "zones names a zone more than once"),

@@ -91,7 +91,7 @@ def test_an_interrupt_ends_in_a_line_that_says_how_to_go_on(add, capsys):
 
     add(command)
     assert exit_code("try", "two words") == 130
-    assert capsys.readouterr().err == "inferplan: interrupted; what is done stays, and this goes on from there: inferplan try 'two words'\n"
+    assert capsys.readouterr().err == "inferplan: interrupted; what was done stays. To go on from there, run: inferplan try 'two words'\n"
 
 
 def test_an_unforeseen_exception_becomes_one_line_and_a_trace_file(add, capsys, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def test_a_mark_that_nobody_can_read_is_bad_and_says_what_to_do(capsys, tmp_path
 def test_each_directory_is_judged_as_soon_as_it_was_read_and_one_bad_one_decides_the_exit_code(capsys, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / READY).write_text(Manifest(source="s", revision=None, entries=()).dumps())
+        (tmp_path / name / READY).write_text(Manifest(content="c", source="s", revision=None, entries=()).dumps())
     (tmp_path / "b" / "stray").write_text("?")
     code, words = verify(capsys, str(tmp_path))
     assert code == 1

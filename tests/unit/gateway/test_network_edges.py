@@ -44,7 +44,8 @@ def pods(recording):
     for kind, prefix in (("kubernetes:apps/v1:Deployment", ""), ("kubernetes:batch/v1:Job", "preheat of ")):
         for each in recording.of_type(kind):
             labels = each.inputs["spec"]["template"]["metadata"]["labels"]
-            made[prefix + each.name] = Place(prefix + each.name, "inference", labels)
+            name = prefix + labels["app.kubernetes.io/instance"]
+            made[name] = Place(name, "inference", labels)
     return made
 
 

@@ -36,7 +36,8 @@ def recording():
         return {**json.loads(file.config["inferplan:models"])[model], "consumers": ["chat"]}
 
     local = json.loads(read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"])
-    triton = next(iter(json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"])))
+    of_triton = json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"])
+    triton = next(name for name, model in of_triton.items() if model.get("frontend") != "openai")
     models = {"llama-3-8b": local["llama-3-8b"], "tuned": of("ray-serve", "tuned"), "vision": of("triton", triton)}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -54,7 +55,9 @@ def pods(recording):
     for kind, prefix in (("kubernetes:apps/v1:Deployment", ""), ("kubernetes:batch/v1:Job", "preheat of ")):
         for each in recording.of_type(kind):
             if each.inputs["metadata"]["namespace"] == "inference":
-                made[prefix + each.name] = Place(prefix + each.name, "inference", each.inputs["spec"]["template"]["metadata"]["labels"])
+                labels = each.inputs["spec"]["template"]["metadata"]["labels"]
+                name = prefix + labels["app.kubernetes.io/instance"]
+                made[name] = Place(name, "inference", labels)
     ray = recording.one("kubernetes:ray.io/v1:RayService").inputs["spec"]["rayClusterConfig"]
     made["tuned"] = Place("tuned", "inference", ray["headGroupSpec"]["template"]["metadata"]["labels"])
     made["worker of tuned"] = Place("worker of tuned", "inference", ray["workerGroupSpecs"][0]["template"]["metadata"]["labels"])

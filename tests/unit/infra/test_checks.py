@@ -220,7 +220,7 @@ def test_an_image_of_the_other_vendor_or_of_an_unlisted_pair_is_refused(lines):
     gaudi = "vault.habana.ai/gaudi-docker/{}/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0:latest"
     assert "is built for cards of habana" in only(lines({"image": gaudi.format("1.24.1")}))
     assert "is built for cards of nvidia" in only(lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"}))
-    assert "pairs vllm 0.26 with Gaudi software 1.24.0" in only(lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")}))
+    assert "pairs vllm 0.26.0 with Gaudi software 1.24.0" in only(lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")}))
     assert lines({"pool": "gaudi2", "image": gaudi.format("1.24.1")}) == ()
 
 

@@ -57,6 +57,10 @@ def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = Fal
     return record(ROOT / "infra", project="inferplan", stack="acme", config=given, secret_keys={"inferplan:apiKeySeed"}, preview=preview)
 
 
+def _warnings(recording):
+    return [each for each in recording.diagnostics if each.severity != "info"]
+
+
 @pytest.fixture
 def _apart(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -77,9 +81,9 @@ def test_an_up_is_refused_and_registers_nothing(salts_and_seeds):
 
 @pytest.mark.usefixtures("_apart")
 def test_an_up_with_keys_of_its_own_or_on_the_simulated_cluster_is_not(salts_and_seeds):
-    assert not _run(OWN_SEED).diagnostics
+    assert not _warnings(_run(OWN_SEED))
     simulated = {"inferplan:cluster": '{"provider": "simulated"}', "inferplan:nodePools": "{}"}
-    assert not _run(salts_and_seeds[0][1], config=simulated).diagnostics
+    assert not _warnings(_run(salts_and_seeds[0][1], config=simulated))
 
 
 @pytest.mark.usefixtures("_apart")
@@ -91,8 +95,8 @@ def test_a_plan_and_a_rehearsal_are_told_and_go_on(salts_and_seeds):
     finally:
         public_keys.rehearsed.reset(before)
     for recording in (_run(seed, preview=True), rehearsals):
-        assert [each.severity for each in recording.diagnostics] == ["warning"]
-        assert "an up on a real cluster is refused; next: inferplan new NAME --from acme" in recording.diagnostics[0].message
+        assert [each.severity for each in _warnings(recording)] == ["warning"]
+        assert "an up on a real cluster is refused; next: inferplan new NAME --from acme" in _warnings(recording)[0].message
 
 
 @pytest.fixture
@@ -126,8 +130,9 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
         path.write_text("\n".join(lines) + "\n")
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "own")
     with pytest.raises(SystemExit) as ended:
-        main.run(("up", "onprem"))
+        main.run(("up", "onprem", "--yes"))
     said = capfd.readouterr().err
     assert (project / "called").exists() == own, said
-    assert int(ended.value.code or 0) == (0 if own else 1)
+    # Where Pulumi is reached, its own exit code decides, and this one is a stub.
+    assert own or ended.value.code == 1
     assert ("stacks/Pulumi.onprem.yaml: apiKeySeed is that of an example" in said) != own

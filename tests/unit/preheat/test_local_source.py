@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from components.preheat.payload.local import LocalSource
 from components.preheat.payload.outcome import Exit, PreheatError
 from components.preheat.payload.patience import Patience
 from components.preheat.payload.rclone import Rclone
-from components.preheat.payload.source import LocalSource
 
 NOBODY = 65534
 
@@ -30,14 +30,14 @@ def model():
     shutil.rmtree(folder.parent)
 
 
-def listed(folder):
+def listed(folder, mount=""):
     rclone = Rclone({}, (), idle=1, patience=Patience(0, 0, threading.Event(), lambda _line: None))
-    return {file.path: file.size for file in LocalSource(rclone, str(folder)).files()}
+    return {file.path: file.size for file in LocalSource(rclone, str(folder), str(mount)).files()}
 
 
-def refusal(folder):
+def refusal(folder, mount=""):
     with pytest.raises(PreheatError) as caught:
-        listed(folder)
+        listed(folder, mount)
     return caught.value
 
 
@@ -74,3 +74,40 @@ def test_what_this_user_may_not_read_is_refused_and_not_left_out(model, closed):
     assert (found.code, found.problem, found.found) == (Exit.SOURCE, "the source cannot be read", "Permission denied")
     assert found.file is not None
     assert found.file.endswith(closed)
+
+
+def test_links_that_lead_to_each_other_end_at_once_with_the_link_named(model):
+    for name in ("a", "b"):
+        (model / name).mkdir()
+    (model / "a" / "x").symlink_to("../b")
+    (model / "b" / "y").symlink_to("../a")
+    assert refusal(model).file in ("a/x/y", "b/y/x")
+
+
+def test_a_link_to_itself_is_refused(model):
+    (model / "me").symlink_to("me")
+    assert (refusal(model).file, refusal(model).code) == ("me", Exit.REFUSED)
+
+
+@pytest.mark.parametrize("what", ["fifo", "link to a device", "link to a fifo"])
+def test_what_is_no_file_is_refused_and_not_left_out(model, what):
+    if what != "link to a device":
+        os.mkfifo(model / "odd" if what == "fifo" else model.parent / "pipe")
+    if what != "fifo":
+        (model / "odd").symlink_to("/dev/zero" if what == "link to a device" else "../pipe")
+    assert (refusal(model).file, refusal(model).code) == ("odd", Exit.REFUSED)
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_link_out_of_the_store_is_refused(model, kind):
+    (model / "out").symlink_to("/etc/passwd" if kind == "file" else "/etc")
+    found = refusal(model, model.parent)
+    assert (found.code, found.file) == (Exit.REFUSED, "out")
+    assert "out of the store" in found.problem
+
+
+def test_a_link_to_a_blob_elsewhere_in_the_store_is_followed(model):
+    (model.parent / "blobs").mkdir()
+    (model.parent / "blobs" / "0a").write_bytes(b"weights")
+    (model / "model-2.gguf").symlink_to("../blobs/0a")
+    assert listed(model, model.parent)["model-2.gguf"] == 7

@@ -63,14 +63,16 @@ def cache(tmp_path):
         entries.append(
             Entry(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest(), mtime_ns=stamp, evidence="md5", origin="o")
         )
-    manifest = Manifest(source="s", revision=None, entries=tuple(entries))
+    manifest = Manifest(content="c", source="s", revision=None, entries=tuple(entries))
     (tmp_path / "READY").write_text(manifest.dumps())
     return tmp_path, manifest
 
 
 def test_a_good_cache_has_no_findings_and_its_ready_file_reads_back(cache):
     directory, manifest = cache
-    assert read(directory) == Manifest(source="s", revision=None, entries=tuple(sorted(manifest.entries, key=lambda e: e.path)))
+    assert read(directory) == Manifest(
+        content="c", source="s", revision=None, entries=tuple(sorted(manifest.entries, key=lambda e: e.path))
+    )
     assert check(directory, manifest, every_byte=True) == []
 
 
@@ -109,7 +111,7 @@ def test_globs_choose_files_and_exclude_wins():
     assert wanted("x", [], [])
 
 
-@pytest.mark.parametrize("path", ["../x", "a//b", "/x", "a\nb", "READY", "READY.partial", "."])
+@pytest.mark.parametrize("path", ["../x", "a//b", "/x", "a\nb", "READY", "READY.damaged", "."])
 def test_a_name_that_could_escape_or_forge_ready_is_refused(path):
     with pytest.raises(PreheatError, match="stored safely"):
         refuse_names([path], [])
@@ -126,7 +128,7 @@ def test_a_file_that_is_also_a_directory_is_refused():
 def test_what_is_no_safetensors_file_is_refused(tmp_path, data):
     (tmp_path / "m.safetensors").write_bytes(data)
     with pytest.raises(PreheatError, match="cut off or damaged"):
-        check_file(tmp_path / "m.safetensors", "m.safetensors")
+        check_file(tmp_path / "m.safetensors", "m.safetensors", ())
 
 
 def test_an_index_that_is_no_index_is_refused(tmp_path):
@@ -164,10 +166,39 @@ def test_a_request_says_who_reads_the_directory():
     assert (request.user, request.content) == ("inference.llama", "m.0123")
 
 
+def gate(folder):
+    return subprocess.run(ready_check(str(folder)), capture_output=True, text=True, check=False)
+
+
 def test_a_server_refuses_a_directory_without_ready_and_says_what_to_do(tmp_path):
-    command = ready_check(str(tmp_path))
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused = gate(tmp_path)
     assert refused.returncode == 1
+    assert f"{tmp_path}/READY is missing" in refused.stderr
     assert "raise preheat.round" in refused.stderr
-    (tmp_path / "READY").write_text("{}")
-    assert subprocess.run(command, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["none", "a shard deleted", "a shard cut off", "a file too many", "a file of an NFS client"])
+def test_a_server_refuses_a_directory_in_which_a_file_is_missing_or_of_another_size(tmp_path, damage):
+    files = {"config.json": b"{}", "sub/it's a \u00fc.gguf": b"weights", "empty": b""}
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    entries = [Entry(path=path, size=len(data), sha256="", mtime_ns=0, evidence="md5", origin="") for path, data in files.items()]
+    manifest = Manifest(content="c", source="s", revision=None, entries=tuple(entries))
+    (tmp_path / "READY").write_text(manifest.dumps())
+    (tmp_path / "READY.sizes").write_text(manifest.sizes())
+    shard = tmp_path / "sub" / "it's a \u00fc.gguf"
+    match damage:
+        case "a shard deleted":
+            shard.unlink()
+        case "a shard cut off":
+            shard.write_bytes(b"weigh")
+        case "a file too many":
+            (tmp_path / "model-9.safetensors").write_bytes(b"?")
+        case "a file of an NFS client":
+            (tmp_path / ".nfs00000000005a4b3c00000001").write_bytes(b"?")
+    outcome = gate(tmp_path)
+    good = damage in ("none", "a file of an NFS client")
+    assert outcome.returncode == (0 if good else 1), outcome.stderr
+    assert good or "expected" in outcome.stderr
+    assert good or str(shard) in outcome.stderr or damage == "a file too many"

@@ -72,7 +72,6 @@ def test_an_unchanged_stack_declares_the_same_job():
         {"spec": {"include": ["*.json"]}},
         {"spec": {"image": "python:3.12.1-slim"}},
         {"spec": {"cpu": "4"}},
-        {"spec": {"timeoutSeconds": 7200}},
         {"source": ObjectStore(bucket="other", prefix="llm")},
         {"source": ObjectStore(bucket="acme-weights", prefix="llm", credentials="other")},
         {"target": "other-claim"},
@@ -81,6 +80,16 @@ def test_an_unchanged_stack_declares_the_same_job():
 )
 def test_whatever_a_job_cannot_change_is_in_its_name(change):
     assert job(**change).inputs["metadata"]["name"] != job().inputs["metadata"]["name"]
+
+
+@pytest.mark.parametrize("change", [{"spec": {"timeoutSeconds": 7200}}, {"spec": {"ttlSecondsAfterFinished": None}}], ids=str)
+def test_what_kubernetes_changes_in_place_repeats_no_transfer(change):
+    assert job(**change).inputs["metadata"]["name"] == job().inputs["metadata"]["name"]
+    assert job(**change).inputs["spec"] != job().inputs["spec"]
+
+
+def test_a_job_that_failed_is_made_again_by_the_next_update():
+    assert job().inputs["metadata"]["annotations"]["pulumi.com/replaceUnready"] == "true"
 
 
 @pytest.mark.parametrize("change", [{"weights": {"revision": "v2"}}, {"spec": {"round": 1}}, {"spec": {"exclude": ["*.bin"]}}], ids=str)

@@ -17,7 +17,7 @@ def cache(tmp_path):
     (directory / "config.json").write_bytes(b"{}")
     stamp = (directory / "config.json").stat().st_mtime_ns
     entry = Entry(path="config.json", size=2, sha256=hashlib.sha256(b"{}").hexdigest(), mtime_ns=stamp, evidence="md5", origin="o")
-    (directory / "READY").write_text(Manifest(source="s", revision=None, entries=(entry,)).dumps())
+    (directory / "READY").write_text(Manifest(content="c", source="s", revision=None, entries=(entry,)).dumps())
     return directory
 
 
@@ -40,11 +40,11 @@ def test_a_bad_file_is_named_with_both_checksums_and_a_remedy(cache):
     assert "preheat.round" in verdict.remedy
 
 
-def test_an_interrupted_preheat_is_seen_as_one(cache):
-    (cache / "READY").rename(cache / "READY.partial")
+def test_a_copy_that_a_preheat_took_back_is_seen_as_one(cache):
+    (cache / "READY").rename(cache / "READY.damaged")
     verdict = verify(caches(cache)[0])
     assert verdict.problem is not None
-    assert "interrupted" in verdict.problem
+    assert "found its files damaged" in verdict.problem
 
 
 def test_a_damaged_ready_file_is_a_problem_and_no_traceback(cache):

@@ -30,7 +30,7 @@ def made(kind: str, spec: QueueSpec) -> Any:
 
 def test_every_pool_hands_out_every_covered_resource_in_the_same_order_and_nothing_of_what_it_lacks():
     [group] = made("ClusterQueue", queue())["spec"]["resourceGroups"]
-    assert group["coveredResources"] == ["cpu", "memory", "habana.ai/gaudi", "nvidia.com/gpu", "hugepages-2Mi"]
+    assert group["coveredResources"] == ["cpu", "memory", "habana.ai/gaudi", "nvidia.com/gpu", "hugepages-2Mi", "ephemeral-storage"]
     for flavor in group["flavors"]:
         assert [each["name"] for each in flavor["resources"]] == group["coveredResources"]
     quota = {flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]} for flavor in group["flavors"]}

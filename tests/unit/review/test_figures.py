@@ -80,7 +80,6 @@ def test_clusters_nat_gateways_disks_and_load_balancers_are_in_the_sum():
         (resource(GROUP, **group(machine="x9.huge")), "no list price for x9.huge"),
         (resource(GROUP, **group(machine="p5e.48xlarge")), "no list price for p5e.48xlarge"),
         (resource(GROUP, scalingConfig={"minSize": 1, "maxSize": 1}), "a machine that the launch template names"),
-        (resource(GROUP, **group(capacityType="CAPACITY_BLOCK")), "paid in advance"),
         (resource("aws:s3/bucket:Bucket"), "by use: 0.023 USD"),
         (resource("aws:efs/fileSystem:FileSystem"), "by use: 0.30 USD"),
         (resource("aws:ebs/volume:Volume", size={"computed": True}, type="gp3"), "unknown GiB"),
@@ -125,8 +124,68 @@ def test_a_budget_is_judged_by_the_most_that_pools_may_grow_to(limit, blocked):
 def test_a_budget_cannot_be_kept_by_machines_that_nobody_can_price():
     cost = monthly_cost([resource(GROUP, "odd", **group(machine="x9.huge"))])
     assert "NodeGroup odd cannot be held against the budget of $5,000: no list price for x9.huge" in over_budget(cost, Decimal(5000))
-    block = monthly_cost([resource(GROUP, "block", **group(capacityType="CAPACITY_BLOCK"))])
-    assert over_budget(block, Decimal(5000)) == ""
+
+
+def test_a_capacity_block_counts_whole_at_the_list_price_and_says_so():
+    block = monthly_cost([resource(GROUP, "block", **group(0, 0, 2, capacityType="CAPACITY_BLOCK"))])
+    month = (Decimal("3.00424") * HOURS * 2).quantize(Decimal("0.01"))
+    assert (block.least, block.usual, block.most, block.committable) == (month, month, month, 0)
+    assert "a capacity block, at the list price" in block.lines[0].basis
+    assert "the dearest is NodeGroup block" in over_budget(block, Decimal(1000))
+
+
+def priced(resources):
+    return monthly_cost(resources).usual / (Decimal("3.00424") * HOURS)
+
+
+@pytest.mark.parametrize(("replicas", "cards", "nodes"), [(0, 1, 1), (2, 1, 2), (5, 1, 5), (9, 1, 6)])
+def test_a_pool_costs_the_nodes_that_its_declared_pods_need(replicas, cards, nodes):
+    assert round(priced([resource(GROUP, **group(1, 1, 6)), resource(DEPLOYMENT, "m", **model(replicas, cards))])) == nodes
+
+
+def test_pods_share_nodes_by_accelerators_and_memory():
+    machine = group(0, 0, 9, machine="g6e.12xlarge")
+    price = Decimal("10.49264") * HOURS
+
+    def nodes(*models):
+        declared_models = [resource(DEPLOYMENT, f"m{index}", **each) for index, each in enumerate(models)]
+        return round(monthly_cost([resource(GROUP, **machine), *declared_models]).usual / price)
+
+    assert nodes(model(4, 1)) == 1
+    assert nodes(model(2, 2), model(1, 4)) == 2
+    assert nodes(model(3, 3)) == 3
+    heavy = model(4, 1)
+    heavy["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "200Gi"
+    assert nodes(heavy) == 4
+
+
+def test_more_replicas_cost_more_and_two_ways_of_buying_a_pool_do_not_double_it():
+    groups = [resource(GROUP, name, **group(0, 0, 8, capacityType=way)) for name, way in (("spot", "SPOT"), ("demand", "ON_DEMAND"))]
+    before, after = (monthly_cost([*groups, resource(DEPLOYMENT, "m", **model(count))]) for count in (2, 4))
+    month = Decimal("3.00424") * HOURS
+    assert after.usual - before.usual == (2 * month).quantize(Decimal("0.01"))
+    assert after.most == (8 * month).quantize(Decimal("0.01"))
+    assert [(each.kind, each.name) for each in after.lines] == [("pool", "l40s")]
+    assert pools([*groups])["l40s"].offered == 8
+
+
+def test_declared_weights_are_priced_where_they_are_stored_and_reading_them_is_told():
+    spec = {"weights": {"store": "weights", "path": "llama", "size": "100Gi"}, "preheat": {"into": "shared"}}
+    cost = monthly_cost(
+        [
+            resource("aws:efs/fileSystem:FileSystem", "shared"),
+            resource("aws:s3/bucket:Bucket", "weights"),
+            resource("inferplan:serving:ModelService", "llama", spec=spec),
+            resource("inferplan:serving:ModelService", "again", spec={**spec, "preheat": {}}),
+        ]
+    )
+    gigabytes = Decimal(100 * 2**30) / 10**9
+    lines = {each.name: each for each in cost.lines}
+    assert lines["shared"].usual == gigabytes * Decimal("0.30")
+    assert lines["shared"].most == 2 * lines["shared"].usual
+    # The same path of a store is stored once, however many models serve it.
+    assert lines["weights"].usual == gigabytes * Decimal("0.023")
+    assert cost.notes == ("By start, not in the sum: each start of a replica of llama reads 107 GB from shared, 3.22 USD.",)
 
 
 @pytest.mark.parametrize("text", ["5000", "{", '{"monthlyUSD": 5}', '{"monthlyUsd": "much"}', '{"monthlyUsd": -1}', '{"monthlyUsd": NaN}'])

@@ -134,7 +134,7 @@ def test_stack_outputs_are_compared():
         (step("delete", "aws:s3/bucket:Bucket", "w", {"bucket": "w"}), "deleted", "every object in the bucket is lost"),
         (step("delete", "aws:efs/fileSystem:FileSystem", "f", {}), "deleted", "every file on it is lost"),
         (step("delete", "kubernetes:core/v1:PersistentVolumeClaim", "p", {}), "deleted", "weights have to be fetched again"),
-        (step("replace", "aws:eks/nodeGroup:NodeGroup", "n", {}, {}, keys=["instanceTypes"]), "replaced", "machines are exchanged"),
+        (step("replace", "aws:eks/nodeGroup:NodeGroup", "n", {}, {}, keys=["instanceTypes"]), "replaced", "all its nodes are replaced"),
         (
             step(
                 "update",
@@ -143,13 +143,13 @@ def test_stack_outputs_are_compared():
                 {"spec": {"consumers": {"chat": {"keys": [2, 1]}}}},
                 {"spec": {"consumers": {"chat": {"keys": [2]}}}},
             ),
-            "retires API keys",
-            "refused (401)",
+            "loses key 1",
+            "denied (401)",
         ),
         (
             step("update", "inferplan:gateway:ApiKeys", "k", {"spec": {"consumers": {"chat": {"keys": [1]}}}}, {"spec": {"consumers": {}}}),
-            "retires API keys",
-            "refused (401)",
+            "loses every key (key 1)",
+            "denied (401)",
         ),
         (
             step(
@@ -164,7 +164,7 @@ def test_stack_outputs_are_compared():
         ),
         (
             step("update", "kubernetes:core/v1:Service", "s", {"spec": {"ports": [{"port": 80}]}}, {"spec": {"ports": [{"port": 81}]}}),
-            "is called another way",
+            "changes its address or ports",
             "no answer",
         ),
         (step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}), "stops", "no replica answers"),
@@ -198,7 +198,7 @@ def test_what_adds_is_no_danger(event):
 
 def test_a_bucket_policy_is_not_a_bucket():
     dangers = report_on(step("delete", "aws:s3/bucketPolicy:BucketPolicy", "w", {})).stacks[0].dangers
-    assert dangers[0].consequence == ""
+    assert dangers[0].consequence == "what it denied is allowed, and what it allowed is denied"
 
 
 HOSTILE = [

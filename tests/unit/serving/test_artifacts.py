@@ -62,7 +62,7 @@ def requests(recording):
     for job in recording.of_type(JOB):
         container = job.inputs["spec"]["template"]["spec"]["containers"][0]
         text = next(each["value"] for each in container["env"] if each["name"] == "PREHEAT_REQUEST")
-        found[job.name] = json.loads(text)
+        found[job.inputs["metadata"]["labels"]["app.kubernetes.io/instance"]] = json.loads(text)
     return found
 
 

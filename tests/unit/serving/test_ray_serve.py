@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 from pydantic import ValidationError
 
-from components.handles import Protocol
+from components.handles import ModelMount, Protocol
 from components.serving.ray_serve.service import endpoint
 from components.serving.ray_serve.spec import RayServeSpec
-from tests.unit.serving.models import GAUDI2, L40S, declared, pool
+from components.spec import bytes_of
+from tests.unit.serving.models import GAUDI2, L40S, MOUNT, declared, pool
 
 LLM = {"kind": "llm", "modelId": "llama"}
 CUSTOM = {"kind": "custom", "importPath": "app:graph", "routePrefix": "/rag"}
@@ -55,7 +57,42 @@ def test_the_head_holds_no_card_and_takes_no_replica():
     head = service_of(ray())["rayClusterConfig"]["headGroupSpec"]
     [container] = head["template"]["spec"]["containers"]
     assert set(container["resources"]["limits"]) == {"memory"}
-    assert head["rayStartParams"]["num-cpus"] == "0"
+    assert (head["rayStartParams"]["num-cpus"], head["rayStartParams"]["num-gpus"]) == ("0", "0")
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    # The image names every GPU of the node, and Ray offers what it sees.
+    assert variables["NVIDIA_VISIBLE_DEVICES"] == variables["HABANA_VISIBLE_DEVICES"] == "void"
+
+
+def pods_of(spec: RayServeSpec, **where: Any) -> dict[str, dict[str, Any]]:
+    cluster = service_of(spec, **where)["rayClusterConfig"]
+    return {"head": cluster["headGroupSpec"]["template"]["spec"], "worker": cluster["workerGroupSpecs"][0]["template"]["spec"]}
+
+
+def sizes_of(pod: dict[str, Any]) -> dict[str, int]:
+    return {each["name"]: bytes_of(each["emptyDir"]["sizeLimit"]) for each in pod["volumes"] if "emptyDir" in each}
+
+
+def test_the_object_store_is_in_memory_as_large_as_kuberay_would_make_it_and_spills_to_a_tmp_that_holds_it():
+    pods = pods_of(ray(resources={"memory": "64Gi"}, head={"memory": "16Gi"}))
+    for kind, memory in (("head", 16), ("worker", 64)):
+        # KubeRay v1.7.0, common/pod.go, makeEmptyDirVolume: the container's memory limit.
+        assert sizes_of(pods[kind])["shm"] == memory * 2**30
+        # Ray 2.60 keeps 30% of the memory for objects (DEFAULT_OBJECT_STORE_MEMORY_PROPORTION).
+        assert sizes_of(pods[kind])["tmp"] >= min(64 * 2**30 * 0.29, 4 * 2**30)
+    assert sizes_of(pods["worker"])["tmp"] == 19 * 2**30
+    assert sizes_of(pods_of(ray(sharedMemory="3Gi"))["worker"])["shm"] == 3 * 2**30
+
+
+def test_a_builder_that_lands_on_the_head_finds_the_files_and_variables_that_it_finds_on_a_worker():
+    weights = replace(MOUNT, marked=True)
+    artifacts = {"extra": ModelMount(claim=MOUNT.claim, sub_path="extra")}
+    pods = pods_of(ray(), weights=weights, artifacts=artifacts)
+    mounts = {kind: {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]} for kind, pod in pods.items()}
+    assert "/models/chat" in mounts["head"]
+    assert mounts["head"] == mounts["worker"]
+    assert [each["name"] for each in pods["head"]["initContainers"]] == [each["name"] for each in pods["worker"]["initContainers"]]
+    names = {kind: {each["name"] for each in pod["containers"][0]["env"]} for kind, pod in pods.items()}
+    assert names["worker"] - names["head"] == set()
 
 
 def test_the_ray_container_is_the_first_and_only_one_of_each_pod():

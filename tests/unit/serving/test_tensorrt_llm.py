@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.serving.tensorrt_llm.models import models
-from components.serving.tensorrt_llm.repository import llm_settings, repository_files
+from components.serving.tensorrt_llm.openai import settings as openai_settings
+from components.serving.tensorrt_llm.repository import repository_files
 from components.serving.tensorrt_llm.service import command, endpoint, server
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton import graph
@@ -19,7 +20,13 @@ from components.serving.triton.messages import config_of
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, container_of, pool, site
 
 BUILD = {"modelFamily": "llama"}
-IMAGE = "nvcr.io/nvidia/tritonserver:25.12-trtllm-python-py3"
+IMAGE = "nvcr.io/nvidia/tritonserver:26.06-trtllm-python-py3"
+# Options of `trtllm-serve serve`: tensorrt_llm/commands/serve.py of NVIDIA/TensorRT-LLM, 1.2.
+SERVE_OPTIONS = {
+    *("--tokenizer", "--host", "--port", "--backend", "--log_level", "--max_beam_width", "--max_batch_size", "--max_num_tokens"),
+    *("--max_seq_len", "--tp_size", "--pp_size", "--ep_size", "--cluster_size", "--gpus_per_node", "--kv_cache_free_gpu_memory_fraction"),
+    *("--num_postprocess_workers", "--trust_remote_code", "--extra_llm_api_options", "--reasoning_parser", "--tool_parser"),
+}
 
 
 def trt(**fields: Any) -> TensorrtLlmSpec:
@@ -41,30 +48,33 @@ def files_of(spec: TensorrtLlmSpec) -> dict[str, str]:
     return repository_files(spec, weights="/models/chat", engines="/engines/chat", target=L40S)
 
 
-def test_the_llm_api_model_is_a_python_model_on_the_cpu_that_does_not_batch():
-    config = config_of(files_of(trt())["tensorrt_llm/config.pbtxt"])
-    [group] = config.instance_group
-    assert (config.backend, config.max_batch_size, config.model_transaction_policy.decoupled) == ("python", 0, True)
-    assert (group.kind, group.count) == (group.KIND_CPU, 1)
-    assert {"text_input", "streaming", "sampling_param_max_tokens", "stream", "max_tokens"} <= {each.name for each in config.input}
+def test_trtllm_serve_reads_the_weights_and_answers_under_the_models_name():
+    spec = trt(tensorParallelSize=2, maxSeqLen=8192, maxNumTokens=4096)
+    container = container_of(spec)
+    assert container["image"] == "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"
+    assert container["command"] == ["trtllm-serve", "serve"]
+    # The server calls a model that is a directory by the directory's name (OpenAIServer.__init__).
+    model, *options = container["args"]
+    assert (model, endpoint("chat", spec, KEY).served_names) == ("/models/chat", ("chat",))
+    assert {option.partition("=")[0] for option in options} <= SERVE_OPTIONS
+    assert {"--tp_size=2", "--pp_size=1", "--max_seq_len=8192", "--max_num_tokens=4096", "--host=0.0.0.0"} <= set(options)
+    assert {each["mountPath"] for each in container["volumeMounts"]} >= {"/models/chat", "/settings"}
 
 
-def test_model_yaml_holds_the_llm_apis_arguments_and_how_triton_serves_it():
-    spec = trt(
-        tensorParallelSize=2, maxSeqLen=8192, kvCacheFreeGpuMemFraction=0.8, llmArgs={"kv_cache_config": {"enable_block_reuse": True}}
-    )
-    assert llm_settings(spec, "/models/chat") == {
-        "model": "/models/chat",
-        "backend": "pytorch",
-        "tensor_parallel_size": 2,
-        "pipeline_parallel_size": 1,
-        "dtype": "auto",
-        "max_batch_size": 64,
-        "max_seq_len": 8192,
+def test_further_arguments_and_the_metrics_of_prometheus_are_asked_for_in_its_file():
+    spec = trt(dtype="bfloat16", kvCacheFreeGpuMemFraction=0.8, llmArgs={"kv_cache_config": {"enable_block_reuse": True}})
+    assert json.loads(openai_settings(spec)) == {
+        "dtype": "bfloat16",
         "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8},
-        "triton_config": {"max_batch_size": 0, "decoupled": True},
+        "return_perf_metrics": True,
     }
-    assert json.loads(files_of(spec)["tensorrt_llm/1/model.yaml"]) == llm_settings(spec, "/models/chat")
+    assert endpoint("chat", spec, KEY).metrics_path == "/prometheus/metrics"
+
+
+def test_clients_speak_openais_protocol_to_it_and_the_server_knows_no_key():
+    made = endpoint("chat", trt(consumers=["team"]), KEY)
+    assert [(each.kind, each.port, each.path) for each in made.protocols] == [("openai", 8000, "/v1")]
+    assert (made.server_key, made.texts, made.consumers) == (None, (), ("team",))
 
 
 def test_engines_are_served_by_the_five_models_of_nvidias_templates_and_they_hold_together():
@@ -103,10 +113,9 @@ def test_streaming_and_not_streaming_is_the_same_for_every_model_that_answers():
         assert decoupled == [streaming, streaming]
 
 
-@pytest.mark.parametrize("fields", [{}, {"build": BUILD}], ids=["llm-api", "engines"])
-def test_nobody_can_ask_for_pieces_of_a_model_that_answers_once(fields):
+def test_nobody_can_ask_for_pieces_of_a_model_that_answers_once():
     for streaming in (True, False):
-        spec = trt(streaming=streaming, **fields)
+        spec = trt(streaming=streaming, build=BUILD)
         made = models(spec, weights="/w", engines="/e")
         assert list(graph.faults(made)) == []
         assert {"stream" in made[name].inputs for name in endpoint("chat", spec, KEY).served_names} == {streaming}
@@ -115,7 +124,6 @@ def test_nobody_can_ask_for_pieces_of_a_model_that_answers_once(fields):
 
 def test_one_rank_runs_without_mpi_and_several_have_a_server_each():
     assert command(engines(), key="k")[0] == "tritonserver"
-    assert command(trt(tensorParallelSize=2), key="k")[0] == "tritonserver"
     whole = command(engines(tensorParallelSize=2, pipelineParallelSize=2), key="k")
     assert whole[:7] == ["python3", "/launch/ranks.py", "mpirun", "--bind-to", "none", "-n", "1"]
     ranks = " ".join(whole).split(" : ")
@@ -144,8 +152,10 @@ def test_what_starts_the_ranks_is_mounted_beside_the_repository_and_not_in_it():
     ("fields", "said"),
     [
         ({"tensorParallelSize": 2, "accelerators": 4}, "but accelerators is 4"),
-        ({"build": BUILD, "llmArgs": {"x": 1}}, "llmArgs are of the LLM API"),
+        ({"build": BUILD, "llmArgs": {"x": 1}}, "llmArgs are arguments of trtllm-serve"),
         ({"maxQueueSize": 5}, "belongs to engines"),
+        ({"streaming": False}, "streaming belongs to engines in Triton"),
+        ({"ports": {"http": 9000}}, "ports belongs to engines in Triton"),
         ({"parameters": {"enable_kv_cache_reuse": "true"}}, "belongs to engines"),
         ({"build": BUILD, "preheat": None}, "there is no preheat"),
         ({"build": {**BUILD, "maxInputLen": 4096}, "maxSeqLen": 4096}, "leaves no room for an answer"),
@@ -180,6 +190,8 @@ def test_on_gaudi_it_is_refused_by_the_table():
         ({"image": "nvcr.io/nvidia/tritonserver:26.07-py3"}, "holds no tensorrt-llm backend"),
         ({"image": "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"}, "name release 25.09 or newer"),
         ({"image": "nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "build": BUILD}, "name release 25.05 or newer"),
+        ({"image": "nvcr.io/nvidia/tritonserver:26.10-trtllm-python-py3", "build": BUILD}, f"name {IMAGE}, or remove build"),
+        ({"image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.1", "build": BUILD}, "holds no Triton"),
         ({"build": {**BUILD, "cards": 8}}, "a node of pool 'p' has 4"),
     ],
 )
@@ -194,7 +206,6 @@ def test_weights_in_a_bucket_are_refused():
 
 
 def test_clients_are_told_the_models_and_their_tensors():
-    assert [(each.model, each.stream) for each in endpoint("chat", trt(), KEY).texts] == [("tensorrt_llm", "stream")]
     built = endpoint("chat", engines(), KEY)
     assert built.served_names == ("tensorrt_llm_bls", "ensemble")
     assert [(each.model, each.input, each.output) for each in built.texts] == [
@@ -211,3 +222,7 @@ def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_star
     assert files_of(spec) == files_of(spec)
     assert all(config_of(text).name for path, text in files_of(spec).items() if path.endswith("config.pbtxt"))
     assert " ".join(command(spec, key="k")).count("tritonserver ") == tensor * pipeline == spec.cards
+
+
+def test_without_an_image_engines_are_built_by_the_last_one_known_to_build_them():
+    assert container_of(trt(build=BUILD))["image"] == IMAGE

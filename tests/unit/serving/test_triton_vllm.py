@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from components.serving.triton.builds import fault_of, in_build
 from components.serving.triton.messages import config_of
 from components.serving.triton.repository import repository_files
+from components.serving.triton.service import endpoint
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.engine_args import VLLM_OPTIONS
-from tests.unit.serving.models import GAUDI2, L40S, container_of, pool
+from tests.unit.serving.models import GAUDI2, KEY, L40S, container_of, pool
 from tests.unit.serving.test_triton import triton
 
 T4 = pool("nvidia-t4")
@@ -159,3 +160,33 @@ def test_only_nvidias_images_change_their_build():
 def test_an_answer_is_bounded_by_an_input_where_there_is_one_and_by_a_parameter_for_vllm():
     assert served().texts[0].tokens is None
     assert triton({"writer": {"kind": "textGeneration"}}).texts[0].tokens == "max_tokens"
+
+
+# Options of python/openai/openai_frontend/main.py of triton-inference-server/server, v2.71.0.
+FRONTEND_OPTIONS = {
+    *("--model-repository", "--tokenizer", "--backend", "--lora-separator", "--tritonserver-log-verbose-level", "--host"),
+    *("--tool-call-parser", "--max-tool-call-parse-bytes", "--chat-template", "--default-max-tokens", "--model-control-mode"),
+    *("--load-model", "--openai-port", "--uvicorn-log-level", "--openai-restricted-api", "--http-max-input-size"),
+    *("--enable-kserve-frontends", "--kserve-http-port", "--kserve-grpc-port"),
+}
+
+
+def test_the_openai_frontend_runs_the_server_and_asks_for_the_key_of_every_inference():
+    spec = triton({"writer": {"kind": "vllm", "loraAdapters": {"polite": "adapters/polite"}}}, frontend="openai")
+    container = container_of(spec)
+    assert container["command"] == ["python3"]
+    script, *options = container["args"]
+    assert script == "/opt/tritonserver/python/openai/openai_frontend/main.py"
+    assert {each.partition("=")[0] for each in options if each.startswith("--")} <= FRONTEND_OPTIONS
+    assert options[-4:] == ["--openai-restricted-api", "inference,model-repository", "authorization", "Bearer $(SERVER_KEY)"]
+    assert "--tokenizer=/models/chat" in options
+    made = endpoint("chat", spec, KEY)
+    assert [(each.kind, each.port, each.path) for each in made.protocols] == [("openai", 8000, "/v1")]
+    assert made.served_names == ("writer", "writer_lora_polite")
+    assert [each["containerPort"] for each in container["ports"]] == [8000]
+    assert container["readinessProbe"]["httpGet"]["path"] == made.health_path == "/health/ready"
+
+
+def test_the_openai_frontend_is_refused_for_models_that_it_does_not_know():
+    repository = {"writer": {"kind": "vllm"}, "text": {"kind": "textGeneration"}}
+    assert "text is not of kind vllm" in faults(repository, frontend="openai")

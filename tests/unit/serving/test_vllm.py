@@ -199,7 +199,7 @@ def test_pulumi_waits_longer_than_kubernetes_before_it_gives_a_rollout_up():
 
 
 def test_the_previewed_intent_is_what_the_user_wrote_without_defaults():
-    [component] = declared(vllm(replicas=3)).of_type("inferplan:serving:VllmService")
+    [component] = declared(vllm(replicas=3)).of_type("inferplan:serving:ModelService")
     assert component.inputs["spec"] == {
         "engine": "vllm",
         "weights": {"store": "weights", "path": "llama", "size": "16Gi"},

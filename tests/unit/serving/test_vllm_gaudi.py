@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pydantic import ValidationError
 
 from components.nodes.accelerators import accelerators, lookup, vendor_of_image
-from tests.unit.serving.models import GAUDI2, L40S, container_of, vllm
+from tests.unit.serving.models import GAUDI2, L40S, MOUNT, container_of, deployment_of, vllm
 
 IMAGE = "vault.habana.ai/gaudi-docker/{software}/ubuntu24.04/habanalabs/vllm-{vllm}-ptupstream-2.11.0:latest"
 
@@ -91,13 +93,20 @@ def test_settings_of_gaudi_are_refused_on_nvidia():
 
 @pytest.mark.parametrize(
     ("software", "release", "fits"),
-    [("1.24.1", "0.26.0", True), ("1.24.0", "0.21.1", True), ("1.24.0", "0.26.0", False), ("1.23.0", "0.11.2", False)],
+    [
+        *(("1.24.1", release, True) for release in ("0.26.0", "0.24.0")),
+        *(("1.24.0", release, True) for release in ("0.21.0", "0.19.1", "0.19.0", "0.17.1")),
+        *(("1.23.0", release, True) for release in ("0.17.1", "0.11.2")),
+        *(("1.24.0", release, False) for release in ("0.26.0", "0.20.0", "0.21.1", "0.16.0")),
+        ("1.24.1", "0.21.0", False),
+        ("1.23.0", "0.19.0", False),
+    ],
 )
-def test_an_image_pairs_releases_that_the_accelerator_table_lists_together(software, release, fits):
+def test_an_image_pairs_releases_that_vllm_gaudi_has_validated_together(software, release, fits):
     said = lookup("gaudi-2").unpaired("vllm", IMAGE.format(software=software, vllm=release))
     assert (said is None) == fits
     if said is not None:
-        assert "0.24, 0.26 for 1.24.1" in said
+        assert "0.26.0, 0.24.0 on 1.24.1" in said
 
 
 def test_the_tables_own_images_pair_and_belong_to_their_vendor():
@@ -107,3 +116,28 @@ def test_the_tables_own_images_pair_and_belong_to_their_vendor():
                 assert row.unpaired(engine, support.image) is None
                 assert vendor_of_image(support.image) == row.vendor
     assert vendor_of_image("registry.example/own/vllm:1.0") is None
+
+
+@pytest.mark.parametrize("fields", [{}, {"tensorParallelSize": 4}], ids=["one", "four"])
+def test_a_pod_on_gaudi_starts_vllm_itself_and_writes_its_logs_to_a_volume(fields):
+    """The image's entrypoint takes `server` or `benchmark`, and its directory is closed to other users (.cd/Dockerfile, v0.26.0)."""
+    marked = replace(MOUNT, marked=True)
+    pod = deployment_of(vllm(**fields), target=GAUDI2, weights=marked)["template"]["spec"]
+    [server] = pod["containers"]
+    assert (server["command"], server["workingDir"]) == (["vllm", "serve"], "/cache")
+    told = {each["name"]: each.get("value") for each in server["env"]}
+    [mount] = [each for each in server["volumeMounts"] if each["mountPath"] == told["HABANA_LOGS"]]
+    [volume] = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+    assert volume["emptyDir"]["sizeLimit"]
+    assert not mount.get("readOnly")
+    [gate] = pod["initContainers"]
+    assert "vllm" not in gate["image"]
+    assert {each["name"]: each["value"] for each in gate["env"]} == {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def test_a_container_that_restarts_finds_the_graphs_that_were_compiled_before():
+    path, cleared, megabytes = environment()["PT_HPU_RECIPE_CACHE_CONFIG"].split(",")
+    [mount] = [each for each in container_of(vllm(), target=GAUDI2)["volumeMounts"] if path.startswith(f"{each['mountPath']}/")]
+    assert (mount["name"], cleared) == ("cache", "False")
+    assert int(megabytes) < 20 * 1024
+    assert environment(env={"PT_HPU_RECIPE_CACHE_CONFIG": "/elsewhere,False,1"})["PT_HPU_RECIPE_CACHE_CONFIG"] == "/elsewhere,False,1"

@@ -48,11 +48,18 @@ def test_the_claim_waits_for_its_volume():
     assert recording.one(PV).urn in recording.one(PVC).dependencies
 
 
-@pytest.mark.parametrize("change", [{"server": "other.internal"}, {"path": "/other"}, {"capacity": "3Ti"}, {"mountOptions": ["hard"]}])
+@pytest.mark.parametrize("change", [{"server": "other.internal"}, {"path": "/other"}, {"mountOptions": ["hard"]}])
 def test_a_changed_store_gets_new_names_because_volumes_cannot_change(change):
     before, after = shared(), shared(nfs(**change))
     assert before[1]["metadata"]["name"] != after[1]["metadata"]["name"]
     assert before[2]["metadata"]["name"] != after[2]["metadata"]["name"]
+
+
+def test_another_informational_capacity_changes_the_volume_in_place_and_the_claim_not_at_all():
+    before, after = shared(), shared(nfs(capacity="3Ti"))
+    assert before[1]["metadata"] == after[1]["metadata"]
+    assert after[1]["spec"]["capacity"] == {"storage": "3Ti"}
+    assert before[2] == after[2]
 
 
 def test_a_new_mount_option_does_not_make_the_share_another_source():

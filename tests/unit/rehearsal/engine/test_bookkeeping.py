@@ -5,9 +5,11 @@ import os
 
 import pytest
 
+from rehearsal.engine.identity import Holdings
 from rehearsal.engine.journal import Journal, read_entries
 from rehearsal.engine.masking import Masked
 from rehearsal.engine.prune import waves
+from rehearsal.engine.recording import Registration
 from rehearsal.engine.states import ResourceState
 from rehearsal.engine.turn import BusyError, turn
 from rehearsal.engine.watching import Key
@@ -129,3 +131,47 @@ def test_what_holds_others_goes_last_even_without_an_edge(tmp_path):
 def test_an_edge_to_what_stays_does_not_hold_anything_back(tmp_path):
     found = waves(entries(tmp_path, ("a", "ConfigMap", ("elsewhere",)), ("b", "ConfigMap", ("elsewhere",))))
     assert [names(wave) for wave in found] == [["b", "a"]]
+
+
+def registration(name, urn=None):
+    inputs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}}
+    return Registration(
+        urn=urn or "urn:settings", type="kubernetes:core/v1:ConfigMap", name="settings", custom=True, parent="", inputs=inputs
+    )
+
+
+def after_a_crash(tmp_path, *facts):
+    """What a run finds whose predecessors announced objects of one resource, and were told that some of them exist."""
+    journal = Journal(tmp_path, "uid")
+    for name, agreed in facts:
+        journal.intend(key(name), "v1", state("settings"))
+        if agreed:
+            journal.applied(key(name))
+    killed(journal)
+    tidied = Journal(tmp_path, "uid")
+    tidied.close()
+    return Holdings(Journal(tmp_path, "uid"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted", "current"),
+    [
+        ([("one", True)], "two", "one"),
+        ([("one", True), ("two", True)], "one", "two"),
+        # Killed while it created the second: it is taken up by the same update, and leaves the first to a reverted one.
+        ([("one", True), ("two", False)], "two", "two"),
+        ([("one", True), ("two", False)], "one", "one"),
+        # Killed while it updated the second, which exists.
+        ([("one", True), ("two", True), ("two", False)], "one", "two"),
+    ],
+)
+def test_a_resource_has_the_object_that_was_made_last(tmp_path, facts, wanted, current):
+    found = after_a_crash(tmp_path, *facts).current(registration(wanted), key(wanted))
+    assert found is not None
+    assert found.key == key(current)
+
+
+def test_a_name_whose_object_another_resource_never_got_is_free(tmp_path):
+    holdings = after_a_crash(tmp_path, ("one", False))
+    assert holdings.objection(key("one"), registration("one", "urn:another"), None) is None
+    assert holdings.objection(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"}) is not None

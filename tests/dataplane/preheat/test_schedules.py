@@ -1,0 +1,120 @@
+"""Random interleavings of Jobs that are stopped, killed and hit by disk faults, while their source changes: the invariants hold after each step.
+
+A schedule follows from its number. To repeat one: pytest tests/dataplane/preheat/test_schedules.py -k 'schedule[17]'.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from .disk_faults import EVERY, Fault, arm, resume, stopped
+from .invariants import Invariants
+from .local import local_job, put, source_of
+from .rig import MIB, Outcome, kill_group, safetensors, tiny_model
+
+pytestmark = pytest.mark.timeout(1800)
+
+SHORT, ALL = 50, 500
+ERRORS = ("ENOSPC", "EDQUOT", "EIO", "ESTALE")
+SHARD, LARGE = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+
+
+def version(number):
+    """One large file, which travels in segments, and small ones; versions differ in bytes and not in sizes."""
+    files = tiny_model(shard_bytes=64 << 10)
+    return files | {LARGE: safetensors(8 * MIB + 4096, number), "config.json": b'{"version": %04d}' % number}
+
+
+class Schedule:
+    """One interleaving, with what it did so far."""
+
+    def __init__(self, seed, make, folder):
+        self.random = random.Random(seed)  # noqa: S311 - a schedule, nothing secret
+        self.make, self.folder = make, folder
+        self.story = [f"seed {seed}"]
+        self.suspended = []
+        self.invariants = Invariants([version(0)])
+        put(folder, version(0))
+
+    def job(self):
+        name = self.random.choice(["one", "two", "three"])
+        return local_job(self.make, self.folder, name=name, tuning={"lease_seconds": 0.6, "segment_bytes": 2 * MIB, "retries": 1})
+
+    def fault(self):
+        first = self.random.randint(1, 75)
+        action = self.random.choice(["STOP", "STOP", "KILL", *ERRORS])
+        last = first + self.random.choice([0, 0, 3, EVERY // 2]) if action in ERRORS else first
+        return Fault(action, first=first, last=last)
+
+    def start(self):
+        job, fault = self.job(), self.fault()
+        self.story.append(f"{job.name} with {fault}")
+        process = arm(job, fault).start()
+        if stopped(process):
+            self.suspended.append(process)
+            return
+        output, _ = process.communicate()
+        self.invariants.check_end(Outcome(process.returncode, output), self.about)
+
+    def go_on(self):
+        process = self.suspended.pop(self.random.randrange(len(self.suspended)))
+        self.story.append("a stopped one goes on")
+        self.invariants.check_end(Outcome(*resume(process)), self.about)
+
+    def change(self):
+        self.invariants.versions.append(version(len(self.invariants.versions)))
+        self.story.append("the source changes")
+        put(self.folder, self.invariants.versions[-1])
+
+    def lose_locks(self):
+        self.story.append("the lock files are lost")
+        self.job().expire()
+
+    def step(self):
+        choices = [self.start] * 5 + [self.change] + [self.lose_locks]
+        if self.suspended:
+            choices += [self.go_on] * 3
+        # Three at a time: another one would only wait for the same lock.
+        (self.go_on if len(self.suspended) == 3 else self.random.choice(choices))()
+        self.invariants.check(self.job(), self.about)
+
+    def end(self):
+        while self.suspended:
+            self.go_on()
+            self.invariants.check(self.job(), self.about)
+        # Whatever said "try again" is right: without a fault the next run ends well.
+        last = self.job()
+        self.invariants.check_end(last.retried(), self.about, allowed=(0,))
+        self.invariants.check(last, self.about)
+        assert last.ready, self.about
+        assert not any((last.target / ".inferplan").glob("staging/*")), self.about
+
+    @property
+    def about(self):
+        return ", then ".join(self.story)
+
+
+@pytest.fixture
+def schedule(job, tmp_path):
+    made = []
+
+    def make(seed):
+        made.append(Schedule(seed, job, source_of(tmp_path)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for process in each.suspended:
+            kill_group(process)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed < SHORT else pytest.mark.full) for seed in range(ALL)])
+def test_schedule(schedule, seed):
+    made = schedule(seed)
+    print(f"PREHEAT schedule {seed}, process {os.getpid()}")
+    for _ in range(made.random.randint(2, 5)):
+        made.step()
+    made.end()

@@ -1,0 +1,226 @@
+"""The pack has nothing to say about what our components generate, whatever the user calls it, with no settings at all."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from functools import cache
+
+import pytest
+
+from cli.verdicts import stack_of
+from policies.engine.evaluate import Outcome, evaluate_resource
+from policies.engine.fields import UNKNOWN
+from policies.engine.report import check_stack
+from policies.engine.resource import Resource
+from policies.engine.rule import Level, State
+from policies.engine.settings import Settings
+from rehearsal.engine.recording import Recording
+from tests.policies.edits import pods_in
+from tests.policies.recorded import recording_with
+from tests.policies.renamed import NAMESPACE, examples, renamed
+from tests.stacks.test_committed_stacks import ROOT
+
+TODAY = "2026-11-21"
+# Rules that an example breaks rightly, by the example's name.
+OPEN: dict[str, set[str]] = {}
+EXAMPLES = examples()
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@cache
+def under_other_names(name: str):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return renamed(EXAMPLES[name])
+
+
+def outcomes(recording: Recording) -> list[Outcome]:
+    report = check_stack(stack_of(recording), Settings(today=TODAY))
+    return [*report.refusals, *report.advice]
+
+
+def facts(config: dict) -> set[str]:
+    """The rules that may speak: where the stack file itself says that there is no certificate, or that something may be deleted."""
+    gateway = config.get("inferplan:gateway") or {}
+    kept = [config["inferplan:cluster"].get("create") or {}, *(config.get("inferplan:storage") or {}).values()]
+    in_clear = bool(gateway) and not {"tls", "alb", "nlb"} & set(gateway)
+    unguarded = any(each.get("protect") is False or each.get("retain") is False for each in kept)
+    return ({"network-require-tls"} if in_clear else set()) | ({"stack-require-protection"} if unguarded else set())
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_under_other_names_is_refused_for_nothing_but_facts_of_its_stack_file(name):
+    config, recording = under_other_names(name)
+    assert [each.message for each in outcomes(recording) if each.rule.id not in facts(config) | OPEN.get(name, set())] == []
+
+
+def test_the_names_are_really_others():
+    _config, recording = under_other_names("prod")
+    written = json.dumps([each.urn for each in recording])
+    assert "other-0" in written
+    assert "llama" not in written
+    assert NAMESPACE in written
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_exemptions_of_our_own_stacks_state_facts_about_an_environment(name):
+    path = ROOT / "policies" / "stacks" / f"{name}.json"
+    settings = json.loads(path.read_text()) if path.exists() else {}
+    assert not settings.keys() - {"exemptions"}
+    assert {each["rule"] for each in settings.get("exemptions", [])} <= {"network-require-tls", "stack-require-protection"}
+
+
+def pools(vendor: dict) -> dict:
+    system = {"provider": "eks", "instanceTypes": ["m7i.xlarge"], "size": {"min": 2, "max": 3}}
+    return {"card": {"provider": "eks", **vendor}, "system": system}
+
+
+GAUDI = {"accelerator": "gaudi-1", "instanceTypes": ["dl1.24xlarge"], "amiId": "ami-0123456789abcdef0", "size": {"max": 2}}
+
+
+CLUSTER = {"provider": "eks", "name": "other", "region": "us-east-1", "subnets": {"us-east-1a": "subnet-0123456789abcdef0"}}
+EFA = {"accelerator": "nvidia-h100", "instanceTypes": ["p5.48xlarge"], "efa": True, "zones": ["us-east-1a"], "size": {"max": 2}}
+
+
+def plugin(recording: Recording):
+    (found,) = [each for each in recording if each.type.endswith(":DaemonSet")]
+    return found
+
+
+def rules_on(recording: Recording, changed) -> set[str]:
+    listed = tuple(changed if each.urn == changed.urn else each for each in recording)
+    return {each.rule.id for each in outcomes(dataclasses.replace(recording, registrations=listed))}
+
+
+def edited(each, edit):
+    inputs = copy.deepcopy(each.inputs)
+    edit(pods_in(inputs)[0])
+    return dataclasses.replace(each, inputs=inputs)
+
+
+LOOSER = {
+    "mounts the node's root": (lambda pod: pod["volumes"][0]["hostPath"].update(path="/"), "pod-disallow-host-path"),
+    "mounts one path more": (lambda pod: pod["volumes"].append({"name": "x", "hostPath": {"path": "/etc"}}), "pod-disallow-host-path"),
+    "runs another image": (lambda pod: pod["containers"][0].update(image="nvcr.io/nvidia/cuda:13.0.0"), "pod-disallow-host-path"),
+    "runs an image of the same name": (
+        lambda pod: pod["containers"][0].update(image="docker.io/evil/k8s-device-plugin:v0.20.0"),
+        "pod-disallow-host-path",
+    ),
+    "is privileged": (lambda pod: pod["containers"][0].update(securityContext={"privileged": True}), "pod-disallow-privileged"),
+    "is on the node's network": (lambda pod: pod.update(hostNetwork=True), "pod-disallow-host-namespaces"),
+    "sees the node's processes": (lambda pod: pod.update(hostPID=True), "pod-disallow-host-path"),
+    "runs a shell": (lambda pod: pod["containers"][0].update(command=["sh", "-c", "true"]), "pod-disallow-host-path"),
+    "brings a second container": (
+        lambda pod: pod["containers"].append({"name": "x", "image": "docker.io/library/busybox:1"}),
+        "pod-disallow-host-path",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sorted(LOOSER))
+def test_a_device_plugin_that_asks_for_more_than_its_vendors_manifest_is_refused(what):
+    _config, recording = under_other_names("prod")
+    edit, rule = LOOSER[what]
+    assert rule in rules_on(recording, edited(plugin(recording), edit))
+
+
+def test_a_namespace_is_excused_for_device_plugins_alone():
+    _config, recording = under_other_names("prod")
+    server = next(each for each in recording if each.type.endswith(":Deployment"))
+    moved = copy.deepcopy(server.inputs)
+    moved["metadata"]["namespace"] = plugin(recording).inputs["metadata"]["namespace"]
+    assert "namespace-require-pod-security" in rules_on(recording, dataclasses.replace(server, inputs=moved))
+
+
+def key_policy(resource, **statement) -> Resource:
+    document = {"Statement": [{"Effect": "Allow", "Action": "kms:Decrypt", "Resource": resource, **statement}]}
+    return Resource(
+        type="aws:iam/rolePolicy:RolePolicy",
+        urn="urn:pulumi:s::p::aws:iam/rolePolicy:RolePolicy::x",
+        name="x",
+        inputs={"policy": document},
+        property_dependencies={"policy": ("urn:pulumi:s::p::inferplan:storage:S3Bucket$aws:kms/key:Key::weights",)},
+    )
+
+
+def said(resource: Resource) -> set[tuple[str, str, str]]:
+    told = evaluate_resource(resource, Settings(today=TODAY), [Level.MANDATORY])
+    return {(each.rule.id, each.state, each.path) for each in told if each.rule.id.startswith("iam-disallow-wildcard-")}
+
+
+ACTIONS, RESOURCES = "iam-disallow-wildcard-actions", "iam-disallow-wildcard-resources"
+
+
+def test_the_unknown_arn_of_a_key_that_the_same_stack_makes_is_one_key():
+    assert said(key_policy(UNKNOWN)) == set()
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (
+            {"Action": "*"},
+            {(ACTIONS, State.VIOLATION, "policy.Statement[0]"), (RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")},
+        ),
+        ({"Action": "s3:GetObject"}, {(RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")}),
+        ({"Action": UNKNOWN}, {(ACTIONS, State.NOT_EVALUATED, "policy.Statement[0].Action")}),
+    ],
+)
+def test_the_known_parts_beside_an_unknown_one_are_judged(statement, expected):
+    assert expected <= said(key_policy(UNKNOWN, **statement))
+
+
+def test_a_wildcard_in_a_list_is_found_beside_an_unknown_entry():
+    assert (RESOURCES, State.VIOLATION, "policy.Statement[0]") in said(key_policy([UNKNOWN, "*"], Action="s3:GetObject"))
+
+
+def test_an_unknown_arn_of_anything_else_is_not_evaluated():
+    other = dataclasses.replace(key_policy(UNKNOWN), property_dependencies={"policy": ()})
+    assert said(other) == {(RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")}
+
+
+def test_a_statement_of_its_own_is_judged_beside_one_that_is_unknown():
+    document = {
+        "Statement": [{"Effect": "Allow", "Action": UNKNOWN, "Resource": UNKNOWN}, {"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    }
+    resource = dataclasses.replace(key_policy(UNKNOWN), inputs={"policy": document})
+    assert {(ACTIONS, State.VIOLATION, "policy.Statement[1]"), (RESOURCES, State.VIOLATION, "policy.Statement[1]")} <= said(resource)
+
+
+def edge(**over) -> Resource:
+    own = {"matchLabels": {"app": "engine"}}
+    rule = {"from": [{"podSelector": own}], "ports": [{"port": 1024, "endPort": 65535, "protocol": "TCP"}], **over}
+    spec = {"podSelector": own, "policyTypes": ["Ingress"], "ingress": [rule]}
+    type_ = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+    return Resource(type=type_, urn=f"urn:pulumi:s::p::{type_}::x", name="x", inputs={"metadata": {"name": "x"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("over", "refused"),
+    [
+        ({}, False),
+        ({"ports": [{"port": 1, "endPort": 65535}]}, True),
+        ({"ports": [{"protocol": "TCP"}]}, True),
+        ({"ports": []}, True),
+        ({"from": [{"podSelector": {"matchLabels": {"app": "other"}}}]}, True),
+        ({"from": [{"podSelector": {"matchLabels": {"app": "engine"}}}, {"podSelector": {}}]}, True),
+        ({"from": [{"podSelector": {"matchLabels": {"app": "engine"}}, "namespaceSelector": {}}]}, True),
+        ({"from": []}, True),
+    ],
+)
+def test_a_range_of_ports_is_open_only_among_the_pods_of_one_engine(over, refused):
+    told = evaluate_resource(edge(**over), Settings(today=TODAY), [Level.MANDATORY])
+    assert ("network-require-policy-ports" in {each.rule.id for each in told}) is refused
+
+
+@pytest.mark.parametrize("vendor", [GAUDI, EFA], ids=["gaudi", "efa"])
+def test_other_vendors_device_plugins_pass_too(vendor):
+    recording = recording_with(EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(vendor), models={}, storage={})
+    assert any(each.type.endswith(":DaemonSet") for each in recording)
+    assert [each.message for each in outcomes(recording) if each.rule.id != "stack-require-protection"] == []

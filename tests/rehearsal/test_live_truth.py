@@ -1,0 +1,96 @@
+"""What somebody changed behind the engine's back is told by `status`, and undone by the next `up`, which never gets stuck on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.cluster import start
+from rehearsal.engine.api import Api
+from tests.lanes import in_full
+from tests.rehearsal.test_stacks import changed_objects, inferplan, up
+
+pytestmark = pytest.mark.cluster
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b"
+SERVICE = "/api/v1/namespaces/inference/services/llama-3-8b"
+MERGE = "application/merge-patch+json"
+BY_KUBECTL = {"fieldManager": "kubectl"}
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    """A state directory in which `local` is up."""
+    directory = tmp_path_factory.mktemp("state")
+    up(directory, "local")
+    yield directory
+    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture
+def api(state, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    cluster = start("local")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield client
+    client.close()
+
+
+def scale(api: Api) -> None:
+    """As `kubectl scale --replicas=3`."""
+    api.request("PATCH", f"{DEPLOYMENT}/scale", body={"spec": {"replicas": 3}}, media=MERGE, query=BY_KUBECTL)
+
+
+def set_image(api: Api) -> None:
+    """As `kubectl set image`."""
+    body = {"spec": {"template": {"spec": {"containers": [{"name": "server", "image": "docker.io/vllm/vllm-openai:v0.1.0"}]}}}}
+    api.request("PATCH", DEPLOYMENT, body=body, media="application/strategic-merge-patch+json", query=BY_KUBECTL)
+
+
+def delete_service(api: Api) -> None:
+    api.request("DELETE", SERVICE)
+
+
+def delete_configuration(api: Api) -> None:
+    gateway = api.request("GET", "/apis/apps/v1/namespaces/inference/deployments/gateway")
+    (name,) = (each["configMap"]["name"] for each in gateway["spec"]["template"]["spec"]["volumes"] if "configMap" in each)
+    api.request("DELETE", f"/api/v1/namespaces/inference/configmaps/{name}")
+
+
+def point_elsewhere(api: Api) -> None:
+    """As `kubectl edit service` with a selector that matches no pod."""
+    body = {"spec": {"selector": {"app.kubernetes.io/instance": "nothing"}}}
+    api.request("PATCH", SERVICE, body=body, media=MERGE, query=BY_KUBECTL)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (scale, ["Deployment inference/llama-3-8b", "spec.replicas is 3, the file says 2"]),
+        (delete_configuration, ["Deployment inference/gateway", "mounts ConfigMap", "its next pod cannot start"]),
+        *in_full(
+            (set_image, ["Deployment inference/llama-3-8b", ".image is docker.io/vllm/vllm-openai:v0.1.0, the file says"]),
+            (delete_service, ["Service inference/llama-3-8b", "is declared and does not exist"]),
+            (point_elsewhere, ["Service inference/llama-3-8b", "spec.selector.app.kubernetes.io/instance is nothing"]),
+        ),
+    ],
+)
+def test_a_change_behind_our_back_is_told_and_undone(state, api, change, words):
+    change(api)
+    told = inferplan(state, "status", "local")
+    assert told.returncode == 3
+    for each in words:
+        assert each in told.stdout, told.stdout
+    assert changed_objects(up(state, "local")) == 1
+    after = inferplan(state, "status", "local")
+    assert after.returncode == 0, after.stdout + after.stderr
+    assert changed_objects(up(state, "local")) == 0
+
+
+def test_recover_says_what_is_gone_and_brings_it_back(state, api):
+    delete_service(api)
+    explained = inferplan(state, "recover", "local", "--engine", "rehearsal", "--dry-run")
+    assert "Service inference/llama-3-8b: was applied and is gone" in explained.stderr
+    assert inferplan(state, "status", "local").returncode == 3
+    done = inferplan(state, "recover", "local", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr
+    assert inferplan(state, "status", "local").returncode == 0

@@ -1,0 +1,105 @@
+"""One-line changes of stack files, and the report that a reviewer gets of each."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from review.preview import Preview
+from review.reader import read_bytes
+from tests.stacks.test_committed_stacks import PASSPHRASE
+
+ROOT = Path(__file__).resolve().parents[3]
+RED, YELLOW, CALM = "red", "yellow", "calm"
+Edit = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """`old` becomes `new` in the file of `stack`, after the edit `given`; `level` and `words` are what must be read first."""
+
+    stack: str
+    sentence: str
+    old: str
+    new: str
+    level: str
+    words: tuple[str, ...] = ()
+    given: Edit | None = None
+
+    def __str__(self) -> str:
+        return f"{self.stack}: {self.sentence} ({(self.new or self.old).strip()[:50]})"
+
+
+def changes_in(name: str) -> list[Change]:
+    """The changes that `NAME.toml` lists."""
+    sections = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text())
+    return [_change(row) for rows in sections.values() for row in rows]
+
+
+def _change(row: dict[str, Any]) -> Change:
+    given = row.get("given")
+    told = {"level": row.get("level", CALM), "words": tuple(row.get("words", ())), "given": tuple(given) if given else None}
+    return Change(row["stack"], row["sentence"], row["old"], row["new"], **told)
+
+
+def text_of(stack: str) -> str:
+    return path_of(stack).read_text()
+
+
+def path_of(stack: str) -> Path:
+    folders = ("stacks", "docs/engines", "docs/storage")
+    return next(path for folder in folders if (path := ROOT / folder / f"Pulumi.{stack}.yaml").exists())
+
+
+def edited(text: str, old: str, new: str) -> str:
+    """`text` with its one `old` replaced; `@remove NAME` takes out the block of a model."""
+    if old.startswith("@remove "):
+        after, count = re.subn(rf"^    {re.escape(old.removeprefix('@remove '))}:\n(?:      .*\n|    #.*\n)+", "", text, flags=re.MULTILINE)
+    else:
+        count, after = text.count(old), text.replace(old, new)
+    assert count == 1, f"{old!r} occurs {count} times"
+    return after
+
+
+def preview_of(each: Change) -> Preview:
+    """The preview of `each` as `inferplan plan --against` writes it and the report reads it."""
+    return read_bytes(events_of(each))
+
+
+def events_of(each: Change) -> bytes:
+    from cli.policy_events import packs, policy_events
+    from cli.verdicts import judge
+    from rehearsal.engine.events import events_of as events
+    from rehearsal.engine.events import to_ndjson
+    from rehearsal.engine.plan import make_plan
+
+    before = text_of(each.stack)
+    if each.given:
+        before = edited(before, *each.given)
+    if each.new == "@other-seed":
+        head = _recorded(each.stack, before, "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294")
+    else:
+        head = _recorded(each.stack, edited(before, each.old, each.new))
+    states = make_plan(_recorded(each.stack, before)).states
+    plan = make_plan(head, states)
+    return to_ndjson(events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs()))
+
+
+@cache
+def _recorded(stack: str, text: str, seed: str = ""):
+    from infra.stack_file import read_stack
+    from rehearsal.engine.record import record
+    from rehearsal.secrets import open_secrets
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"Pulumi.{stack}.yaml")
+        path.write_text(text)
+        file = read_stack(path)
+    secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
+    opened = {**secrets.values, **({"inferplan:apiKeySeed": seed} if seed else {})}
+    return record(ROOT / "infra", project="inferplan", stack=stack, config={**file.config, **opened}, secret_keys=frozenset(opened))

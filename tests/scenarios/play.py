@@ -1,0 +1,187 @@
+"""Plays one scenario under any engine and judges it as a user would: by the cluster, by the next update, by the endpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rehearsal.cluster import Cluster
+from rehearsal.engine.api import Api, ApiError
+from tests.scenarios.endpoints import Endpoints
+from tests.scenarios.transitions import Config, Transition
+
+_ADMISSION, _DENIAL = "admissionregistration.k8s.io/v1", "no-servers-today"
+_OURS = "app.kubernetes.io/managed-by=inferplan"
+# Kinds that a stack declares; what controllers make of them carries other labels or an owner.
+KINDS = (
+    ("v1", "Namespace"),
+    ("v1", "PersistentVolume"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("node.k8s.io/v1", "RuntimeClass"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How an update ended; `text` is what it said, `changes` the objects that it changed."""
+
+    ok: bool
+    text: str = ""
+    changes: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """What a scenario needs of an engine."""
+
+    cluster: Cluster
+
+    def update(self, config: Config, ending: str = "succeeds") -> Ended:
+        """Bring the stack to `config`, and let the update end as told."""
+        ...
+
+    def quiet(self, config: Config) -> str:
+        """What an update to `config` would still change, "" for nothing."""
+        ...
+
+    def owned(self) -> set[tuple[str, str, str]]:
+        """Kind, namespace and name of every object that the engine says the stack has; nothing may wait to be deleted."""
+        ...
+
+
+def play(engine: Engine, transition: Transition, ending: str, following: str) -> None:
+    """A, then B that ends as `ending`, then what `following` says; raises AssertionError with what a user would complain about."""
+    done = engine.update(transition.before)
+    assert done.ok, f"A does not come up: {done.text}"
+    wanted = {"repeat": transition.after, "revert": transition.before, "elsewhere": transition.elsewhere}[following]
+    endpoints = Endpoints(engine.cluster)
+    try:
+        with denied(engine.cluster, active=ending == "fails"):
+            middle = engine.update(transition.after, ending)
+        assert middle.ok or ending != "succeeds", f"B is refused: {middle.text}"
+        last = engine.update(wanted)
+        assert last.ok, f"after B that {ending}, {following} is refused: {last.text}"
+        endpoints.catch_up()
+    finally:
+        endpoints.close()
+    assert engine.quiet(wanted) == "", "the next update would change something"
+    live, owned = objects(engine.cluster), engine.owned()
+    orphans = {each for each, is_ours in live.items() if is_ours} - owned
+    assert not orphans, f"objects that no engine knows stay behind: {orphans}"
+    gone = {each for each in owned if each[0] in {kind for _, kind in KINDS}} - live.keys()
+    assert not gone, f"the engine believes in objects that are gone: {gone}"
+    assert missing_mounts(engine.cluster) == [], "pods mount what does not exist"
+    kept = transition.before["models"].keys() & transition.after["models"].keys() & wanted["models"].keys()
+    gaps = {name for name in kept if name in endpoints.lowest and endpoints.lowest[name] < 1}
+    assert gaps <= transition.stops, f"without a ready endpoint for a while: {gaps}; lowest counts {endpoints.lowest}"
+
+
+def objects(cluster: Cluster) -> dict[tuple[str, str, str], bool]:
+    """Every live object of the kinds that stacks declare, and whether a stack of ours made it."""
+    found = {}
+    with client(cluster) as api:
+        for version, kind in KINDS:
+            for each in api.request("GET", api.resource(version, kind).path())["items"]:
+                meta = each["metadata"]
+                made_by = (meta.get("labels") or {}).get("app.kubernetes.io/managed-by")
+                found[kind, meta.get("namespace", ""), meta["name"]] = made_by == "inferplan" and not meta.get("ownerReferences")
+    return found
+
+
+def missing_mounts(cluster: Cluster) -> list[str]:
+    """ConfigMaps, Secrets, claims and accounts that Deployments of ours name and that do not exist; a stack's own only."""
+    with client(cluster) as api:
+        listed = {
+            kind: {
+                (each["metadata"]["namespace"], each["metadata"]["name"])
+                for each in api.request("GET", api.resource("v1", kind).path())["items"]
+            }
+            for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "ServiceAccount")
+        }
+        missing = []
+        for each in api.request("GET", "/apis/apps/v1/deployments", query={"labelSelector": _OURS})["items"]:
+            inside = each["metadata"]["namespace"]
+            for kind, name in _mounted(each["spec"]["template"]["spec"]):
+                if (inside, name) not in listed[kind]:
+                    missing.append(f"{each['metadata']['name']}: {kind} {name}")
+    return missing
+
+
+def _mounted(pod: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for volume in pod.get("volumes", ()):
+        for field, kind, key in (
+            ("configMap", "ConfigMap", "name"),
+            ("secret", "Secret", "secretName"),
+            ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
+        ):
+            if field in volume and not volume[field].get("optional"):
+                yield kind, volume[field][key]
+    if pod.get("serviceAccountName"):
+        yield "ServiceAccount", pod["serviceAccountName"]
+
+
+@contextmanager
+def denied(cluster: Cluster, *, active: bool) -> Iterator[None]:
+    """The cluster takes no new and no changed server of a model inside the block, as with an admission policy of its owner."""
+    if not active:
+        yield
+        return
+    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]
+    only_models = {"matchLabels": {"app.kubernetes.io/component": "model"}}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules, "objectSelector": only_models},
+        "validations": [{"expression": "false", "message": "no servers today"}],
+    }
+    bound = {"policyName": _DENIAL, "validationActions": ["Deny"]}
+    with client(cluster) as api:
+        for kind, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", bound)):
+            about = {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": _DENIAL}}
+            api.request("POST", api.resource(_ADMISSION, kind).path(), {**about, "spec": body})
+        _await_denial(api, denied=True)
+        try:
+            yield
+        finally:
+            for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
+                api.request("DELETE", api.resource(_ADMISSION, kind).path("", _DENIAL))
+            _await_denial(api, denied=False)
+
+
+def _await_denial(api: Api, *, denied: bool) -> None:
+    """Return once the API server has taken up that it denies servers, or that it no longer does."""
+    labels = {"app.kubernetes.io/component": "model"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "probe", "image": "probe:1"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    probe = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe", "labels": labels}, "spec": spec}
+    for _ in range(300):
+        try:
+            api.request("POST", "/apis/apps/v1/namespaces/default/deployments", probe, query={"dryRun": "All"})
+            answer = False
+        except ApiError as error:
+            answer = "no servers today" in error.message
+        if answer is denied:
+            return
+        time.sleep(0.2)  # the API server tells nobody when it has read its policies
+    raise AssertionError("the API server did not take up the policy")
+
+
+@contextmanager
+def client(cluster: Cluster) -> Iterator[Api]:
+    """A client of the cluster that is closed behind the block."""
+    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    try:
+        yield api
+    finally:
+        api.close()

@@ -1,0 +1,59 @@
+"""What a plan says of models that are without an answer for a while. Expectations are a user's, changes those of a stack file."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.gaps import declared_servers, gaps, live_servers
+from cli.live import LiveCluster
+from tests.stacks.test_identity import SEED, at, model_as, recorded, renamed
+
+
+def found(change):
+    return list(gaps(declared_servers(recorded(lambda _sections: None)), declared_servers(recorded(change))))
+
+
+def test_a_rename_is_recognised_and_the_way_without_a_gap_is_told():
+    [note] = found(renamed("models", "support", "helpdesk"))
+    assert note.startswith("support becomes helpdesk: the gateway drops /support at once")
+    assert "update twice: first with support and helpdesk, then without support" in note
+
+
+def test_another_seed_names_the_models_whose_servers_expect_the_old_key():
+    [note] = found(at("apiKeySeed", SEED[::-1]))
+    assert note.startswith("search, support get a new server key")
+    assert "401" in note
+
+
+def test_ray_serve_answers_under_a_service_of_its_own():
+    from tests.stacks.test_identity import RAY
+
+    notes = found(model_as("ray-serve", **RAY))
+    assert [each.split(":")[0] for each in notes] == ["support moves to Ray Serve, whose Service has another name"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at("models/support/image", "docker.io/vllm/vllm-openai:v0.99.0"),
+        at("models/support/weights/revision", "v2"),
+        at("models/support/replicas", 3),
+        at("models/support", None),
+        model_as("vllm", pipelineParallelSize=2, tensorParallelSize=4, nnodes=2, replicas=1),
+    ],
+)
+def test_other_changes_leave_no_gap(change):
+    assert found(change) == []
+
+
+def test_the_same_notes_come_from_what_runs():
+    before = declared_servers(recorded(lambda _sections: None))
+    lists = {"/apis/apps/v1/namespaces/team-a/deployments": [dict(each) for each in before.values()]}
+    resources = {"/apis/apps/v1": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
+
+    def get(path):
+        if path in resources:
+            return {"resources": resources[path]}
+        return {"items": lists[path]} if path in lists else {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}], "versions": ["v1"]}
+
+    assert live_servers(LiveCluster(get), "team-a").keys() == before.keys()

@@ -1,0 +1,236 @@
+"""The report on a whole change: what a workflow lost, forged or left out is red and named, never "no stack is touched"."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.main import run
+from tests.checkouts import git, small_project
+
+SETTINGS = "policies/stacks/prod.json"
+BUDGET = '{"monthlyUsd": 120000}'
+EXEMPTION = {
+    "rule": "pod-require-non-root",
+    "resource": "Deployment/gateway",
+    "path": "spec",
+    "state": "violation",
+    "reason": "needed",
+    "owner": "platform",
+    "expires": "2027-05-31",
+}
+
+
+def plan_of(stack, *, planner="inferplan", op="same"):
+    """The events of a plan of `stack` with one resource."""
+    name = f"urn:pulumi:{stack}::inferplan::kubernetes:core/v1:ConfigMap::c"
+    state = {"type": "kubernetes:core/v1:ConfigMap", "urn": name, "inputs": {}}
+    metadata = {"op": op, "urn": name, "type": state["type"], "old": state, "new": state}
+    bodies = [
+        {"preludeEvent": {"planner": planner, "config": {"inferplan:budget": BUDGET} if stack == "prod" else {}}},
+        {"resOutputsEvent": {"metadata": metadata}},
+        {"summaryEvent": {"isPreview": True, "resourceChanges": {op: 1}, "result": "succeeded", "PolicyPacks": {"inferplan": "1"}}},
+    ]
+    return "".join(json.dumps(body) + "\n" for body in bodies)
+
+
+def findings(stack):
+    from review.findings import findings_of, save
+
+    return save(findings_of([], stack=stack, base="a", head="b", outcome="ready"))
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A project whose program only marks it as one."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    small_project(folder)
+    # Two exemptions, whatever the example stacks have.
+    known = [EXEMPTION | {"resource": f"Deployment/known-{index}"} for index in range(2)]
+    (folder / SETTINGS).write_text(json.dumps({"exemptions": known}))
+    git(folder, "commit", "--quiet", "--all", "--message", "Exemptions")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def head(folder, edit):
+    """A commit with what `edit` does to the folder; the working tree goes back to the base."""
+    edit()
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "Head")
+    commit = git(folder, "rev-parse", "HEAD")
+    git(folder, "reset", "--quiet", "--hard", "HEAD~1")
+    return commit
+
+
+def report(folder, commit, files, *options):
+    """Exit code, Markdown and JSON of the report on the change to `commit`, given `files` by name."""
+    events = folder.parent / "events"
+    events.mkdir(exist_ok=True)
+    paths = []
+    for name, content in files.items():
+        path = events / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        paths.append(str(path))
+    out, data = folder.parent / "report.md", folder.parent / "report.json"
+    arguments = ["report", "--complete", "--base", "main", "--commit", commit, "--markdown", str(out), "--json", str(data), *options]
+    with pytest.raises(SystemExit) as end:
+        run([*arguments, "--", *paths])
+    return int(end.value.code or 0), out.read_text(), json.loads(data.read_text())
+
+
+def edit_stack(folder, stack):
+    path = folder / "stacks" / f"Pulumi.{stack}.yaml"
+    return lambda: path.write_text(path.read_text() + "# changed\n")
+
+
+def edit_settings(folder, change):
+    def edit():
+        path = folder / SETTINGS
+        settings = json.loads(path.read_text())
+        change(settings)
+        path.write_text(json.dumps(settings))
+
+    return edit
+
+
+def test_a_stack_without_a_preview_is_red_and_named_beside_the_others(repository):
+    commit = head(repository, lambda: (repository / "infra" / "code.py").write_text("# other\n"))
+    code, text, data = report(repository, commit, {"local.ndjson": plan_of("local")})
+    assert code == 3
+    verdicts = {each["stack"]: each["verdict"] for each in data["stacks"]}
+    assert set(verdicts) == {"dev", "local", "onprem", "prod", "staging"}
+    assert verdicts.pop("local") == "no changes"
+    assert all(each.startswith("incomplete: it has no preview") for each in verdicts.values())
+    assert "prod" in text
+
+
+@pytest.mark.parametrize("content", ["", "{", "no json", '{"preludeEvent": {}}\n', b"\xff\xfe\x00"])
+def test_one_unreadable_or_empty_file_loses_no_other_stack(repository, content):
+    def edit():
+        edit_stack(repository, "prod")()
+        edit_stack(repository, "local")()
+
+    code, _, data = report(repository, head(repository, edit), {"prod.ndjson": content, "local.ndjson": plan_of("local")})
+    assert code == 3
+    assert [each["stack"] for each in data["stacks"]] == ["prod", "local"]
+    assert data["stacks"][0]["rank"] == 0
+
+
+def test_two_previews_of_one_stack_are_not_believed(repository):
+    commit = head(repository, edit_stack(repository, "prod"))
+    code, text, _ = report(repository, commit, {"prod.ndjson": plan_of("prod"), "again.ndjson": plan_of("prod")})
+    assert code == 3
+    assert "it has 2 previews" in text
+
+
+def test_a_deleted_stack_file_is_red_whatever_preview_there_is(repository):
+    commit = head(repository, (repository / "stacks" / "Pulumi.prod.yaml").unlink)
+    for files in ({}, {"prod.ndjson": plan_of("prod")}):
+        code, text, _ = report(repository, commit, files)
+        assert code == 3
+        assert "its stack file is deleted" in text
+
+
+def test_a_change_of_nothing_that_runs_is_calm_and_says_so(repository):
+    code, text, _ = report(repository, head(repository, lambda: (repository / "README.md").write_text("x")), {})
+    assert code == 0
+    assert "⚪ no stack is touched by this change" in text
+
+
+def test_a_missing_rehearsal_is_said_and_one_that_is_there_is_not(repository):
+    commit = head(repository, edit_stack(repository, "prod"))
+    events = {"prod.ndjson": plan_of("prod")}
+    assert "was not rehearsed" in report(repository, commit, events)[1]
+    assert "was not rehearsed" not in report(repository, commit, {**events, "prod.findings.json": findings("prod")})[1]
+
+
+def test_a_fork_is_never_called_a_preview_of_the_pulumi_cli(repository):
+    commit = head(repository, edit_stack(repository, "prod"))
+    forged = {"prod.ndjson": plan_of("prod", planner="pulumi")}
+    assert "was previewed by the Pulumi CLI" in report(repository, commit, forged)[1]
+    text = report(repository, commit, forged, "--fork")[1]
+    assert "planned by the code of a fork" in text
+    assert "was previewed by the Pulumi CLI" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda settings: settings["exemptions"].append(EXEMPTION), ["gets an exemption", "rule pod-require-non-root", "2027-05-31"]),
+        (lambda settings: settings["exemptions"][0].update(expires="2027-11-01"), ["gets a wider or longer exemption", "2027-11-01"]),
+        (
+            lambda settings: settings.update(levels={"pod-require-non-root": "disabled"}),
+            ["no longer enforced", "rule pod-require-non-root"],
+        ),
+        (lambda settings: settings.update(levels={"network-require-tls": "advisory"}), ["no longer enforced", "rule network-require-tls"]),
+        (
+            lambda settings: settings.update(parameters={"image-restrict-registries": {"registries": ["*"]}}),
+            ["allows something else", "rule image-restrict-registries"],
+        ),
+        (lambda settings: settings.update(surprise=True), ["changes a policy setting", "surprise"]),
+    ],
+)
+def test_weaker_policy_settings_are_risks(repository, change, words):
+    commit = head(repository, edit_settings(repository, change))
+    code, text, data = report(repository, commit, {"prod.ndjson": plan_of("prod")})
+    (stack,) = data["stacks"]
+    assert (code, stack["stack"], stack["rank"]) == (0, "prod", 3)
+    (risk,) = stack["dangers"]
+    said = f"{risk['what']} {risk['kind']} {risk['name']} {risk['cause']}"
+    assert [word for word in words if word not in said] == []
+    assert "no violation found" in text
+
+
+def test_exemptions_in_force_stand_beside_no_violation_found(repository):
+    code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), {"prod.ndjson": plan_of("prod")})
+    count = len(json.loads((repository / SETTINGS).read_text())["exemptions"])
+    assert code == 0
+    assert f"beside {count} exemptions in force" in text
+    assert len(data["stacks"][0]["exemptions"]) == count
+    assert data["stacks"][0]["dangers"] == []
+
+
+def test_fewer_exemptions_are_no_risk_and_unreadable_settings_are(repository):
+    commit = head(repository, edit_settings(repository, lambda settings: settings["exemptions"].pop()))
+    assert report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["dangers"] == []
+    commit = head(repository, lambda: (repository / SETTINGS).write_text("{"))
+    (risk,) = report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["dangers"]
+    assert risk["what"] == "policy settings cannot be read"
+
+
+def test_a_change_of_the_rules_themselves_is_a_risk_in_every_stack(repository):
+    def edit():
+        (repository / "policies" / "rules").mkdir()
+        (repository / "policies" / "rules" / "image.py").write_text("")
+
+    data = report(repository, head(repository, edit), {f"{name}.ndjson": plan_of(name) for name in ("local", "prod")})[2]
+    told = {each["stack"]: [risk["what"] for risk in each["dangers"]] for each in data["stacks"]}
+    assert told["prod"] == told["local"] == ["the policy pack changes"]
+
+
+def test_a_budget_that_is_raised_is_a_risk_for_the_cli_too(repository):
+    stack = repository / "stacks" / "Pulumi.prod.yaml"
+    commit = head(repository, lambda: stack.write_text(stack.read_text().replace("monthlyUsd: 120000", "monthlyUsd: 150000")))
+    events = plan_of("prod", planner="").replace("120000", "150000")
+    (risk,) = report(repository, commit, {"prod.ndjson": events})[2]["stacks"][0]["dangers"]
+    assert (risk["what"], "$120,000 → $150,000" in risk["cause"]) == ("may cost more", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--complete"], "--complete compares --base with --commit. Give both"),
+        (["--complete", "--base", "main", "--commit", "nowhere"], "'nowhere'"),
+        ([], "EVENTS is missing"),
+        (["--mask", "(", "x.ndjson"], "--mask: '(' is not a regular expression"),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_bad_options_get_a_sentence(capsys, arguments, words):
+    with pytest.raises(SystemExit) as end:
+        run(["report", *arguments])
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
