@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from benchmarks.ending import ended
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 
 MODELS = 100
 BUDGET_MS = 50

@@ -18,12 +18,12 @@ import pulumi
 
 from benchmarks.config_check import stack_of
 from infra.compose import compose
-from infra.settings import validate
-from infra.stack import Stack, StackSecrets
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording, Registration
 from rehearsal.engine.values import reveal
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+from stackfile.stack import Stack, StackSecrets
 
 Program = Callable[[], object]
 _SEED = "f2b1c0d9e8a7968574635241302f1e0dccbbaa99887766554433221100ffeedd"

@@ -68,7 +68,7 @@ def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
 def _stacks_at(root: Path, revision: str) -> dict[str, str]:
     """The stack files of `revision` by the names of their stacks."""
     from cli.project import stack_name
-    from infra.stack_file import stack_path
+    from stackfile.reader import stack_path
 
     folder = _relative(stack_path(root, "any").parent, root)
     line = ["git", "-C", str(root), "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/"]
@@ -98,7 +98,7 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def _is_simulated(path: Path) -> bool:
-    from infra.stack_file import read_stack
+    from stackfile.reader import read_stack
 
     try:
         return json.loads(read_stack(path).config.get("inferplan:cluster", "{}")).get("provider") == "simulated"

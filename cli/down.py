@@ -98,7 +98,7 @@ def _config(path: Path) -> dict[str, Any]:
     """The keys of the file that can be read, without the project's prefix."""
     import json
 
-    from infra.stack_file import PROJECT, read_stack
+    from stackfile.reader import PROJECT, read_stack
 
     try:
         texts = read_stack(path).config

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from cli.workspace import Workspace
     from components.gateway.spec import ConsumerSpec
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 # A month to add a version and to move clients over.
 NOTICE_DAYS = 30

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from infra.stack_file import StackFile
     from policies.engine.evaluate import Outcome
     from rehearsal.engine.recording import Recording, Registration
+    from stackfile.reader import StackFile
 
 # The section of the stack file that each folder of components is declared by.
 _SECTIONS = {

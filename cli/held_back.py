@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from components.queue.names import API_VERSION
 
 if TYPE_CHECKING:
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 
 def held_back(settings: StackSettings, get: Callable[[str], Mapping[str, Any]]) -> Mapping[tuple[str, str], str]:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from cli.errors import CommandError
 from cli.project import stack_name
-from infra.stack_file import PROJECT, StackFile, read_stack
+from stackfile.reader import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
     from datetime import date
 
     from components.gateway.spec import ConsumerSpec
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 LAST_VERSION = 999_999
 MOST_VERSIONS = 10
@@ -47,7 +47,7 @@ def add_version(file: StackFile, settings: StackSettings, consumer: str, today: 
 
 
 def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
-    from infra.yaml_edit import add_entry, add_item
+    from stackfile.yaml_edit import add_entry, add_item
 
     text = add_item(text, (*path, "keys"), str(version), first=first)
     entry = f'"{version}": "{day}"'
@@ -75,7 +75,7 @@ def retire_version(file: StackFile, settings: StackSettings, consumer: str, vers
 
 
 def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: ConsumerSpec) -> str:
-    from infra.yaml_edit import remove_entry
+    from stackfile.yaml_edit import remove_entry
 
     text = remove_entry(text, (*path, "keys", index))
     for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("ownKeys", spec.own_keys)):
@@ -89,7 +89,7 @@ def _versions(settings: StackSettings) -> dict[str, set[int]]:
 
 
 def _consumers(file: StackFile) -> tuple[str, str]:
-    from infra.yaml_tree import MapNode
+    from stackfile.yaml_tree import MapNode
 
     config = file.root.items.get("config") if isinstance(file.root, MapNode) else None
     full = f"{PROJECT}:consumers"
@@ -126,8 +126,8 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
 
 
 def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:
-    from infra.faults import StackFaults
-    from infra.settings import validate
+    from stackfile.faults import StackFaults
+    from stackfile.settings import validate
 
     after = read_stack(written, shown_path=before.shown_path)
     try:

@@ -38,7 +38,7 @@ def command(
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
     from cli.errors import CommandError
     from cli.workspace import open_workspace
-    from infra.faults import nearest, shown
+    from stackfile.faults import nearest, shown
 
     again = f"inferplan keys {action} {consumer}"
     if not stack:
@@ -93,7 +93,7 @@ def _seed(workspace: Workspace, consumer: str) -> str:
     from cli.errors import CommandError
     from components.gateway.keys import seed_fault
     from components.gateway.names import SECRET_KEY, consumer_secret
-    from infra.stack_file import PROJECT
+    from stackfile.reader import PROJECT
 
     secrets = workspace.open_secrets()
     if secrets.stand_in:

@@ -100,8 +100,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _explain(error: Exception) -> int:
     """Say what happened in a line or a list of lines; the exit code."""
     from cli.errors import CommandError
-    from infra.faults import StackFaults
     from rehearsal.errors import RehearsalError
+    from stackfile.faults import StackFaults
 
     match error:
         case typer.TyperException():

@@ -14,8 +14,8 @@ import typer
 
 if TYPE_CHECKING:
     from cli.stack_copy import StackCopy
-    from infra.stack import StackSettings
-    from infra.stack_file import StackFile
+    from stackfile.reader import StackFile
+    from stackfile.stack import StackSettings
 
 
 def command(
@@ -28,8 +28,8 @@ def command(
     from cli.passphrase import new_passphrase
     from cli.project import project_root, short_path, stack_file, stack_name
     from cli.stack_copy import check_source, copy_of
-    from infra.settings import validate
-    from infra.stack_file import read_stack, stack_path
+    from stackfile.reader import read_stack, stack_path
+    from stackfile.settings import validate
 
     _refuse_name(name)
     root = project_root()
@@ -50,7 +50,7 @@ def command(
 def _refuse_name(stack: str) -> None:
     """Refuses what the Pulumi CLI refuses as the name of a stack."""
     from cli.errors import CommandError
-    from infra.faults import shown
+    from stackfile.faults import shown
 
     allowed = "a stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
     if "/" in stack:

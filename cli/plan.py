@@ -23,8 +23,8 @@ def command(
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
     from cli.errors import CommandError
-    from infra.faults import StackFaults
     from rehearsal.errors import RehearsalError
+    from stackfile.faults import StackFaults
 
     targets = [None if path is None else path.absolute() for path in (save, events)]
     try:
@@ -86,8 +86,8 @@ def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -
 
 def _write_refusal(path: Path, stack: str, message: str) -> None:
     from cli.files import write
-    from infra.stack_file import PROJECT
     from rehearsal.engine.events import refusal_events, to_ndjson
+    from stackfile.reader import PROJECT
 
     name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
     write(path, to_ndjson(refusal_events(PROJECT, name, message)))

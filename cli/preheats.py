@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from components.preheat.artifacts import artifact_job
-from infra.stack import StackSettings
+from stackfile.stack import StackSettings
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
 LastLine = Callable[[str], str]

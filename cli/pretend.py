@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from components.nodes.simulated import Place
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 # What a stack runs beside its models (the gateway, preheat Jobs, DNS) has room on two plain nodes.
 _CPU_NODES = 2

@@ -28,7 +28,7 @@ def project_root() -> Path:
 
 def stack_files(root: Path) -> dict[str, Path]:
     """The stacks of the project by name, in the order of their names."""
-    from infra.stack_file import stack_path
+    from stackfile.reader import stack_path
 
     directory = stack_path(root, "any").parent
     return {stack_name(path): path for path in sorted(directory.glob("Pulumi.?*.yaml"))}
@@ -51,7 +51,7 @@ def stack_name(path: Path) -> str:
 
 def unknown_stack(stack: str, known: Mapping[str, Path]) -> str:
     """What to say about a stack that is none of `known`."""
-    from infra.faults import nearest, shown
+    from stackfile.faults import nearest, shown
 
     listed = f"this project has {', '.join(known)}" if known else "this project has none yet; write stacks/Pulumi.<name>.yaml"
     return f"{shown(stack)} is no stack{nearest(stack, list(known))}; {listed}"

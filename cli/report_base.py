@@ -47,7 +47,7 @@ class Change:
 
     def config_before(self, stack: str) -> dict[str, str] | None:
         """The configuration of `stack` at the base as far as it is no secret, None where it is not known."""
-        from infra.stack_file import read_stack
+        from stackfile.reader import read_stack
 
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
         if text is None:

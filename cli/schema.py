@@ -12,7 +12,7 @@ def command(
     write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False,
 ) -> None:
     """Print the JSON Schema of stack files, or write it where editors look for it."""
-    from infra.stack_schema import stack_schema_text
+    from stackfile.json_schema import stack_schema_text
 
     text = stack_schema_text()
     if not write:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from cli.errors import CommandError
 from cli.project import stack_name
-from infra.stack_file import PROJECT, StackFile, read_stack
+from stackfile.reader import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
-    from infra.yaml_tree import Path as YamlPath
     from rehearsal.secrets import SecretBox
+    from stackfile.yaml_tree import Path as YamlPath
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32
@@ -38,10 +38,10 @@ class StackCopy:
 
     def reads_back(self, written: Path) -> bool:
         """Whether the file `written` is a sound stack that differs from the source in its secrets alone, all of which open."""
-        from infra.brought_keys import SECTION, masked
-        from infra.faults import StackFaults
-        from infra.settings import validate
-        from infra.yaml_tree import read_tree, to_data
+        from stackfile.faults import StackFaults
+        from stackfile.imported_keys import SECTION, masked
+        from stackfile.settings import validate
+        from stackfile.yaml_tree import read_tree, to_data
 
         after = read_stack(written)
         try:
@@ -80,8 +80,8 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
 
     Raises CommandError where the source holds secrets besides the seed that neither `passphrase` nor that of the examples opens.
     """
-    from infra.yaml_edit import replace_scalar
     from rehearsal.secrets import new_salt
+    from stackfile.yaml_edit import replace_scalar
 
     raw = source.path.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
@@ -100,8 +100,8 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
 
 def _sealed_places(text: str) -> dict[YamlPath, str]:
     """The ciphertexts below `config`, by where they stand."""
-    from infra.sealed import ciphertext
-    from infra.yaml_tree import ListNode, MapNode, Node, read_tree
+    from stackfile.encrypted import ciphertext
+    from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree
 
     found: dict[YamlPath, str] = {}
 
@@ -126,7 +126,7 @@ def _is_seed(path: YamlPath) -> bool:
 
 
 def _name(path: YamlPath) -> str:
-    from infra.faults import dotted
+    from stackfile.faults import dotted
 
     return dotted(path[1:]).removeprefix(f"{PROJECT}:")
 

@@ -22,8 +22,8 @@ from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
 from infra.image_evidence import image_evidence
-from infra.stack import StackSettings
 from rehearsal.engine.reasons import last_words
+from stackfile.stack import StackSettings
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""

@@ -112,9 +112,9 @@ def _obey_policies(workspace: Workspace) -> Recording:
 def _refuse_public_keys(workspace: Workspace) -> None:
     """The program refuses them too, but only once Pulumi has shown its preview and was told to go on."""
     from cli.errors import CommandError
-    from infra.public_keys import publicity, refusal
-    from infra.stack_file import PROJECT, SECRET_KEYS
     from rehearsal.secrets import given_passphrase
+    from stackfile.public_keys import publicity, refusal
+    from stackfile.reader import PROJECT, SECRET_KEYS
 
     if workspace.simulated:
         return

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 
 def command(
@@ -39,9 +39,9 @@ def command(
 
 def _check(path: Path) -> bool:
     from cli.project import short_path
-    from infra.faults import StackFaults
-    from infra.settings import validate
-    from infra.stack_file import read_stack
+    from stackfile.faults import StackFaults
+    from stackfile.reader import read_stack
+    from stackfile.settings import validate
 
     try:
         settings = validate(read_stack(path, shown_path=short_path(path)))

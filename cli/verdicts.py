@@ -41,10 +41,10 @@ def judge(recording: Recording, root: Path) -> Report:
     """The pack's verdict on `recording` with the stack's own settings. Raises CommandError when those have faults."""
     from cli.errors import CommandError
     from cli.finding_places import finding_places
-    from infra.stack_file import read_stack, stack_path
     from policies.engine.registry import all_rules
     from policies.engine.report import check_stack
     from policies.engine.settings import SettingsError, read_settings, today
+    from stackfile.reader import read_stack, stack_path
 
     try:
         settings = read_settings(settings_file(root, recording.stack), all_rules(), today())

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.project import project_root, short_path, stack_file, stack_files, stack_name
-from infra import public_keys
-from infra.brought_keys import with_secrets
-from infra.stack_file import PROJECT, StackFile, read_stack
+from stackfile import public_keys
+from stackfile.imported_keys import with_secrets
+from stackfile.reader import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
-    from infra.stack import StackSettings
     from rehearsal.secrets import OpenedSecrets
+    from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def open_workspace(stack: str) -> Workspace:
 
     Raises CommandError for an unknown stack, StackFaults for a stack with faults.
     """
-    from infra.settings import validate
+    from stackfile.settings import validate
 
     root = project_root()
     path = stack_file(root, stack).absolute()

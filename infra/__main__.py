@@ -2,7 +2,7 @@
 
 from infra.compose import compose
 from infra.registering import end_quietly, quiet_collector
-from infra.settings import load
+from stackfile.settings import load
 
 end_quietly()
 with quiet_collector():

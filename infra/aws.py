@@ -23,7 +23,7 @@ from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
     from components.cluster.eks_spec import EksCluster
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from components.gateway.envoy import EnvoyEntrance
     from components.gateway.spec import GatewaySpec
     from infra.aws import AwsPlatform
-    from infra.stack import Stack, StackSettings
+    from stackfile.stack import Stack, StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)

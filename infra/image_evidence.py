@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from images.catalogue import facts_of, family_of
 
 if TYPE_CHECKING:
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 
 def named_images(settings: StackSettings) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from components.storage.spec import S3StoreSpec
 if TYPE_CHECKING:
     from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
-    from infra.stack import StackSettings
+    from stackfile.stack import StackSettings
 
 ModelStore: TypeAlias = "PlainStore | EfsStore"
 

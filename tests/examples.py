@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli.project import stack_files
-from infra.public_keys import EXAMPLES, mark
-from infra.stack_file import read_stack
+from stackfile.public_keys import EXAMPLES, mark
+from stackfile.reader import read_stack
 
 
 def example_stacks(root: Path) -> dict[str, Path]:

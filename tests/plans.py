@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
 from rehearsal.secrets import open_secrets
+from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANS = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "docs" / "engines").glob("Pulumi.*.yaml")])

@@ -18,7 +18,7 @@ from cli.pulumi_cli import answer
 from cli.recovery.declared import declared_objects
 from cli.recovery.deployment import Repair, repair
 from cli.recovery.lock import Lock, locks_of
-from infra.stack_file import PROJECT
+from stackfile.reader import PROJECT
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.files import create
 from cli.stack_copy import copy_of
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
 from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from cli.pretend import pretended
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.engine.api import Api, ApiError
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.engine.own_project import own_project, reseal
 from tests.engine.pretend_aws import PretendAws, serving
 from tests.engine.requirement import needs_pulumi

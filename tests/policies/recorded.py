@@ -58,8 +58,8 @@ def recorded(name: str) -> Recording:
 
 def recording_with(path: Path, name: str, **over: Any) -> Recording:
     """What the program registers for the stack file at `path`, with the top keys `over` in the place of its own."""
-    from infra.stack_file import read_stack
     from rehearsal.secrets import open_secrets
+    from stackfile.reader import read_stack
 
     file = read_stack(path)
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
@@ -73,7 +73,7 @@ def _routed(**more: Any) -> Recording:
 
 
 def _queued(path: Path, name: str) -> Recording:
-    from infra.stack_file import read_stack
+    from stackfile.reader import read_stack
 
     models = json.loads(read_stack(path).config["inferplan:models"])
     pools = {each["pool"]: {} for each in models.values()}

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from infra.stack_file import StackFile, read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
 from rehearsal.secrets import open_secrets
+from stackfile.reader import StackFile, read_stack
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 
 _NAMED = ("models", "nodePools", "storage", "consumers", "queues")

@@ -8,8 +8,8 @@ import pytest
 
 from cli.verdicts import judge
 from components.storage.spec import StoreSpec
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.policies.recorded import recording_with
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from cli.pretend import nodes_wanted
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.cluster import start
 from rehearsal.engine.api import Api
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster

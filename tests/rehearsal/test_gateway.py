@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from components.gateway import keys
-from infra.stack_file import read_stack
 from rehearsal.cluster import start
 from rehearsal.engine.api import Api
 from rehearsal.engine.definitions import installer
 from rehearsal.engine.values import reveal
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
+from stackfile.reader import read_stack
 from tests.canaries import hits
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.gateway.test_ways_in import WAYS

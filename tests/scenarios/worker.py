@@ -84,7 +84,7 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _program() -> None:
-    from infra import public_keys
+    from stackfile import public_keys
 
     public_keys.rehearsed.set(True)
     runpy.run_path(str(ROOT / "infra"), run_name="__main__")

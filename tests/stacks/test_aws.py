@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.engine.recording import Recording
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.lanes import in_full
 from tests.stacks.test_committed_stacks import ROOT, STACKS, recording_of
 from tests.unit.aws.rig import declared_by

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.engine.plan import make_plan
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
 from rehearsal.engine.states import save
 from rehearsal.secrets import open_secrets
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from components.gateway.keys import consumer_key
-from infra.stack_file import read_stack
 from rehearsal.engine.recording import Recording
 from rehearsal.engine.values import reveal
 from rehearsal.secrets import open_secrets
+from stackfile.reader import read_stack
 from tests.policies.recorded import recording_with
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 

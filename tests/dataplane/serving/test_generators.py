@@ -14,8 +14,8 @@ from components.nodes.spec import SimulatedPool, target_of
 from components.serving.triton.generation import TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.spec import TritonSpec
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.dataplane.serving import generate
 from tests.dataplane.serving.test_pytriton import serving
 from tests.dataplane.serving.triton_models import ECHO

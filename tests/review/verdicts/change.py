@@ -92,9 +92,9 @@ def events_of(each: Change) -> bytes:
 
 @cache
 def _recorded(stack: str, text: str, seed: str = ""):
-    from infra.stack_file import read_stack
     from rehearsal.engine.record import record
     from rehearsal.secrets import open_secrets
+    from stackfile.reader import read_stack
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"Pulumi.{stack}.yaml")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pulumi
 
-from infra.stack import Stack, StackSecrets, StackSettings
 from rehearsal.engine import host, stand_ins
 from rehearsal.engine.monitor import Monitor, Realized
 from rehearsal.engine.recording import Recording, Registration
+from stackfile.stack import Stack, StackSecrets, StackSettings
 
 CREATED = {
     "provider": "eks",

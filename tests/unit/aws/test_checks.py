@@ -16,8 +16,8 @@ import pytest
 from components.cluster import refresh_aws_api
 from components.cluster.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
 from components.nodes.machines import machines
-from infra.checks.aws import faults
-from infra.faults import dotted
+from stackfile.checks.aws import faults
+from stackfile.faults import dotted
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,9 +21,9 @@ from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import target_of
 from components.queue.quota import covered, granted
 from components.queue.spec import QueueSpec
-from infra.faults import StackFaults
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.faults import StackFaults
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.unit.aws.rig import CREATED, SYSTEM, declared
 from tests.unit.aws.test_pools import CLOSE, template, whole
 from tests.unit.serving.models import container_of, vllm

@@ -13,9 +13,9 @@ from components.handles import SecretRef
 from components.serving.triton.service import endpoint as triton_endpoint
 from components.serving.vllm.service import endpoint as vllm_endpoint
 from tests.recorder import declare
-from tests.unit.infra.test_checks import CONFIG, MODEL, lines, only  # noqa: F401 - the fixture that judges a stack
 from tests.unit.serving.models import BUCKET, GATEWAY, KEY, MOUNT, vllm
 from tests.unit.serving.test_triton import triton
+from tests.unit.stackfile.test_checks import CONFIG, MODEL, lines, only  # noqa: F401 - the fixture that judges a stack
 
 WRITTEN = {"models": ["plain", "writer"], "consumer": "chat", "tokenizer": "plain"}
 

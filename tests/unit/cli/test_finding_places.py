@@ -10,9 +10,9 @@ import pytest
 
 from cli.findings import render
 from cli.verdicts import judge
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
+from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 STACK = ROOT / "stacks" / "Pulumi.local.yaml"

@@ -15,9 +15,9 @@ from cli import clock, main
 from cli.entrance_notes import expiring
 from components.gateway.keys import read_key
 from components.gateway.spec import ConsumerSpec
-from infra.yaml_edit import add_item, remove_entry
-from infra.yaml_tree import read_tree, to_data
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, encrypt
+from stackfile.yaml_edit import add_item, remove_entry
+from stackfile.yaml_tree import read_tree, to_data
 
 PROJECT = Path(__file__).parents[3]
 VARIABLES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")

@@ -50,7 +50,7 @@ def test_listing_the_commands_loads_none_of_them_and_neither_pulumi_nor_the_spec
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
     loaded = set(done.stdout.split())
     assert "cli.main" in loaded
-    assert loaded.isdisjoint({"pulumi", "pydantic", "kubernetes", "cli.validate", "infra.settings"})
+    assert loaded.isdisjoint({"pulumi", "pydantic", "kubernetes", "cli.validate", "stackfile.settings"})
 
 
 def test_checking_a_stack_needs_neither_pulumi_nor_a_cloud_sdk():

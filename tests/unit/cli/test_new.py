@@ -19,9 +19,9 @@ from cli import main
 from cli.files import create
 from cli.project import stack_files
 from components.gateway.keys import seed_fault
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, open_secrets
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.canaries import hits
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -253,7 +253,7 @@ def test_a_run_that_is_killed_before_the_end_leaves_no_stack(new):
 
 
 def test_a_copy_that_would_read_otherwise_is_not_kept(new, monkeypatch):
-    from infra import yaml_edit
+    from stackfile import yaml_edit
 
     monkeypatch.setattr(yaml_edit, "replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3"))
     before = files()

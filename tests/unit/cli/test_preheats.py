@@ -11,8 +11,8 @@ import pytest
 
 from cli.main import run
 from cli.preheats import preheats
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 
 PROJECT = Path(__file__).parents[3]
 MODEL = "llama-3-8b"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli.pretend import pretended
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "storage" / "Pulumi.stores.yaml"
 

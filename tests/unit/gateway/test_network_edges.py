@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.project import stack_files
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
+from stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import Place, reaches
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import Place, reaches
 from tests.unit.gateway.whole_stack import ROOT, recorded
 

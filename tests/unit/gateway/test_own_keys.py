@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from components.gateway.own_keys import collisions, own_key_fault, tail_of
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec
-from infra import brought_keys
+from stackfile import imported_keys
 
 SEED = "0123456789abcdef" * 4
 KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
@@ -79,21 +79,21 @@ SECTION = {"legacy": {"keys": [1], "ownKeys": {"1": KEY, "2": SEALED}}, "chat": 
 
 
 def test_nothing_that_looks_at_the_section_meets_a_key():
-    assert KEY not in json.dumps(brought_keys.masked(SECTION))
-    assert brought_keys.masked(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": {"secure": "[secret]"}}
-    assert brought_keys.without_clear(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": SEALED}
-    assert brought_keys.in_clear(SECTION) == {("legacy", 1): KEY}
-    assert brought_keys.sealed(SECTION) == {'consumers.legacy.ownKeys["2"]': SEALED["secure"]}
+    assert KEY not in json.dumps(imported_keys.masked(SECTION))
+    assert imported_keys.masked(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": {"secure": "[secret]"}}
+    assert imported_keys.without_clear(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": SEALED}
+    assert imported_keys.in_clear(SECTION) == {("legacy", 1): KEY}
+    assert imported_keys.sealed(SECTION) == {'consumers.legacy.ownKeys["2"]': SEALED["secure"]}
 
 
 def test_opened_keys_reach_the_program_as_the_cli_passes_them():
     config = {"inferplan:consumers": json.dumps({"legacy": {"keys": [1], "ownKeys": {"1": SEALED}}})}
     sealed = {"inferplan:apiKeySeed": SEED, 'inferplan:consumers.legacy.ownKeys["1"]': KEY}
-    passed, secret_keys = brought_keys.with_secrets(config, sealed, stand_in=False)
+    passed, secret_keys = imported_keys.with_secrets(config, sealed, stand_in=False)
     assert secret_keys == {"inferplan:apiKeySeed", "inferplan:consumers"}
     assert json.loads(passed["inferplan:consumers"]) == {"legacy": {"keys": [1], "ownKeys": {"1": KEY}}}
     assert set(passed) == {"inferplan:apiKeySeed", "inferplan:consumers"}
-    stand_in, _ = brought_keys.with_secrets(config, sealed, stand_in=True)
+    stand_in, _ = imported_keys.with_secrets(config, sealed, stand_in=True)
     assert own_key_fault(json.loads(stand_in["inferplan:consumers"])["legacy"]["ownKeys"]["1"]) is None
 
 
@@ -104,15 +104,15 @@ def test_opened_keys_reach_the_program_as_the_cli_passes_them():
     )
 )
 def test_no_shape_of_a_section_makes_the_search_fail(section):
-    brought_keys.masked(section)
-    brought_keys.in_clear(section)
-    brought_keys.sealed(section)
-    brought_keys.without_clear(section)
+    imported_keys.masked(section)
+    imported_keys.in_clear(section)
+    imported_keys.sealed(section)
+    imported_keys.without_clear(section)
 
 
 def test_faults_name_the_place_and_the_command_and_never_the_key():
     weak = base64.b64encode(b"x" * 40).decode()
-    found = list(brought_keys.faults({("legacy", 1): weak}, secret=True)) + list(brought_keys.faults({("legacy", 1): KEY}, secret=False))
+    found = list(imported_keys.faults({("legacy", 1): weak}, secret=True)) + list(imported_keys.faults({("legacy", 1): KEY}, secret=False))
     assert [each.path for each in found] == [("consumers", "legacy", "ownKeys", "1")] * 2
     assert "stands in clear" in found[1].message
     assert "pulumi config set --secret --path 'consumers.legacy.ownKeys[\"1\"]'" in found[1].message

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from cli.project import stack_files
-from infra.stack_file import read_stack
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import read_settings, today
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
+from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 SEED = "0123456789abcdef" * 4

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from rehearsal.engine.record import record
-from tests.unit.infra.test_checks import CONFIG, MODEL
+from tests.unit.stackfile.test_checks import CONFIG, MODEL
 
 INFRA = Path(__file__).resolve().parents[3] / "infra"
 SET, DEPLOYMENT = "kubernetes:apps/v1:DaemonSet", "kubernetes:apps/v1:Deployment"

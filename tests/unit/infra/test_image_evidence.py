@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.image_evidence import image_evidence
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.plans import ROOT, containers_of, recorded
 
 ALL = "images: every container rests on the image catalogue; none was pulled or started"

@@ -12,9 +12,9 @@ from components.nodes.accelerators import accelerators, lookup
 from components.nodes.mig import slices_of
 from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec, target_of
-from infra.faults import StackFaults
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.faults import StackFaults
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.unit.serving.models import container_of, vllm
 
 POOL = TypeAdapter(NodePoolSpec)

@@ -104,7 +104,7 @@ def test_neither_keys_nor_values_show_in_a_repr(made):
 
 @pytest.mark.parametrize("stack", sorted(STACKS.values()), ids=lambda path: path.name)
 def test_the_example_stacks_open_with_the_documented_passphrase(stack):
-    from infra.stack_file import read_stack
+    from stackfile.reader import read_stack
 
     file = read_stack(stack)
     opened = open_secrets(

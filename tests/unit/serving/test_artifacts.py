@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from infra.faults import StackFaults
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
+from stackfile.faults import StackFaults
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 
 from .models import vllm
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.settings import validate
-from infra.stack_file import read_stack
 from rehearsal.engine.record import record
 from rehearsal.engine.recording import Recording
 from rehearsal.secrets import open_secrets
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.unit.serving.vllm_flags import FLAGS, complaints
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,9 +11,9 @@ from components.handles import ModelMount, VolumeClaim
 from components.serving.tensorrt_llm.engines import engines_of
 from components.serving.tensorrt_llm.service import image_of
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from infra.faults import StackFaults
-from infra.settings import validate
-from infra.stack_file import read_stack
+from stackfile.faults import StackFaults
+from stackfile.reader import read_stack
+from stackfile.settings import validate
 from tests.unit.serving.models import L40S, declared, deployment_of, pool, site
 from tests.unit.serving.test_tensorrt_llm import BUILD, IMAGE, engines
 

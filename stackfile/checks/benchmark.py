@@ -1,0 +1,52 @@
+"""Whether a comparison can be made: services that exist and take prompts, a consumer who may call them, files that count tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.spec import Fault
+from stackfile.checks.references import unknown
+
+if TYPE_CHECKING:
+    from components.benchmark.spec import BenchmarkSpec
+    from stackfile.stack import StackSettings
+
+
+def faults(settings: StackSettings) -> Iterator[Fault]:
+    """Faults of `benchmark`."""
+    spec = settings.benchmark
+    if spec is None:
+        return
+    if settings.gateway is None:
+        yield Fault(("benchmark",), "it calls the services through the gateway, and there is none; write gateway, or remove benchmark")
+    elif settings.gateway.implementation != "nginx":
+        yield Fault(
+            ("benchmark",), f"it calls the gateway inside the namespace, and {settings.gateway.implementation} runs in its own; use nginx"
+        )
+    if spec.consumer not in settings.consumers:
+        yield unknown(("benchmark", "consumer"), spec.consumer, "consumer", settings.consumers, "consumers")
+    for index, name in enumerate(spec.models):
+        yield from _service(settings, spec, ("benchmark", "models", index), name)
+    yield from _tokenizer(settings, spec)
+
+
+def _service(settings: StackSettings, spec: BenchmarkSpec, path: tuple[str | int, ...], name: str) -> Iterator[Fault]:
+    model = settings.models.get(name)
+    if model is None:
+        yield unknown(path, name, "model", settings.models, "models")
+    elif not model.takes_prompts:
+        yield Fault(path, f"{name} takes no prompt by a protocol that can be driven (OpenAI's, or Triton's generate); compare others")
+    elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
+        yield Fault(path, f"{spec.consumer} may not call {name}; add {spec.consumer} to models.{name}.consumers")
+
+
+def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[Fault]:
+    model = settings.models.get(spec.tokenizer)
+    path = ("benchmark", "tokenizer")
+    if model is None:
+        yield unknown(path, spec.tokenizer, "model", settings.models, "models")
+        return
+    store = settings.storage.get(model.weights.store)
+    if model.preheat is None and store is not None and store.kind == "s3":
+        yield Fault(path, f"the files of {spec.tokenizer} are in a bucket, and no claim holds them; name a model with preheat")
