@@ -5,7 +5,8 @@
  *                    The operation `change` matches every call that changes the share, `any` matches reads as well.
  * DISK_FAULTS_LOG    a file outside the share, to which each call that changes it is appended
  *
- * Actions: an errno name, `KILL` or `STOP` (of the whole process group), before the call is made.
+ * Actions, before the call is made: an errno name, `KILL` (of the process group), or `STOP` (of the group's leader and of the
+ * calling process; whoever waits for the leader stops the rest).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -71,9 +72,11 @@ static int fault(const char *operation, int changes, const char *path) {
         if (rule->count < rule->first || rule->count > rule->last) continue;
         if (!strcmp(rule->action, "KILL")) kill(0, SIGKILL);
         if (!strcmp(rule->action, "STOP")) {
-            /* The others of this process are stopped too; nothing goes on until the test says so. */
+            /* Not the whole group: another thread may be inside vfork. It would wait for ever for a child that is stopped before
+             * its exec, and a process counts as stopped only when each of its threads is. */
             pthread_mutex_unlock(&lock);
-            kill(0, SIGSTOP);
+            if (getpid() != getpgrp()) kill(getpgrp(), SIGSTOP);
+            kill(getpid(), SIGSTOP);
             pthread_mutex_lock(&lock);
             rule->first = INT_MAX;
         }

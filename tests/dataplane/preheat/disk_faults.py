@@ -5,12 +5,14 @@ The library sees what the program itself does; rclone calls the kernel without t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from tests.patience import PATIENCE_SECONDS
 from .rig import Job, kill_group
 
 EVERY = 1 << 30
+STOP_SECONDS = 60
+"""How long a container may take to its STOP, or to its end."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,23 @@ def arm(job: Job, *faults: Fault, log: Path | None = None) -> Job:
 
 def stopped(process: subprocess.Popen[str]) -> bool:
     """Wait until the container stops at a STOP (true) or ends before it comes to one (false)."""
-    done, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert done == process.pid
+    overdue = threading.Event()
+
+    def give_up() -> None:
+        overdue.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    watchdog = threading.Timer(STOP_SECONDS, give_up)
+    watchdog.start()
+    try:
+        _pid, status = os.waitpid(process.pid, os.WUNTRACED)
+    finally:
+        watchdog.cancel()
+    assert not overdue.is_set(), f"neither stopped nor ended within {STOP_SECONDS} s"
     if os.WIFSTOPPED(status):
+        # The leader is stopped; now the programs that it has started.
+        os.killpg(process.pid, signal.SIGSTOP)
         return True
     process.returncode = os.waitstatus_to_exitcode(status)
     return False

@@ -15,7 +15,7 @@ from .invariants import Invariants
 from .local import local_job, put, source_of
 from .rig import MIB, Outcome, kill_group, safetensors, tiny_model
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(120)
 
 SHORT, ALL = 50, 500
 ERRORS = ("ENOSPC", "EDQUOT", "EIO", "ESTALE")
