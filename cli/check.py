@@ -38,6 +38,7 @@ def command(
 
 
 def _reports(names: list[str]) -> list[Report]:
+    from cli.egress_notes import note_egress
     from cli.errors import CommandError
     from cli.project import project_root, stack_files
     from cli.screen import progress
@@ -54,6 +55,7 @@ def _reports(names: list[str]) -> list[Report]:
         secrets = workspace.open_secrets()
         if secrets.stand_in:
             progress().print(f"note: {workspace.stack} is checked with stand-ins for its secrets: {secrets.reason}", highlight=False)
+        note_egress(workspace, stack=workspace.stack)
         reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
     return reports
 

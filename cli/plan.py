@@ -45,6 +45,7 @@ def command(
 def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> Plan:
     """Plans, writes and shows."""
     from cli.earlier import earlier
+    from cli.egress_notes import note_egress
     from cli.entrance_notes import note_entrance
     from cli.files import write
     from cli.gaps import declared_servers, note_gaps
@@ -62,6 +63,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     if secrets.stand_in:
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
     note_entrance(workspace)
+    note_egress(workspace)
     recording = record(workspace.program, **workspace.engine_input(secrets))
     note_program(recording)
     plan = make_plan(recording, before)

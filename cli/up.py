@@ -26,6 +26,7 @@ def command(
     target: Targets = None,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
+    from cli.egress_notes import note_egress
     from cli.engines import chosen
     from cli.entrance_notes import note_entrance
     from cli.workspace import open_workspace
@@ -38,6 +39,7 @@ def command(
     if picked is Engine.PULUMI and not workspace.simulated:
         options.check_confirmation(f"inferplan up {workspace.typed}")
     note_entrance(workspace)
+    note_egress(workspace)
     recording = _obey_policies(workspace)
     if picked is Engine.PULUMI:
         _refuse_public_keys(workspace)

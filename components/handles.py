@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import pulumi
@@ -120,7 +119,8 @@ class WorkloadIdentity:
 class ObjectStore:
     """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is who signed its certificate.
 
-    `identity` is the AWS role that its reader has instead, None where a pod's own identity is somebody else's business.
+    `identity` is the AWS role that its reader has instead, None if this stack does not manage the pods' identity. `networks` are
+    the networks of its servers, empty if they are not known.
     """
 
     bucket: str
@@ -131,11 +131,7 @@ class ObjectStore:
     credentials: str | None = None
     ca: CaBundle | None = None
     identity: WorkloadIdentity | None = field(default=None, repr=False)
-
-    @property
-    def port(self) -> int:
-        """The TCP port that the S3 API answers on: the endpoint's, else that of its scheme, else 443."""
-        return 443 if self.endpoint is None else _port_of(self.endpoint)
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +141,7 @@ class WebStore:
     url: str
     credentials: str | None = None
     ca: CaBundle | None = None
-
-    @property
-    def ports(self) -> tuple[int, ...]:
-        """The TCP ports that a reader has to reach."""
-        return (_port_of(self.url),)
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,16 +151,7 @@ class HubStore:
     endpoint: str
     credentials: str | None = None
     ca: CaBundle | None = None
-
-    @property
-    def ports(self) -> tuple[int, ...]:
-        """The TCP ports that a reader has to reach: the hub's, and that of the servers it hands large files over to."""
-        return tuple(sorted({_port_of(self.endpoint), 443}))
-
-
-def _port_of(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or (80 if parts.scheme == "http" else 443)
+    networks: tuple[str, ...] = ()
 
 
 ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim

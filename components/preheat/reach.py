@@ -11,8 +11,8 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.ca_bundle import CA_FILE, ca_of
+from components.egress import store_edges
 from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
-from components.network import bucket_edges, outside, tcp
 from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -54,12 +54,10 @@ def _access(source: ModelSource, scratch: str) -> list[core.EnvVarArgs]:
 
 
 def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgs]:
-    """What a reader of `source` has to reach; nothing for a volume, which the node mounts."""
+    """The egress of a reader of `source`; none for a volume, which the node mounts outside the pod's network."""
     match source:
-        case ObjectStore():
-            return bucket_edges(source)
-        case WebStore() | HubStore():
-            return [networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(*source.ports))]
+        case ObjectStore() | WebStore() | HubStore():
+            return store_edges(source)
         case VolumeClaim():
             return []
         case _:

@@ -16,9 +16,10 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
+from components.egress import store_edges
 from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, labels, selector
-from components.network import bucket_edges, pods, tcp
+from components.network import pods, tcp
 from components.network import policy as network_policy
 from components.preheat.gate import ready_check
 from components.preheat.spec import PreheatSpec
@@ -183,7 +184,7 @@ def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> netwo
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
     inside, outside = groups.edges(spec, selector(workload.COMPONENT, name))
-    buckets = bucket_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
+    buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
     return network_policy(selector(workload.COMPONENT, name), ingress=[inbound, *inside], egress=[*buckets, *outside])
 
 

@@ -68,6 +68,7 @@ class S3Store:
             path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
             credentials=None if spec.credentials is None else spec.credentials.secret_name,
             ca=None if spec.ca_bundle is None else spec.ca_bundle.bundle,
+            networks=spec.networks,
         )
 
     def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a store with roles of its own reads them
@@ -85,9 +86,9 @@ class WebSource:
         ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
         match spec:
             case HttpStoreSpec():
-                self.files = WebStore(url=spec.url, credentials=secret, ca=ca)
+                self.files = WebStore(url=spec.url, credentials=secret, ca=ca, networks=spec.networks)
             case HubStoreSpec():
-                self.files = HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca)
+                self.files = HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks)
             case _:
                 assert_never(spec)
 

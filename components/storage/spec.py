@@ -18,6 +18,7 @@ from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from components.storage.bucket_name import BucketName
 from components.storage.ca_spec import CaBundleSpec, refuse_in_clear
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
+from components.storage.store_networks import StoreNetworks
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 # EFS user guide, "Mounting without the EFS mount helper", read 2026-11. `hard` keeps a reader waiting instead of handing it an
@@ -117,6 +118,8 @@ class S3StoreSpec(Spec):
     """Creates the bucket, with {} as careful as it gets; absent, it exists already."""
     kms_key_arn: KmsKeyArn | None = None
     """The KMS key of a bucket that exists and is encrypted with one; its readers may then decrypt."""
+    networks: StoreNetworks = ()
+    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     @property
     def place(self) -> str:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, f
 
 from components.spec import DnsName, Spec
 from components.storage.ca_spec import CaBundleSpec, refuse_in_clear
+from components.storage.store_networks import StoreNetworks
 
 
 def _base_url(url: str) -> str:
@@ -64,6 +65,8 @@ class HttpStoreSpec(Spec):
     """Absent: the server asks for nothing."""
     ca_bundle: CaBundleSpec | None = None
     """The CA that signed the server's certificate, where that is no public one; believed beside the public ones."""
+    networks: StoreNetworks = ()
+    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     @field_validator("ca_bundle")
     @classmethod
@@ -86,6 +89,8 @@ class HubStoreSpec(Spec):
     """Absent: only public repositories."""
     ca_bundle: CaBundleSpec | None = None
     """The CA that signed the hub's certificate, where that is no public one; believed beside the public ones."""
+    networks: StoreNetworks = ()
+    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     @field_validator("ca_bundle")
     @classmethod

@@ -6,6 +6,7 @@ It installs no operator. What KubeRay makes of the object (clusters, pods, the s
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pulumi
@@ -15,6 +16,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
+from components.egress import peers, peers_are_known
 from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
 from components.naming import DOMAIN, labels, selector
 from components.network import outside, pods, tcp
@@ -50,6 +52,8 @@ class RayServeService(pulumi.ComponentResource):
         strategy, why = spec.upgrade(site.target, site.cards_of_others)
         # Pulumi's own preview shows messages without their resource where it shows differences.
         pulumi.log.info(f"{name}: upgradeStrategy {strategy}: {why}", self)
+        for note in _open_egress(spec):
+            pulumi.log.info(f"{name}: {note}", self)
         CustomResource(
             name,
             api_version="ray.io/v1",
@@ -159,6 +163,17 @@ def _budget(name: str, spec: RayServeSpec) -> policy.PodDisruptionBudgetSpecArgs
     return policy.PodDisruptionBudgetSpecArgs(min_available=spec.replicas - 1, selector=meta.LabelSelectorArgs(match_labels=workers))
 
 
+def _open_egress(spec: RayServeSpec) -> Iterator[str]:
+    """A sentence for each service that a NetworkPolicy cannot limit the cluster's pods to."""
+    reach = "its pods can reach every IPv4 address on"
+    if spec.worker_autoscaling is not None:
+        yield f"{reach} ports 443 and 6443, because the address of the Kubernetes API is not known"
+    if spec.gcs_fault_tolerance is not None:
+        host, _, port = spec.gcs_fault_tolerance.redis_address.rpartition(":")
+        if not peers_are_known(host):
+            yield f"{reach} port {port}, because a NetworkPolicy cannot match the host name {host} of Redis"
+
+
 def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgs:
     """The gateway may ask, the operator may deploy, and the cluster's own pods talk on ports that Ray picks."""
     own = selector(workload.COMPONENT, name)
@@ -168,8 +183,8 @@ def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolic
     picked = [networking.NetworkPolicyPortArgs(port=1024, end_port=65_535, protocol="TCP")]
     egress = [outward(to=[pods(own)], ports=picked)]
     if spec.gcs_fault_tolerance is not None:
-        redis = int(spec.gcs_fault_tolerance.redis_address.rpartition(":")[2])
-        egress.append(outward(to=[networking.NetworkPolicyPeerArgs(namespace_selector=anywhere), outside()], ports=tcp(redis)))
+        host, _, port = spec.gcs_fault_tolerance.redis_address.rpartition(":")
+        egress.append(outward(to=peers(host), ports=tcp(int(port))))
     if spec.worker_autoscaling is not None:
         # The autoscaler beside the head asks the Kubernetes API for workers; its address is the cluster's own.
         egress.append(outward(to=[outside()], ports=tcp(443, 6443)))

@@ -185,6 +185,25 @@ def test_to_rays_own_application_leads_no_way_but_the_listed_calls():
     assert [each.kind for each in endpoint("chat", ray()).protocols] == ["openai"]
 
 
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("redis:6379", {"podSelector": {}}),
+        ("redis.cache.svc:6379", {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "cache"}}}),
+        ("10.0.0.9:6379", {"ipBlock": {"cidr": "10.0.0.9/32"}}),
+    ],
+)
+def test_the_cluster_reaches_its_redis_alone(address, peer):
+    made = declared(ray(gcsFaultTolerance={"redisAddress": address}))
+    egress = made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["egress"]
+    assert egress[1:] == [{"to": [peer], "ports": [{"port": 6379, "protocol": "TCP"}]}]
+
+
+def test_a_redis_that_a_network_policy_cannot_name_is_told():
+    made = declared(ray(gcsFaultTolerance={"redisAddress": "redis.acme.example:6379"}))
+    assert any("port 6379" in each.message and "redis.acme.example" in each.message for each in made.diagnostics)
+
+
 def test_state_is_kept_in_redis_with_its_password_by_reference():
     gcs = service_of(ray(gcsFaultTolerance={"redisAddress": "redis:6379", "passwordSecret": "redis"}))["rayClusterConfig"]
     reference = {"secretKeyRef": {"name": "redis", "key": "password"}}
