@@ -55,7 +55,7 @@ def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: d
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Makes `version` of `consumer` invalid; its dates, and the key where it was brought, go with it.
+    """Makes `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
 
     Raises CommandError for a version that is not valid, for the newest one (the next one added would be the same key again), and
     when the file's layout is better edited by hand.
@@ -78,7 +78,7 @@ def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: C
     from stackfile.yaml_edit import remove_entry
 
     text = remove_entry(text, (*path, "keys", index))
-    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("ownKeys", spec.own_keys)):
+    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
         if version in by_version:
             text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
     return text
@@ -126,13 +126,13 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
 
 
 def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:
-    from stackfile.faults import StackFaults
+    from stackfile.errors import InvalidStack
     from stackfile.settings import validate
 
     after = read_stack(written, shown_path=before.shown_path)
     try:
         settings = validate(after)
-    except StackFaults:
+    except InvalidStack:
         return False
     key = f"{PROJECT}:consumers"
     rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]

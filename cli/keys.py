@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cli.workspace import Workspace
 
 
-# A key that was brought is known to whoever brought it; showing it would only spread it.
-_BROUGHT = "(brought, not shown)"
+# The consumer knows an imported key already; showing it would only spread it.
+_IMPORTED = "(imported, not shown)"
 
 
 class Action(StrEnum):
@@ -38,7 +38,7 @@ def command(
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
     from cli.errors import CommandError
     from cli.workspace import open_workspace
-    from stackfile.faults import nearest, shown
+    from stackfile.errors import nearest, shown
 
     again = f"inferplan keys {action} {consumer}"
     if not stack:
@@ -67,7 +67,7 @@ def _show(workspace: Workspace, consumer: str) -> None:
     spec = workspace.settings.consumers[consumer]
     for version in sorted(spec.keys, reverse=True):
         # The key comes last and the line is not folded, so that it can be cut out by column.
-        key = _BROUGHT if version in spec.own_keys else consumer_key(seed, consumer, version)
+        key = _IMPORTED if version in spec.imported_keys else consumer_key(seed, consumer, version)
         print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{key}")
 
 
@@ -77,9 +77,9 @@ def newest_key(workspace: Workspace, consumer: str) -> str:
     from components.gateway.keys import consumer_key
 
     spec = workspace.settings.consumers[consumer]
-    derived = [version for version in spec.keys if version not in spec.own_keys]
+    derived = [version for version in spec.keys if version not in spec.imported_keys]
     if not derived:
-        raise CommandError(f"every key of {consumer} was brought by its holder and is derived from nothing; put it into $INFERPLAN_API_KEY")
+        raise CommandError(f"every key of {consumer} is imported, so none can be derived from the seed. Set $INFERPLAN_API_KEY to the key.")
     return consumer_key(_seed(workspace, consumer), consumer, max(derived))
 
 
@@ -91,7 +91,7 @@ def _standing(last_day: date | None, today: date) -> str:
 
 def _seed(workspace: Workspace, consumer: str) -> str:
     from cli.errors import CommandError
-    from components.gateway.keys import seed_fault
+    from components.gateway.keys import seed_error
     from components.gateway.names import SECRET_KEY, consumer_secret
     from stackfile.reader import PROJECT
 
@@ -106,7 +106,7 @@ def _seed(workspace: Workspace, consumer: str) -> str:
         )
         raise CommandError(f"the keys of {consumer} cannot be derived: {secrets.reason}; {remedy}")
     seed = secrets.values[f"{PROJECT}:apiKeySeed"]
-    if fault := seed_fault(seed):
+    if fault := seed_error(seed):
         raise CommandError(f"apiKeySeed {fault}")
     return seed
 

@@ -101,7 +101,7 @@ def _explain(error: Exception) -> int:
     """Say what happened in a line or a list of lines; the exit code."""
     from cli.errors import CommandError
     from rehearsal.errors import RehearsalError
-    from stackfile.faults import StackFaults
+    from stackfile.errors import InvalidStack
 
     match error:
         case typer.TyperException():
@@ -112,7 +112,7 @@ def _explain(error: Exception) -> int:
         case CommandError():
             print(f"inferplan: {error.message}", file=sys.stderr)
             return error.exit_code
-        case StackFaults():
+        case InvalidStack():
             print(error, file=sys.stderr)
             return BAD_INPUT
         case RehearsalError():

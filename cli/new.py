@@ -50,7 +50,7 @@ def command(
 def _refuse_name(stack: str) -> None:
     """Refuses what the Pulumi CLI refuses as the name of a stack."""
     from cli.errors import CommandError
-    from stackfile.faults import shown
+    from stackfile.errors import shown
 
     allowed = "a stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
     if "/" in stack:

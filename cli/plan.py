@@ -24,12 +24,12 @@ def command(
     """Show what STACK would register; needs no cluster, network or credential."""
     from cli.errors import CommandError
     from rehearsal.errors import RehearsalError
-    from stackfile.faults import StackFaults
+    from stackfile.errors import InvalidStack
 
     targets = [None if path is None else path.absolute() for path in (save, events)]
     try:
         plan = _plan(stack, against, *targets, everything=everything)
-    except (CommandError, StackFaults, RehearsalError) as refusal:
+    except (CommandError, InvalidStack, RehearsalError) as refusal:
         # Whoever reads the report needs the refusal more than anything else.
         if targets[1] is not None:
             _write_refusal(targets[1], stack, str(refusal))

@@ -51,7 +51,7 @@ def stack_name(path: Path) -> str:
 
 def unknown_stack(stack: str, known: Mapping[str, Path]) -> str:
     """What to say about a stack that is none of `known`."""
-    from stackfile.faults import nearest, shown
+    from stackfile.errors import nearest, shown
 
     listed = f"this project has {', '.join(known)}" if known else "this project has none yet; write stacks/Pulumi.<name>.yaml"
     return f"{shown(stack)} is no stack{nearest(stack, list(known))}; {listed}"

@@ -19,8 +19,8 @@ from cli.project import stack_name
 from stackfile.reader import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
+    from components.spec import KeyPath
     from rehearsal.secrets import SecretBox
-    from stackfile.yaml_tree import Path as YamlPath
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32
@@ -38,8 +38,8 @@ class StackCopy:
 
     def reads_back(self, written: Path) -> bool:
         """Whether the file `written` is a sound stack that differs from the source in its secrets alone, all of which open."""
-        from stackfile.faults import StackFaults
-        from stackfile.imported_keys import SECTION, masked
+        from stackfile.errors import InvalidStack
+        from stackfile.imported_keys import SECTION, mask_keys
         from stackfile.settings import validate
         from stackfile.yaml_tree import read_tree, to_data
 
@@ -47,13 +47,13 @@ class StackCopy:
         try:
             validate(after)
             opened = {name: self.box.open(sealed) for name, sealed in after.secrets.items()}
-        except (StackFaults, ValueError):
+        except (InvalidStack, ValueError):
             return False
 
         def plain(file: StackFile) -> dict[str, object]:
             section = f"{PROJECT}:{SECTION}"
             data = {key: to_data(root) if (root := read_tree(text).root) else None for key, text in file.config.items()}
-            return {key: masked(value) if key == section else value for key, value in data.items()}
+            return {key: mask_keys(value) if key == section else value for key, value in data.items()}
 
         same = plain(after) == plain(self.source) and after.secrets_provider == self.source.secrets_provider
         return same and after.secrets.keys() == self.source.secrets.keys() and bool(opened[SEED])
@@ -86,7 +86,7 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
     raw = source.path.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
     text = raw[len(mark) :].decode()
-    places = _sealed_places(text)
+    places = _encrypted_places(text)
     carried = {path: sealed for path, sealed in places.items() if not _is_seed(path)}
     opened = _opened(source, carried, passphrase)
     salt, box = new_salt(passphrase)
@@ -98,14 +98,14 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
     return StackCopy(mark + text.encode(), tuple(_name(path) for path in carried), source, box)
 
 
-def _sealed_places(text: str) -> dict[YamlPath, str]:
+def _encrypted_places(text: str) -> dict[KeyPath, str]:
     """The ciphertexts below `config`, by where they stand."""
     from stackfile.encrypted import ciphertext
     from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree
 
-    found: dict[YamlPath, str] = {}
+    found: dict[KeyPath, str] = {}
 
-    def look(node: Node, path: YamlPath) -> None:
+    def look(node: Node, path: KeyPath) -> None:
         if (sealed := ciphertext(node)) is not None:
             found[path] = sealed
         elif isinstance(node, MapNode):
@@ -121,17 +121,17 @@ def _sealed_places(text: str) -> dict[YamlPath, str]:
     return found
 
 
-def _is_seed(path: YamlPath) -> bool:
+def _is_seed(path: KeyPath) -> bool:
     return path in (("config", SEED), ("config", SEED.partition(":")[2]))
 
 
-def _name(path: YamlPath) -> str:
-    from stackfile.faults import dotted
+def _name(path: KeyPath) -> str:
+    from stackfile.errors import dotted
 
     return dotted(path[1:]).removeprefix(f"{PROJECT}:")
 
 
-def _opened(source: StackFile, sealed: Mapping[YamlPath, str], passphrase: str) -> dict[YamlPath, str]:
+def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -> dict[KeyPath, str]:
     """The plain secrets, by where they stand."""
     from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, unlock
 

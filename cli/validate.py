@@ -39,13 +39,13 @@ def command(
 
 def _check(path: Path) -> bool:
     from cli.project import short_path
-    from stackfile.faults import StackFaults
+    from stackfile.errors import InvalidStack
     from stackfile.reader import read_stack
     from stackfile.settings import validate
 
     try:
         settings = validate(read_stack(path, shown_path=short_path(path)))
-    except StackFaults as faults:
+    except InvalidStack as faults:
         print(faults, file=sys.stderr)
         return False
     print(f"ok  {short_path(path)}: {_summary(settings)}")

@@ -54,7 +54,7 @@ class Workspace:
 
     def engine_input(self, secrets: OpenedSecrets) -> dict[str, Any]:
         """Project, stack and configuration, as the stand-in engine takes them."""
-        config, secret_keys = with_secrets(self.file.config, secrets.values, stand_in=secrets.stand_in)
+        config, secret_keys = with_secrets(self.file.config, secrets.values, placeholders=secrets.stand_in)
         return {"project": PROJECT, "stack": self.stack, "config": config, "secret_keys": secret_keys}
 
     def rehearsed(self) -> Callable[[], object]:
@@ -85,7 +85,7 @@ class Workspace:
 def open_workspace(stack: str) -> Workspace:
     """The workspace of `stack`; the current folder becomes the project's, as it is under the Pulumi CLI.
 
-    Raises CommandError for an unknown stack, StackFaults for a stack with faults.
+    Raises CommandError for an unknown stack, InvalidStack for a stack with faults.
     """
     from stackfile.settings import validate
 

@@ -217,12 +217,16 @@ LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-
 Labels = dict[LabelKey, LabelValue]
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One thing wrong in a stack: where (keys and indexes as the user wrote them), and what, with the remedy.
+KeyPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat", "consumers", 0)`."""
 
-    `message` says what was given, what is allowed and what to do, in one lower-case sentence without a full stop.
+
+@dataclass(frozen=True)
+class SpecError:
+    """A validation error of a stack, as a plain value: the path of the value, and the message.
+
+    `message` has three parts, in full sentences: what is wrong (with the value), what is allowed, and what to do.
     """
 
-    path: tuple[str | int, ...]
+    path: KeyPath
     message: str

@@ -75,7 +75,7 @@ def compose(stack: Stack) -> Exports:
         tuple(spec.models),
         namespace=home.inside,
         seed=secrets.api_key_seed,
-        own_keys=secrets.own_keys,
+        imported_keys=secrets.imported_keys,
         in_clear=spec.gateway is not None and spec.gateway.implementation == "envoyGateway",
         opts=inside,
     )

@@ -129,7 +129,7 @@ def _side(preview: Preview, *, old: bool) -> _Side:
 
 def _versions(consumer: Any) -> tuple[str, ...]:
     versions = consumer.get("keys") if isinstance(consumer, dict) else None
-    own = consumer.get("ownKeys") if isinstance(consumer, dict) else None
+    own = consumer.get("importedKeys") if isinstance(consumer, dict) else None
     listed = [str(each) for each in versions] if isinstance(versions, list) else []
     return tuple(sorted({*map(clean, listed), *(map(clean, own) if isinstance(own, dict) else ())}))
 

@@ -1,37 +1,47 @@
-"""Where a stack file may hold encrypted values, and where it must. It decrypts nothing and repeats no value."""
+"""Checks where a stack file may hold encrypted values, and where it must. It decrypts nothing and repeats no value."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from components.spec import Fault
-from stackfile.faults import LocatedFault, Place
-from stackfile.imported_keys import command_for, is_own_key
-from stackfile.yaml_tree import ListNode, MapNode, Node, Path, ScalarNode
+from components.spec import KeyPath, SpecError
+from stackfile.errors import LocatedError, Position
+from stackfile.imported_keys import command_for, is_imported_key, plain_text_error
+from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
 
 def ciphertext(node: Node) -> str | None:
-    """The encrypted value that `node` is, None where it is anything else."""
+    """The ciphertext of the encrypted value `node`, None if it is not one."""
     secure = node.items.get("secure") if isinstance(node, MapNode) and len(node.items) == 1 else None
     return secure.value if isinstance(secure, ScalarNode) and isinstance(secure.value, str) and secure.value else None
 
 
-def misplaced(node: Node, path: Path, place: Place, *, allowed: Collection[str]) -> Iterator[LocatedFault]:
-    """Encrypted values below `path` where none is expected, and own keys that stand in clear. `allowed` are the keys that are secrets."""
-    if is_own_key(path):
-        if isinstance(node, ScalarNode) and node.value is not None:
-            message = f"stands here in clear; replace it with: {command_for(path)}, and treat the old key as known to others"
-            yield LocatedFault(Fault(path, message), place)
-        elif ciphertext(node) is None:
-            yield LocatedFault(Fault(path, f"is no encrypted value; set one with: {command_for(path)}"), place)
+def secret_error(node: Node, path: KeyPath, command: str) -> SpecError | None:
+    """The error of the secret `node` if it is not encrypted; `command` sets it."""
+    if ciphertext(node) is not None:
+        return None
+    if isinstance(node, ScalarNode) and node.value is not None:
+        return plain_text_error(path, command)
+    return SpecError(path, f"The value is not encrypted. Set an encrypted one: {command}")
+
+
+def misplaced(node: Node, path: KeyPath, position: Position, *, allowed: Collection[str]) -> Iterator[LocatedError]:
+    """The encrypted values below `path` that do not belong there, and imported keys in plain text. `allowed` are the keys of secrets."""
+    if is_imported_key(path):
+        error = secret_error(node, path, command_for(path))
+        if error is not None:
+            yield LocatedError(error, position)
     elif isinstance(node, MapNode):
         if list(node.items) == ["secure"]:
             keys = ", ".join(f"inferplan:{key}" for key in allowed)
-            message = f"an encrypted value is not expected here; only {keys} and consumers' ownKeys are, and what is secret besides stays in a Secret"
-            yield LocatedFault(Fault(path, message), place)
+            message = (
+                f"Encrypted values are not supported here. Only {keys} and consumers' importedKeys can be encrypted. "
+                "Keep other secrets in a Kubernetes Secret and name it."
+            )
+            yield LocatedError(SpecError(path, message), position)
             return
         for key, item in node.items.items():
             yield from misplaced(item, (*path, key), node.keys[key], allowed=allowed)
     elif isinstance(node, ListNode):
         for index, item in enumerate(node.items):
-            yield from misplaced(item, (*path, index), item.place, allowed=allowed)
+            yield from misplaced(item, (*path, index), item.position, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Turns what pydantic found into faults in the user's own terms: the path as written, found, allowed, nearest name.
+"""Turns what pydantic found into errors in the user's own terms: the path as written, found, allowed, nearest name.
 
 A value is never repeated where it might be a secret. It adds no judgement of its own.
 """
@@ -11,11 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from components.spec import Fault
-from stackfile.faults import nearest, shown
+from components.spec import KeyPath, SpecError
+from stackfile.errors import nearest, shown
 from stackfile.schema_guide import SchemaGuide
-
-Path = tuple[str | int, ...]
 
 _DISCRIMINATORS = ("engine", "kind", "provider")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(own)?keys?$", re.IGNORECASE)
@@ -44,17 +42,17 @@ _BOUNDS = {
 }
 
 
-def faults_of(
-    error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[Path], str | None], *, secrets: tuple[str, ...] = ()
-) -> list[Fault]:
-    """The faults that `error` lists about `data`, one for each path, in pydantic's order.
+def errors_of(
+    error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[KeyPath], str | None], *, secrets: tuple[str, ...] = ()
+) -> list[SpecError]:
+    """The errors that `error` lists about `data`, one for each path, in pydantic's order.
 
     `written` gives the text of a scalar as it stands in the file, for where YAML reads it as something else; `secrets`
     names top-level keys that are allowed although the model does not hold them.
     """
     guide = SchemaGuide(model, data)
-    wants: dict[Path, list[str]] = {}
-    said: dict[Path, list[str]] = {}
+    wants: dict[KeyPath, list[str]] = {}
+    said: dict[KeyPath, list[str]] = {}
     for each in error.errors(include_url=False, include_input=False):
         path = _user_path(data, each["loc"], each["type"])
         wanted = _wanted(each, path, guide)
@@ -65,13 +63,13 @@ def faults_of(
             for place, message in _sentence(each, path, guide, secrets):
                 said.setdefault(place, []).append(message)
     return [
-        Fault(path, message)
+        SpecError(path, message)
         for path, messages in said.items()
         for message in dict.fromkeys(messages or [_contrast(path, data, wants[path], written)])
     ]
 
 
-def _user_path(data: Any, loc: tuple[str | int, ...], kind: str) -> Path:
+def _user_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
     path: list[str | int] = []
     tagged = False
     for index, part in enumerate(loc):
@@ -91,13 +89,13 @@ def _user_path(data: Any, loc: tuple[str | int, ...], kind: str) -> Path:
     return tuple(path)
 
 
-def _at(data: Any, path: Path) -> Any:
+def _at(data: Any, path: KeyPath) -> Any:
     for part in path:
         data = data[part]
     return data
 
 
-def _wanted(error: Any, path: Path, guide: SchemaGuide) -> str | None:
+def _wanted(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
     """What should stand there, when the error is about a value being of another kind than wanted; None otherwise."""
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
@@ -115,7 +113,7 @@ def _wanted(error: Any, path: Path, guide: SchemaGuide) -> str | None:
     return None
 
 
-def _contrast(path: Path, data: Any, wanted: list[str], written: Callable[[Path], str | None]) -> str:
+def _contrast(path: KeyPath, data: Any, wanted: list[str], written: Callable[[KeyPath], str | None]) -> str:
     value = _at(data, path)
     allowed = " or ".join(dict.fromkeys(wanted))
     remedy = ""
@@ -130,7 +128,7 @@ def _contrast(path: Path, data: Any, wanted: list[str], written: Callable[[Path]
     return f"found {_found(value, path, text)}, where {allowed} belongs{remedy}"
 
 
-def _found(value: Any, path: Path, text: str | None) -> str:
+def _found(value: Any, path: KeyPath, text: str | None) -> str:
     if isinstance(value, dict):
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, list):
@@ -144,11 +142,11 @@ def _found(value: Any, path: Path, text: str | None) -> str:
     return shown(value)
 
 
-def _confidential(path: Path) -> bool:
+def _confidential(path: KeyPath) -> bool:
     return any(isinstance(part, str) and _CONFIDENTIAL.search(part) for part in path[1:])
 
 
-def _sentence(error: Any, path: Path, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+def _sentence(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         rule = guide.key_description(path[:-1]) or error["msg"]

@@ -43,7 +43,7 @@ def publicity(seed: str, salt: str | None, passphrase: str | None) -> str | None
     if mark(seed) in EXAMPLES:
         return "is that of an example, which everybody can read, so everybody can derive the keys of this stack"
     if salt and (mark(salt) in EXAMPLES or mark(passphrase or "") == _OPENER):
-        return "is sealed under the passphrase of the examples, which everybody can read"
+        return "is encrypted with the passphrase of the examples, which is public"
     return None
 
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.spec import Fault
+from components.spec import KeyPath, SpecError
 from stackfile import imported_keys
-from stackfile.encrypted import ciphertext, misplaced
-from stackfile.faults import LocatedFault, Place, nearest, shown
-from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, complaints, find, read_tree, to_data
-from stackfile.yaml_tree import Path as YamlPath
+from stackfile.encrypted import ciphertext, misplaced, secret_error
+from stackfile.errors import LocatedError, Position, nearest, shown
+from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, ambiguities, find, read_tree, to_data
 
 PROJECT = "inferplan"
 SECRET_KEYS = ("apiKeySeed",)
@@ -31,7 +30,7 @@ class StackFile:
     """What a stack file says, and everything that is wrong with how it says it.
 
     `config` holds full keys (`inferplan:cluster`) and the strings the CLI passes to a program, structures as JSON.
-    `secrets` holds full keys and ciphertexts. `faults` carry paths as the user thinks of them (`models.chat.pool`).
+    `secrets` holds full keys and ciphertexts. `errors` carry paths as the user thinks of them (`models.chat.pool`).
     """
 
     path: Path
@@ -40,14 +39,14 @@ class StackFile:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     encryption_salt: str | None = None
     secrets_provider: str | None = None
-    faults: tuple[LocatedFault, ...] = ()
+    errors: tuple[LocatedError, ...] = ()
     root: Node | None = field(default=None, repr=False)
 
-    def locate(self, path: YamlPath) -> Place | None:
+    def locate(self, path: KeyPath) -> Position | None:
         """Where `path` (`("models", "chat", "pool")`) was written, or its nearest parent; None where nothing was read."""
         return None if self.root is None else find(self.root, self._full(path))[1]
 
-    def written(self, path: YamlPath) -> str | None:
+    def written(self, path: KeyPath) -> str | None:
         """The text of the scalar at `path` as it stands in the file, None where there is none."""
         if self.root is None:
             return None
@@ -61,7 +60,7 @@ class StackFile:
         node, _ = find(self.root, self._full(path))
         return frozenset(node.items) if isinstance(node, MapNode) else frozenset()
 
-    def _full(self, path: YamlPath) -> YamlPath:
+    def _full(self, path: KeyPath) -> KeyPath:
         if not path or not isinstance(self.root, MapNode):
             return path
         config = self.root.items.get("config")
@@ -86,13 +85,13 @@ def stack_path(root: Path, stack: str) -> Path:
 
 
 def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
-    """What `path` holds. It raises nothing about the file: whatever is wrong stands in `faults`."""
+    """What `path` holds. It raises nothing about the file: whatever is wrong stands in `errors`."""
     name = shown_path or str(path)
-    text, fault = _text(path)
-    if fault is not None:
-        return StackFile(path, name, faults=(fault,))
+    text, error = _text(path)
+    if error is not None:
+        return StackFile(path, name, errors=(error,))
     tree = read_tree(text)
-    found = [*tree.faults]
+    found = [*tree.errors]
     if isinstance(tree.root, MapNode):
         reader = _Sections(tree.root)
         found += reader.read()
@@ -108,8 +107,8 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
         )
     if not found:
         what = "is empty" if tree.root is None or to_data(tree.root) is None else f"holds {kind(tree.root)}"
-        found.append(LocatedFault(Fault((), f"the file {what}; write a mapping that starts with 'config:'"), Place(1, 1)))
-    return StackFile(path, name, faults=_named(found))
+        found.append(LocatedError(SpecError((), f"the file {what}; write a mapping that starts with 'config:'"), Position(1, 1)))
+    return StackFile(path, name, errors=_named(found))
 
 
 def kind(node: Node) -> str:
@@ -129,9 +128,9 @@ def kind(node: Node) -> str:
             return "text"
 
 
-def _text(path: Path) -> tuple[str, LocatedFault | None]:
-    def refuse(message: str, place: Place | None = None) -> tuple[str, LocatedFault]:
-        return "", LocatedFault(Fault((), message), place)
+def _text(path: Path) -> tuple[str, LocatedError | None]:
+    def refuse(message: str, position: Position | None = None) -> tuple[str, LocatedError]:
+        return "", LocatedError(SpecError((), message), position)
 
     try:
         with path.open("rb") as stream:
@@ -146,15 +145,15 @@ def _text(path: Path) -> tuple[str, LocatedFault | None]:
         return raw.decode("utf-8-sig"), None
     except UnicodeDecodeError as error:
         before = raw[: error.start]
-        place = Place(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        return refuse(f"byte 0x{raw[error.start]:02x} is no UTF-8; save the file as UTF-8 text", place)
+        position = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        return refuse(f"byte 0x{raw[error.start]:02x} is no UTF-8; save the file as UTF-8 text", position)
 
 
-def _named(found: list[LocatedFault]) -> tuple[LocatedFault, ...]:
-    return tuple(LocatedFault(Fault(_as_thought(each.fault.path), each.fault.message), each.place) for each in found)
+def _named(found: list[LocatedError]) -> tuple[LocatedError, ...]:
+    return tuple(LocatedError(SpecError(_as_thought(each.error.path), each.error.message), each.position) for each in found)
 
 
-def _as_thought(path: YamlPath) -> YamlPath:
+def _as_thought(path: KeyPath) -> KeyPath:
     return (str(path[1]).removeprefix(f"{PROJECT}:"), *path[2:]) if path[:1] == ("config",) and len(path) > 1 else path
 
 
@@ -170,66 +169,68 @@ class _Sections:
         node = self.root.items.get(key)
         return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
-    def read(self) -> Iterator[LocatedFault]:
+    def read(self) -> Iterator[LocatedError]:
         for key, node in self.root.items.items():
-            place = self.root.keys[key]
+            position = self.root.keys[key]
             if key not in _TOP_LEVEL:
                 hint = f"; write it below config as {PROJECT}:{key}" if ":" not in key else "; indent it below config"
                 hint = nearest(key, _TOP_LEVEL) or hint
-                yield LocatedFault(Fault((key,), f"not a key of a stack file{hint}; allowed are {', '.join(_TOP_LEVEL)}"), place)
+                yield LocatedError(SpecError((key,), f"not a key of a stack file{hint}; allowed are {', '.join(_TOP_LEVEL)}"), position)
             elif key not in ("config", "environment") and self.text(key) is None:
-                yield LocatedFault(Fault((key,), f"holds {kind(node)}; the Pulumi CLI writes text here"), place)
+                yield LocatedError(SpecError((key,), f"holds {kind(node)}; the Pulumi CLI writes text here"), position)
         config = self.root.items.get("config")
         if config is None:
-            yield LocatedFault(Fault((), f"config is missing; write 'config:' and below it {PROJECT}:cluster and the rest"), Place(1, 1))
+            yield LocatedError(
+                SpecError((), f"config is missing; write 'config:' and below it {PROJECT}:cluster and the rest"), Position(1, 1)
+            )
         elif isinstance(config, MapNode):
             for key, node in config.items.items():
                 yield from self._entry(key, node, config.keys[key])
         else:
-            place = self.root.keys["config"]
-            yield LocatedFault(Fault(("config",), f"holds {kind(config)}; write a mapping of keys such as {PROJECT}:cluster"), place)
+            position = self.root.keys["config"]
+            yield LocatedError(SpecError(("config",), f"holds {kind(config)}; write a mapping of keys such as {PROJECT}:cluster"), position)
 
-    def _entry(self, key: str, node: Node, place: Place) -> Iterator[LocatedFault]:
+    def _entry(self, key: str, node: Node, position: Position) -> Iterator[LocatedError]:
         parts = key.split(":")
         full = key if len(parts) > 1 else f"{PROJECT}:{key}"
         path = ("config", key)
         if len(parts) > 2:
             fixed = f"{parts[0]}:{parts[-1]}"
-            yield LocatedFault(Fault(path, f"has {len(parts)} parts; write namespace:name, such as {fixed}"), place)
+            yield LocatedError(SpecError(path, f"has {len(parts)} parts; write namespace:name, such as {fixed}"), position)
         elif len(parts) > 1 and parts[0] not in (PROJECT, *PROVIDER_NAMESPACES):
             near = difflib.get_close_matches(parts[0], (PROJECT, *PROVIDER_NAMESPACES), n=1)
             hint = f"; did you mean '{near[0]}:{parts[1]}'" if near else ""
             allowed = ", ".join(f"{each}:" for each in (PROJECT, *PROVIDER_NAMESPACES))
-            yield LocatedFault(Fault(path, f"{shown(parts[0])} is no namespace of this project{hint}; allowed are {allowed}"), place)
+            yield LocatedError(SpecError(path, f"{shown(parts[0])} is no namespace of this project{hint}; allowed are {allowed}"), position)
         elif full in self.config or full in self.secrets:
-            yield LocatedFault(Fault(path, f"stands here a second time, as {full!r} and without the prefix; keep one of them"), place)
+            yield LocatedError(
+                SpecError(path, f"stands here a second time, as {full!r} and without the prefix; keep one of them"), position
+            )
         else:
-            yield from self._value(full, path, node, place)
+            yield from self._value(full, path, node, position)
 
-    def _value(self, full: str, path: YamlPath, node: Node, place: Place) -> Iterator[LocatedFault]:
+    def _value(self, full: str, path: KeyPath, node: Node, position: Position) -> Iterator[LocatedError]:
         ours = full.startswith(f"{PROJECT}:")
         name = full.partition(":")[2]
-        sealed = ciphertext(node)
+        encrypted = ciphertext(node)
         if ours and name in SECRET_KEYS:
-            if sealed is not None:
-                self.secrets[full] = sealed
-                return
-            what = "stands here in clear" if isinstance(node, ScalarNode) and node.value is not None else "is no encrypted value"
-            remedy = f"replace it with: pulumi config set --secret {name}"
-            spilled = ", and treat the old value as known to others" if "clear" in what else ""
-            yield LocatedFault(Fault(path, f"{what}; {remedy}{spilled}"), place)
+            if encrypted is not None:
+                self.secrets[full] = encrypted
+            error = secret_error(node, path, f"pulumi config set --secret {name}")
+            if error is not None:
+                yield LocatedError(error, position)
             return
-        if sealed is not None and not ours:
-            self.secrets[full] = sealed
+        if encrypted is not None and not ours:
+            self.secrets[full] = encrypted
             return
-        yield from misplaced(node, _as_thought(path), place, allowed=SECRET_KEYS)
+        yield from misplaced(node, _as_thought(path), position, allowed=SECRET_KEYS)
         if ours:
-            yield from complaints(node, path)
+            yield from ambiguities(node, path)
         self.config[full] = _as_the_cli_passes(node)
         if full == f"{PROJECT}:{imported_keys.SECTION}":
             section = to_data(node)
-            self.secrets |= {f"{PROJECT}:{key}": text for key, text in imported_keys.sealed(section).items()}
-            if section != (kept := imported_keys.without_clear(section)):
+            self.secrets |= {f"{PROJECT}:{key}": text for key, text in imported_keys.ciphertexts(section).items()}
+            if section != (kept := imported_keys.mask_plain_keys(section)):
                 self.config[full] = json.dumps(kept, sort_keys=True)
 
 

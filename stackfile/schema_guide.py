@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-Path = tuple[str | int, ...]
+from components.spec import KeyPath
 
 
 @cache
@@ -28,11 +28,11 @@ class SchemaGuide:
         self._schema = schema_of(model)
         self._data = data
 
-    def keys(self, path: Path) -> list[str]:
+    def keys(self, path: KeyPath) -> list[str]:
         """The keys that may stand in the mapping at `path`; empty where names are free or nothing is known."""
         return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("properties", ())})
 
-    def tags(self, path: Path, discriminator: str) -> list[str]:
+    def tags(self, path: KeyPath, discriminator: str) -> list[str]:
         """The values that `discriminator` may have in the mapping at `path`."""
         found = set()
         for schema, _ in self._at(path):
@@ -42,7 +42,7 @@ class SchemaGuide:
                 found |= {tag["const"]} if "const" in tag else set(tag.get("enum", ()))
         return sorted(found)
 
-    def description(self, path: Path) -> str:
+    def description(self, path: KeyPath) -> str:
         """What the key at `path` means, in one line without its full stop; empty where nothing is known."""
         for schema, _ in self._at(path):
             for part in (schema, *self._branches(schema)):
@@ -50,7 +50,7 @@ class SchemaGuide:
                     return " ".join(text.split()).removesuffix(".")
         return ""
 
-    def key_description(self, path: Path) -> str:
+    def key_description(self, path: KeyPath) -> str:
         """What a name in the mapping at `path` has to look like."""
         for schema, data in self._at(path):
             for part in self._parts(schema, data):
@@ -58,7 +58,7 @@ class SchemaGuide:
                     return text.removesuffix(".")
         return ""
 
-    def _at(self, path: Path) -> list[tuple[dict[str, Any], Any]]:
+    def _at(self, path: KeyPath) -> list[tuple[dict[str, Any], Any]]:
         here = [(self._schema, self._data)]
         for part in path:
             here = [step for schema, data in here for step in self._step(schema, data, part)]

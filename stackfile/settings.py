@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from components.gateway.keys import seed_fault
-from components.spec import Fault
+from components.gateway.keys import seed_error
+from components.spec import SpecError
 from stackfile import imported_keys, public_keys
 from stackfile.checks import check
-from stackfile.faults import LocatedFault, StackFaults, nearest
-from stackfile.messages import faults_of
+from stackfile.errors import InvalidStack, LocatedError, nearest
+from stackfile.messages import errors_of
 from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
-from stackfile.sound_part import sound_part, text_at
 from stackfile.stack import Stack, StackSecrets, StackSettings
+from stackfile.valid_subset import text_at, valid_subset
 
 if TYPE_CHECKING:
     import pulumi
@@ -30,51 +30,51 @@ _CONSUMERS = f"{PROJECT}:{imported_keys.SECTION}"
 
 
 def validate(file: StackFile) -> StackSettings:
-    """The settings that `file` holds. Raises StackFaults with every fault of the file, of its values and between them."""
+    """The settings that `file` holds. Raises InvalidStack with every error of the file, of its values and between them."""
     if file.root is None:
-        raise StackFaults(file.shown_path, file.faults)
+        raise InvalidStack(file.shown_path, file.errors)
     ours = {key: value for key, value in file.config.items() if key.startswith(f"{PROJECT}:")}
-    settings, faults = _judge(ours, has_key_seed=f"{PROJECT}:apiKeySeed" in file.secrets, file=file)
-    if settings is None or faults:
-        raise StackFaults(file.shown_path, faults)
+    settings, errors = _judge(ours, has_key_seed=f"{PROJECT}:apiKeySeed" in file.secrets, file=file)
+    if settings is None or errors:
+        raise InvalidStack(file.shown_path, errors)
     return settings
 
 
 def load() -> Stack:
-    """The running stack, from the configuration that the engine passes. Raises StackRefused with every fault."""
+    """The running stack, from the configuration that the engine passes. Raises StackRunError with every error."""
     import pulumi
     from pulumi.runtime.config import is_config_secret
 
-    from stackfile.refusal import StackRefused
+    from stackfile.run_error import StackRunError
 
     name = pulumi.get_stack()
     config = pulumi.Config(PROJECT)
     fields = [each.alias or key for key, each in StackSettings.model_fields.items()]
     values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
     seed = config.get(SECRET_KEYS[0])
-    own = _brought(values.get(_CONSUMERS, "{}"))
+    keys = _plain_keys(values.get(_CONSUMERS, "{}"))
     file = _file_behind(values, name)
     if file is not None:
         # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
         values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
-    settings, faults = _judge(values, has_key_seed=bool(seed), file=file)
-    if seed and (weakness := seed_fault(seed)):
-        faults = [*faults, LocatedFault(Fault(SECRET_KEYS, weakness), file.locate(SECRET_KEYS) if file else None)]
+    settings, errors = _judge(values, has_key_seed=bool(seed), file=file)
+    if seed and (weakness := seed_error(seed)):
+        errors = [*errors, LocatedError(SpecError(SECRET_KEYS, weakness), file.locate(SECRET_KEYS) if file else None)]
     if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
-        message = f"stands in clear; replace it with: pulumi config set --secret {SECRET_KEYS[0]}"
-        faults = [*faults, LocatedFault(Fault(SECRET_KEYS, message), file.locate(SECRET_KEYS) if file else None)]
-    noted = {each.fault.path for each in faults}
-    brought = [each for each in imported_keys.faults(own, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
-    faults = [*faults, *(LocatedFault(each, file.locate(each.path) if file else None) for each in brought)]
+        error = imported_keys.plain_text_error(SECRET_KEYS, f"pulumi config set --secret {SECRET_KEYS[0]}")
+        errors = [*errors, LocatedError(error, file.locate(SECRET_KEYS) if file else None)]
+    noted = {each.error.path for each in errors}
+    key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
+    errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
     if seed and settings is not None and settings.cluster.provider != "simulated":
-        faults = [*faults, *_public(seed, name, file)]
-    if settings is None or faults or seed is None:
-        raise StackRefused(file.shown_path if file else f"stack {name}", faults)
-    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed), _secret_keys(own)), simulated_kubeconfig(name))
+        errors = [*errors, *_public(seed, name, file)]
+    if settings is None or errors or seed is None:
+        raise StackRunError(file.shown_path if file else f"stack {name}", errors)
+    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed), _secret_keys(keys)), simulated_kubeconfig(name))
 
 
-def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedFault]:
-    """The fault of keys that everybody can derive; only a warning where nothing gets to a real cluster."""
+def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedError]:
+    """The error of keys that everybody can derive; only a warning where nothing gets to a real cluster."""
     import pulumi
 
     salt = file.encryption_salt if file else None
@@ -84,21 +84,21 @@ def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedFa
     if pulumi.runtime.is_dry_run() or public_keys.rehearsed.get():
         pulumi.log.warn(public_keys.caution(why, stack))
         return
-    yield LocatedFault(Fault(SECRET_KEYS, public_keys.refusal(why, stack)), file.locate(SECRET_KEYS) if file else None)
+    yield LocatedError(SpecError(SECRET_KEYS, public_keys.refusal(why, stack)), file.locate(SECRET_KEYS) if file else None)
 
 
-def _brought(consumers: str) -> dict[tuple[str, int], str]:
+def _plain_keys(consumers: str) -> dict[tuple[str, int], str]:
     try:
-        return imported_keys.in_clear(json.loads(consumers))
+        return imported_keys.plain_keys(json.loads(consumers))
     except (ValueError, RecursionError):
         return {}
 
 
-def _secret_keys(own: Mapping[tuple[str, int], str]) -> dict[str, dict[int, pulumi.Output[str]]]:
+def _secret_keys(keys: Mapping[tuple[str, int], str]) -> dict[str, dict[int, pulumi.Output[str]]]:
     import pulumi
 
     found: dict[str, dict[int, pulumi.Output[str]]] = {}
-    for (consumer, version), key in sorted(own.items()):
+    for (consumer, version), key in sorted(keys.items()):
         found.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
     return found
 
@@ -115,8 +115,8 @@ def simulated_kubeconfig(stack: str) -> str:
     return str(directory.resolve() / "clusters" / stack / "kubeconfig")
 
 
-def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedFault]]:
-    notation = list(file.faults) if file else []
+def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedError]]:
+    notation = list(file.errors) if file else []
     data = {key.removeprefix(f"{PROJECT}:"): _structure(key, text) for key, text in config.items()}
     for optional in ("gateway", "benchmark", "monitoring", "budget"):
         if data.get(optional) == {}:
@@ -126,20 +126,22 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
     try:
         settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        found = faults_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
-        found += _faults_between_the_sound(data, found, has_key_seed=has_key_seed)
+        found = errors_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
+        found += _errors_between_the_sound(data, found, has_key_seed=has_key_seed)
     else:
         found = list(check(settings, has_key_seed=has_key_seed))
-    if not has_key_seed and all(fault.path != SECRET_KEYS for fault in (*found, *(each.fault for each in notation))):
-        found.append(Fault(SECRET_KEYS, f'is missing; set it with: pulumi config set --secret {SECRET_KEYS[0]} "$(openssl rand -hex 32)"'))
-    noted = {each.fault.path for each in notation}
-    found = [fault for fault in found if fault.path not in noted and fault.path[-1:] != ("secure",)]
-    return settings, [*notation, *(LocatedFault(fault, file.locate(fault.path) if file else None) for fault in found)]
+    if not has_key_seed and all(error.path != SECRET_KEYS for error in (*found, *(each.error for each in notation))):
+        found.append(
+            SpecError(SECRET_KEYS, f'is missing; set it with: pulumi config set --secret {SECRET_KEYS[0]} "$(openssl rand -hex 32)"')
+        )
+    noted = {each.error.path for each in notation}
+    found = [error for error in found if error.path not in noted and error.path[-1:] != ("secure",)]
+    return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in found)]
 
 
-def _faults_between_the_sound(data: dict[str, Any], found: list[Fault], *, has_key_seed: bool) -> list[Fault]:
+def _errors_between_the_sound(data: dict[str, Any], found: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
     """Cross-checks of what is sound itself and names nothing that is not."""
-    part = sound_part(data, [fault.path for fault in found])
+    part = valid_subset(data, [error.path for error in found])
     if part is None:
         return []
     rest, left_out = part
@@ -148,16 +150,16 @@ def _faults_between_the_sound(data: dict[str, Any], found: list[Fault], *, has_k
     except ValidationError:
         return []
     # What was left out is missing among the known names, so a name that may mean it is judged once that is sound.
-    return [fault for fault in check(settings, has_key_seed=has_key_seed) if not nearest(text_at(data, fault.path), left_out)]
+    return [error for error in check(settings, has_key_seed=has_key_seed) if not nearest(text_at(data, error.path), left_out)]
 
 
 def _structure(key: str, text: str) -> Any:
-    """What the text means; brought keys are left out, sealed or opened."""
+    """The value that `text` stands for, imported keys masked."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return imported_keys.masked(found) if key == _CONSUMERS else found
+    return imported_keys.mask_keys(found) if key == _CONSUMERS else found
 
 
 def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:

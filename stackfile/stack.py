@@ -55,8 +55,8 @@ class StackSecrets:
 
     api_key_seed: pulumi.Output[str] = field(repr=False)
     """What API keys are derived from."""
-    own_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
-    """Keys that users brought instead, by consumer and version."""
+    imported_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
+    """Keys that users import instead, by consumer and version."""
 
 
 @dataclass(frozen=True)

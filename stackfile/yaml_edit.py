@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from stackfile.yaml_tree import Path
+from components.spec import KeyPath
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # White space and comments; a comment starts after white space or at the start of what is looked at.
@@ -38,7 +38,7 @@ class _Collection:
     entries: dict[str | int, _Entry] = field(default_factory=dict)
 
 
-def add_item(text: str, path: Path, item: str, *, first: bool) -> str:
+def add_item(text: str, path: KeyPath, item: str, *, first: bool) -> str:
     """`text` with the plain scalar `item` as the first or the last of the non-empty list at `path`.
 
     In block style a comment above the list keeps its place above the item that it was written for: `item` then comes last.
@@ -64,7 +64,7 @@ def add_item(text: str, path: Path, item: str, *, first: bool) -> str:
     return f"{text[:at]}{before}{indent}- {item}{after}{text[at:]}"
 
 
-def add_entry(text: str, path: Path, entry: str) -> str:
+def add_entry(text: str, path: KeyPath, entry: str) -> str:
     """`text` with `entry`, a key and its value in one line, as the last of the non-empty mapping at `path`.
 
     Raises KeyError where there is no such mapping, ValueError for a layout that is better edited by hand.
@@ -84,7 +84,7 @@ def add_entry(text: str, path: Path, entry: str) -> str:
     return f"{text[:at]}{before}{indent}{entry}{after}{text[at:]}"
 
 
-def remove_entry(text: str, path: Path) -> str:
+def remove_entry(text: str, path: KeyPath) -> str:
     """`text` without the list item or the key (with its value) at `path`; a comment behind it in its line goes too in block style.
 
     Raises KeyError where there is no such entry, ValueError for a layout that is better edited by hand.
@@ -101,7 +101,7 @@ def remove_entry(text: str, path: Path) -> str:
     return text[:begin] + text[end:]
 
 
-def replace_scalar(text: str, path: Path, plain: str) -> str:
+def replace_scalar(text: str, path: KeyPath, plain: str) -> str:
     """`text` with the plain scalar `plain` where the value at `path` was written, whether in quotes or over several lines.
 
     Raises KeyError where there is no such value, ValueError where it is a list, a mapping or nothing.
@@ -142,7 +142,7 @@ def _cut(text: str, start: int, end: int) -> str:
     return text[:start] + text[spaces.end() if spaces else end :]
 
 
-def _collection(text: str, path: Path) -> _Collection:
+def _collection(text: str, path: KeyPath) -> _Collection:
     held = _outline(text)
     for part in path:
         held = None if held is None or part not in held.entries else held.entries[part].inner

@@ -1,7 +1,7 @@
 """What an unquoted YAML scalar means to the Pulumi CLI, and which ones mean something else to other readers.
 
 The rules are those of the CLI's YAML library (Go yaml.v3): YAML 1.2, plus dates and old octals. It refuses to guess
-where readers disagree: such a scalar is a fault whose remedy is a pair of quotes.
+where readers disagree: such a scalar is a error whose remedy is a pair of quotes.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def target(contract: Contract, model: str, *, protocol: str | None, gateway: str
 
 
 def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
-    from stackfile.faults import nearest, shown
+    from stackfile.errors import nearest, shown
 
     if model in contract.endpoints:
         return contract.endpoints[model]

@@ -1,6 +1,6 @@
 """Where keys enter: derived from the stack's encrypted seed, kept as Kubernetes Secrets, lent as references.
 
-A consumer's key is derived from the seed, or brought by the user. No key leaves except inside a Secret. It checks no request (the gateway does) and keeps no list of retired keys: a version
+A consumer's key is derived from the seed, or imported by the user. No key leaves except inside a Secret. It checks no request (the gateway does) and keeps no list of retired keys: a version
 that the stack no longer names is not written anywhere, so nothing accepts it.
 """
 
@@ -16,6 +16,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway import keys
+from components.gateway.imported_keys import ImportedKeys
 from components.gateway.names import (
     CLIENTS_SECRET,
     CREDENTIAL,
@@ -26,7 +27,6 @@ from components.gateway.names import (
     consumer_secret,
     server_key_secret,
 )
-from components.gateway.own_keys import BroughtKeys
 from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
@@ -50,7 +50,7 @@ class _Material:
     """What keys are made of, once it is known."""
 
     seed: str = field(repr=False)
-    own: BroughtKeys = field(repr=False)
+    own: ImportedKeys = field(repr=False)
 
 
 class ApiKeys(pulumi.ComponentResource):
@@ -75,7 +75,7 @@ class ApiKeys(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         seed: pulumi.Input[str],
-        own_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
+        imported_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
         in_clear: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -84,10 +84,10 @@ class ApiKeys(pulumi.ComponentResource):
         self._server_marks: dict[str, pulumi.Output[str]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         secret_seed = pulumi.Output.secret(seed)
-        brought = {(who, version): key for who, versions in (own_keys or {}).items() for version, key in versions.items()}
+        by_owner = {(who, version): key for who, versions in (imported_keys or {}).items() for version, key in versions.items()}
         # In a list: an Output takes a mapping apart, and these have pairs for keys.
-        own = pulumi.Output.secret(pulumi.Output.all(*brought.values()))
-        material = pulumi.Output.all(secret_seed, own).apply(lambda both: _Material(both[0], dict(zip(brought, both[1], strict=True))))
+        own = pulumi.Output.secret(pulumi.Output.all(*by_owner.values()))
+        material = pulumi.Output.all(secret_seed, own).apply(lambda both: _Material(both[0], dict(zip(by_owner, both[1], strict=True))))
         for model in models:
             server_key = secret_seed.apply(lambda text, model=model: keys.server_key(text, model))
             content = {SECRET_KEY: server_key, **({CREDENTIAL: server_key.apply(_bearer)} if in_clear else {})}

@@ -48,7 +48,7 @@ class PrintedKey:
     secret: str = field(repr=False)
 
 
-def seed_fault(seed: str) -> str | None:
+def seed_error(seed: str) -> str | None:
     """Why `seed` cannot carry keys, in words that quote none of it; None when it can."""
     text = seed.strip()
     remedy = 'set 32 random bytes: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"'
@@ -117,7 +117,7 @@ def read_key(printed: str) -> PrintedKey:
 
 
 def _derive(seed: str, *context: str) -> bytes:
-    fault = seed_fault(seed)
+    fault = seed_error(seed)
     if fault is not None:
         raise ValueError(f"apiKeySeed {fault}")
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -24,9 +24,9 @@ from components.gateway.answers import (
     PASSED_HEADERS,
     STRIPPED_HEADERS,
 )
+from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.limits import Share, connection_shares, pauses, rate_shares
 from components.gateway.nlb import KEEPALIVE_SECONDS
-from components.gateway.own_keys import own_key_pattern
 from components.spec import bytes_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.printed_pattern("owner", "version"),
-        "own_key": own_key_pattern("tail") if any(each.own_keys for each in consumers.values()) else "",
+        "imported_key": imported_key_pattern("tail") if any(each.imported_keys for each in consumers.values()) else "",
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata stands first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",

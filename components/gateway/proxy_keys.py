@@ -2,7 +2,7 @@
 
 It lives in a Secret and is included by the configuration that everybody may read. Consumers' keys are not in it: the proxy
 knows each key by a peppered hash, found by the key's public part (consumer and version, or the last characters of a key that
-a user brought), so looking one up and comparing it takes the same time whatever the secret part is.
+a user imported), so looking one up and comparing it takes the same time whatever the secret part is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from components.gateway import keys
-from components.gateway.own_keys import BroughtKeys, tail_of
+from components.gateway.imported_keys import ImportedKeys, tail_of
 
 if TYPE_CHECKING:
     from datetime import date
@@ -31,22 +31,22 @@ class ProxyKeys:
     fingerprint: str
 
 
-def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str], own: BroughtKeys | None = None) -> ProxyKeys:
+def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str], own: ImportedKeys | None = None) -> ProxyKeys:
     """The include file in nginx's syntax; the same input gives the same bytes. Its first line carries the fingerprint.
 
-    Raises ValueError when the seed is too weak, KeyError when `own` lacks a key that a consumer says it brought.
+    Raises ValueError when the seed is too weak, KeyError when `own` lacks a key that the consumer's importedKeys names.
     """
     salt = keys.pepper(seed)
     checks, owners = [], []
     for consumer, spec in sorted(consumers.items()):
         for version in sorted(spec.keys):
             key = key_of(seed, consumer, version, spec, own or {})
-            brought = version in spec.own_keys
-            found_by = f"_{tail_of(key)}" if brought else f"{consumer}_{version}"
+            imported = version in spec.imported_keys
+            found_by = f"_{tail_of(key)}" if imported else f"{consumer}_{version}"
             last_day = spec.expires.get(version)
             digest = keys.proxy_digest(key, salt)
             checks.append(f'    {found_by} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
-            if brought:
+            if imported:
                 owners.append((found_by, consumer, version))
     lines = [f'secure_link_md5 "$key {salt}";', "secure_link $key_check;"]
     lines += _map("$key_id", "$key_check", checks)
@@ -60,12 +60,12 @@ def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequenc
     return ProxyKeys(text=f"# fingerprint {mark}\n{content}", fingerprint=mark)
 
 
-def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, own: BroughtKeys) -> str:
-    """The key of one consumer and version: the one that was brought, where the spec says so, else the derived one.
+def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, own: ImportedKeys) -> str:
+    """The key of one consumer and version: the imported one, if the spec names it, else the derived one.
 
-    Raises ValueError when the seed is too weak, KeyError when a brought key is missing.
+    Raises ValueError when the seed is too weak, KeyError when an imported key is missing.
     """
-    return own[consumer, version] if version in spec.own_keys else keys.consumer_key(seed, consumer, version)
+    return own[consumer, version] if version in spec.imported_keys else keys.consumer_key(seed, consumer, version)
 
 
 def _map(source: str, target: str, entries: Sequence[str]) -> list[str]:

@@ -192,8 +192,8 @@ class LimitsSpec(Spec):
         return self
 
 
-class SealedKey(Spec):
-    """A key that a user brings, as `pulumi config set --secret` writes it."""
+class EncryptedKey(Spec):
+    """An imported key, as `pulumi config set --secret` writes it."""
 
     secure: str
     """The encrypted key; its plain text never enters a spec."""
@@ -208,7 +208,7 @@ class ConsumerSpec(Spec):
     """The last day (UTC) of a key version, by version; the proxy itself refuses it afterwards."""
     issued: dict[PositiveInt, date] = {}
     """The day (UTC) on which a key version was made valid, by version; `inferplan keys add` writes it, and a policy holds keys to an age."""
-    own_keys: dict[PositiveInt, SealedKey] = {}
+    imported_keys: dict[PositiveInt, EncryptedKey] = {}
     """Keys that clients hold already, by version, in the place of derived ones; each {secure: ...}."""
     limits: LimitsSpec = LimitsSpec()
 
@@ -232,12 +232,12 @@ class ConsumerSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _only_valid_versions_are_brought(self) -> Self:
-        stray = sorted(set(self.own_keys) - set(self.keys))
+    def _only_valid_versions_are_imported(self) -> Self:
+        stray = sorted(set(self.imported_keys) - set(self.keys))
         if stray:
             raise ValueError(
-                f"ownKeys names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
-                "remove the own key, or list the version"
+                f"importedKeys names version {', '.join(map(str, stray))}, but keys lists {', '.join(map(str, self.keys))}; "
+                "remove the imported key, or list the version"
             )
         return self
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from components.naming import selector
-from components.spec import DnsLabel, Fault, LabelKey, LabelValue, Spec
+from components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -64,7 +64,7 @@ class AffinitySpec(Spec):
     apart_from: list[DnsLabel] = []
     """Models of this stack: no pod goes to a node that runs one of them."""
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Terms that no node of the pool behind `target` can meet; paths start below `affinity`."""
         for index, term in enumerate(self.required_nodes):
             held = target.node_selector.get(term.key)
@@ -77,7 +77,7 @@ class AffinitySpec(Spec):
                 "DoesNotExist": False,
             }.get(term.operator, True)
             if not met:
-                yield Fault(
+                yield SpecError(
                     ("requiredNodes", index),
                     f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}; mend the term",
                 )

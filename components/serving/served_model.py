@@ -14,7 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, fiel
 from components.preheat.artifacts import ArtifactSpec
 from components.preheat.spec import PreheatSpec
 from components.serving.affinity import AffinitySpec
-from components.spec import Bytes, Cpu, DnsLabel, Fault, Labels, PinnedImage, Spec
+from components.spec import Bytes, Cpu, DnsLabel, Labels, PinnedImage, Spec, SpecError
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
@@ -178,21 +178,21 @@ class ServedModel(Spec):
         """Whether one node writes beside the weights what others read, so that the preheat has to go into a share that all see."""
         return False
 
-    def faults_beside(self, target: NodeTarget, cards_of_others: int) -> Iterator[Fault]:
+    def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
         """What keeps this model from being replaced on the pool behind `target`, where other models hold `cards_of_others` of its accelerators."""
         held, cards = target.nodes * target.capacity.accelerators, self.cards * self.pods
         spare = held - cards_of_others - self.most_cards
         if self.rollout == "surge" and cards > spare:
-            yield Fault(
+            yield SpecError(
                 ("rollout",),
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
                 f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
             )
 
-    def faults_queued(self) -> Iterator[Fault]:
+    def queue_errors(self) -> Iterator[SpecError]:
         """What keeps this model from waiting in a queue; paths start below the model's own name."""
         yield from ()
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - engines that judge the pool read it
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines that judge the pool read it
         """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""
         yield from ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.naming import MAX_NAME, bounded
 from components.preheat.artifacts import artifact_job
-from components.spec import Fault
+from components.spec import KeyPath, SpecError
 from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from stackfile.checks import data
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from components.preheat.artifacts import ArtifactSpec
     from stackfile.stack import StackSettings
 
-Path = tuple[str | int, ...]
 
-
-def faults(settings: StackSettings) -> Iterator[Fault]:
+def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Faults of every model's artifacts."""
     claimed: dict[str, str] = {}
     for name in settings.models:
@@ -28,29 +26,31 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     for model, spec in settings.models.items():
         for name, artifact in spec.artifacts.items():
             here = ("models", model, "artifacts", name)
-            yield from _name_faults(here, model, name, claimed)
-            yield from _source_faults(here, artifact, settings)
+            yield from _name_errors(here, model, name, claimed)
+            yield from _source_errors(here, artifact, settings)
 
 
-def _name_faults(here: Path, model: str, name: str, claimed: dict[str, str]) -> Iterator[Fault]:
+def _name_errors(here: KeyPath, model: str, name: str, claimed: dict[str, str]) -> Iterator[SpecError]:
     job = artifact_job(model, name)
     if len(job) > MAX_NAME:
-        yield Fault(here, f"{job!r}, as its preheat is called, has {len(job)} characters and a label holds {MAX_NAME}; shorten the name")
+        yield SpecError(
+            here, f"{job!r}, as its preheat is called, has {len(job)} characters and a label holds {MAX_NAME}; shorten the name"
+        )
     for made in (job, bounded(job, "preheat")):
         if made in claimed:
-            yield Fault(here, f"its preheat would be called {made!r}, as {claimed[made]} is; call one of them differently")
+            yield SpecError(here, f"its preheat would be called {made!r}, as {claimed[made]} is; call one of them differently")
         claimed[made] = f"the preheat of {model}'s artifact {name}"
 
 
-def _source_faults(here: Path, artifact: ArtifactSpec, settings: StackSettings) -> Iterator[Fault]:
+def _source_errors(here: KeyPath, artifact: ArtifactSpec, settings: StackSettings) -> Iterator[SpecError]:
     source = settings.storage.get(artifact.store)
     if source is None:
         yield unknown((*here, "store"), artifact.store, "store", settings.storage, "storage")
     elif isinstance(source, NodeDiskStoreSpec):
         remedy = "name where the files come from"
-        yield Fault((*here, "store"), f"{artifact.store!r} is a disk of each node, which nothing is copied from; {remedy}")
+        yield SpecError((*here, "store"), f"{artifact.store!r} is a disk of each node, which nothing is copied from; {remedy}")
     elif artifact.files and not isinstance(source, HttpStoreSpec):
         remedy = "remove files, and choose among them with include and exclude"
-        yield Fault((*here, "files"), f"only a store of kind http needs its files named; {remedy}")
+        yield SpecError((*here, "files"), f"only a store of kind http needs its files named; {remedy}")
     elif isinstance(source, HubStoreSpec):
-        yield from data.repository_faults(here, artifact, source)
+        yield from data.repository_errors(here, artifact, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.spec import Fault
+from components.spec import KeyPath, SpecError
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from stackfile.stack import StackSettings
 
 
-def faults(settings: StackSettings) -> Iterator[Fault]:
+def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Faults of `benchmark`."""
     spec = settings.benchmark
     if spec is None:
         return
     if settings.gateway is None:
-        yield Fault(("benchmark",), "it calls the services through the gateway, and there is none; write gateway, or remove benchmark")
+        yield SpecError(("benchmark",), "it calls the services through the gateway, and there is none; write gateway, or remove benchmark")
     elif settings.gateway.implementation != "nginx":
-        yield Fault(
+        yield SpecError(
             ("benchmark",), f"it calls the gateway inside the namespace, and {settings.gateway.implementation} runs in its own; use nginx"
         )
     if spec.consumer not in settings.consumers:
@@ -31,17 +31,17 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     yield from _tokenizer(settings, spec)
 
 
-def _service(settings: StackSettings, spec: BenchmarkSpec, path: tuple[str | int, ...], name: str) -> Iterator[Fault]:
+def _service(settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str) -> Iterator[SpecError]:
     model = settings.models.get(name)
     if model is None:
         yield unknown(path, name, "model", settings.models, "models")
     elif not model.takes_prompts:
-        yield Fault(path, f"{name} takes no prompt by a protocol that can be driven (OpenAI's, or Triton's generate); compare others")
+        yield SpecError(path, f"{name} takes no prompt by a protocol that can be driven (OpenAI's, or Triton's generate); compare others")
     elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
-        yield Fault(path, f"{spec.consumer} may not call {name}; add {spec.consumer} to models.{name}.consumers")
+        yield SpecError(path, f"{spec.consumer} may not call {name}; add {spec.consumer} to models.{name}.consumers")
 
 
-def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[Fault]:
+def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
     model = settings.models.get(spec.tokenizer)
     path = ("benchmark", "tokenizer")
     if model is None:
@@ -49,4 +49,4 @@ def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[Fault]:
         return
     store = settings.storage.get(model.weights.store)
     if model.preheat is None and store is not None and store.kind == "s3":
-        yield Fault(path, f"the files of {spec.tokenizer} are in a bucket, and no claim holds them; name a model with preheat")
+        yield SpecError(path, f"the files of {spec.tokenizer} are in a bucket, and no claim holds them; name a model with preheat")

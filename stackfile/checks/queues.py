@@ -10,7 +10,7 @@ from components.nodes.spec import target_of
 from components.queue.names import scoped
 from components.queue.quota import amount_of, covered, granted, quantity_of, whole
 from components.serving.demand import demand_of
-from components.spec import Fault
+from components.spec import SpecError
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _CATCHES_ALL = "default"
 Targets = dict[str, "NodeTarget"]
 
 
-def faults(settings: StackSettings) -> Iterator[Fault]:
+def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Faults of queues, and of the models that wait in them."""
     targets = {name: target_of(name, pool) for name, pool in settings.node_pools.items()}
     yield from _pools(settings, targets)
@@ -34,7 +34,7 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
     for name, model in settings.models.items():
         if model.queue is None:
             if model.queue_priority is not None:
-                yield Fault(
+                yield SpecError(
                     ("models", name, "queuePriority"), f"{model.queue_priority!r} is a place in a queue, and there is none; write queue"
                 )
             continue
@@ -48,16 +48,16 @@ def faults(settings: StackSettings) -> Iterator[Fault]:
             yield from _room(settings, name, model, target, asked)
 
 
-def _pools(settings: StackSettings, targets: Targets) -> Iterator[Fault]:
+def _pools(settings: StackSettings, targets: Targets) -> Iterator[SpecError]:
     handed: dict[str, Counter[str]] = {}
     for queue, spec in settings.queues.items():
         if queue == _CATCHES_ALL:
-            yield Fault(
+            yield SpecError(
                 ("queues", queue),
                 f"Kueue puts every workload without a queue into the one called {queue!r}, preheats and the gateway too; call it differently",
             )
         if len(scoped(settings.namespace, queue)) > _LONGEST_NAME:
-            yield Fault(
+            yield SpecError(
                 ("queues", queue),
                 f"{scoped(settings.namespace, queue)!r} names its ClusterQueue and is longer than {_LONGEST_NAME}; shorten it",
             )
@@ -68,17 +68,17 @@ def _pools(settings: StackSettings, targets: Targets) -> Iterator[Fault]:
                 yield unknown(path, pool, "pool", targets, "nodePools")
                 continue
             if max(len(target.node_selector), len(target.taints)) > _MOST_OF_A_FLAVOR:
-                yield Fault(
+                yield SpecError(
                     path, f"pool {pool!r} has more than {_MOST_OF_A_FLAVOR} labels or taints, which is all that a flavor of Kueue holds"
                 )
             if target.accelerator is None and quota.accelerators:
-                yield Fault((*path, "accelerators"), f"pool {pool!r} has no accelerator; write cpu and memory, or name another pool")
+                yield SpecError((*path, "accelerators"), f"pool {pool!r} has no accelerator; write cpu and memory, or name another pool")
                 continue
             before = handed.setdefault(pool, Counter())
             before.update(granted(quota, target))
             for resource, held in sorted(whole(target).items(), key=_cards_first):
                 if before[resource] > held:
-                    yield Fault(
+                    yield SpecError(
                         path,
                         f"the queues of pool {pool!r} hand out {quantity_of(resource, before[resource])} of {resource} and it holds "
                         f"{quantity_of(resource, held)}; what is admitted beyond that waits for a node for ever. Write accelerators for each queue",
@@ -86,11 +86,11 @@ def _pools(settings: StackSettings, targets: Targets) -> Iterator[Fault]:
                     break
 
 
-def _model(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[Fault]:
+def _model(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
     queue = settings.queues[model.queue or ""]
     if model.pool not in queue.pools:
         listed = ", ".join(queue.pools)
-        yield Fault(
+        yield SpecError(
             ("models", name, "queue"),
             f"queue {model.queue!r} hands out {listed} and the model runs on {model.pool!r}, so it would wait for ever; "
             f"add {model.pool} to queues.{model.queue}.pools, or name another queue",
@@ -100,10 +100,10 @@ def _model(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[Fau
         yield unknown(
             ("models", name, "queuePriority"), model.queue_priority, f"priority of queue {model.queue!r}", queue.priorities, section
         )
-    yield from (Fault(("models", name, *fault.path), fault.message) for fault in model.faults_queued())
+    yield from (SpecError(("models", name, *error.path), error.message) for error in model.queue_errors())
 
 
-def _room(settings: StackSettings, name: str, model: ModelSpec, target: NodeTarget, asked: dict[str, Counter[str]]) -> Iterator[Fault]:
+def _room(settings: StackSettings, name: str, model: ModelSpec, target: NodeTarget, asked: dict[str, Counter[str]]) -> Iterator[SpecError]:
     """Whether what the queue hands out covers and holds the model beside those before it."""
     queue = settings.queues[model.queue or ""]
     wanted = _wanted(model, target)
@@ -112,7 +112,7 @@ def _room(settings: StackSettings, name: str, model: ModelSpec, target: NodeTarg
         return
     missing = sorted(set(wanted) - {"pods"} - set(covered(queue, known)))
     if missing:
-        yield Fault(
+        yield SpecError(
             ("models", name, "queue"), f"queue {model.queue!r} hands out no {', '.join(missing)}, so the model would never be admitted"
         )
         return
@@ -124,7 +124,7 @@ def _room(settings: StackSettings, name: str, model: ModelSpec, target: NodeTarg
         return
     for resource, amount in sorted(wanted.items(), key=_cards_first):
         if amount and total[resource] > quota.get(resource, total[resource]):
-            yield Fault(
+            yield SpecError(
                 ("models", name, "queue"),
                 f"with this model those of queue {model.queue!r} ask for {quantity_of(resource, total[resource])} of {resource} of pool "
                 f"{model.pool!r} and its quota is {quantity_of(resource, quota[resource])}, so up would wait for ever; "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-from components.spec import Fault
+from components.spec import KeyPath, SpecError
 
 
-def unknown(path: tuple[str | int, ...], name: str, noun: str, known: Collection[str], section: str) -> Fault:
-    """The fault of `name`, given at `path`, which is no `noun` under `section`; says the nearest and the known ones."""
+def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:
+    """The error of `name`, given at `path`, which is no `noun` under `section`; says the nearest and the known ones."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}" if near else ""
     listed = f"this stack has {', '.join(sorted(known))}" if known else f"this stack has none under {section}"
-    return Fault(path, f"{name!r} is no {noun} of this stack{hint}; {listed}")
+    return SpecError(path, f"{name!r} is no {noun} of this stack{hint}; {listed}")

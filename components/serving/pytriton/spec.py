@@ -11,7 +11,7 @@ from components.serving.served_model import ServedModel
 from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.tensors import DynamicBatching, ModelName
-from components.spec import Fault
+from components.spec import SpecError
 from components.storage.spec import RelativePath
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ class PyTritonSpec(TextGeneration, ServedModel):
         """Whether the user's own script binds the model."""
         return self.script is not None or self.script_file is not None
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:  # noqa: ARG002 - the same on every pool
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - the same on every pool
         """More cards than the one that the shipped script uses."""
         if self.cards > 1 and not self.own_script:
-            yield Fault(
+            yield SpecError(
                 ("accelerators",),
                 f"the shipped script uses one card and accelerators is {self.cards}; raise replicas instead, or bring a script of your own",
             )

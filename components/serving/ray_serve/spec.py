@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, model_validator
 from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
 from components.serving.served_model import ServedModel
-from components.spec import Bytes, Cpu, DnsName, Fault, Spec, bytes_of, millicores_of
+from components.spec import Bytes, Cpu, DnsName, Spec, SpecError, bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -164,34 +164,34 @@ class RayServeSpec(ServedModel):
             return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
         return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
 
-    def faults_queued(self) -> Iterator[Fault]:
+    def queue_errors(self) -> Iterator[SpecError]:
         """Workers that come and go by Ray's own wish."""
         if self.worker_autoscaling is not None:
-            yield Fault(
+            yield SpecError(
                 ("workerAutoscaling",),
                 "Kueue refuses a RayService that scales its own workers (v0.19); remove workerAutoscaling, or queue",
             )
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """An application that asks for other cards than the pool's, and workers that the pool never holds."""
         held = target.nodes * target.capacity.accelerators
         if self.worker_autoscaling is not None and self.most_cards > held:
-            yield Fault(
+            yield SpecError(
                 ("workerAutoscaling", "maxReplicas"),
                 f"{self.most_workers} workers need {self.most_cards} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
             )
         if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
             name = next(name for name, app in self.applications.items() if isinstance(app, LlmApplication))
-            yield Fault(
+            yield SpecError(
                 ("applications", name, "kind"),
                 f"llm asks Ray for GPUs and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
             )
 
-    def faults_beside(self, target: NodeTarget, cards_of_others: int) -> Iterator[Fault]:
+    def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
         """A second cluster, or a head, for which the pool has no room beside workers and other models."""
         spare = target.nodes * target.capacity.accelerators - cards_of_others - self.most_cards
         if self.upgrade_strategy == "NewCluster" and self.most_cards > spare:
-            yield Fault(
+            yield SpecError(
                 ("upgradeStrategy",),
                 f"NewCluster starts {self.most_workers} x {self.cards} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
                 "it would wait for ever; enlarge the pool, or leave upgradeStrategy out",
@@ -199,7 +199,7 @@ class RayServeSpec(ServedModel):
         if spare <= 0 and self.replicas:
             yield from self._head_beside_workers(target)
 
-    def _head_beside_workers(self, target: NodeTarget) -> Iterator[Fault]:
+    def _head_beside_workers(self, target: NodeTarget) -> Iterator[SpecError]:
         """What the head asks for of a node whose accelerators workers hold all."""
         demand, capacity = demand_of(self, self.cards, target), target.capacity
         workers = capacity.accelerators // self.cards
@@ -211,7 +211,7 @@ class RayServeSpec(ServedModel):
         )
         for resource, asked, free, unit, shown in left:
             if asked > free:
-                yield Fault(
+                yield SpecError(
                     ("head", resource),
                     f"the head asks for {asked // unit}{shown} and the workers of a full node of pool {target.pool!r} leave {max(0, free) // unit}{shown}, "
                     f"so it would never start; lower head.{resource} or resources.{resource}, or enlarge the pool",

@@ -15,7 +15,7 @@ from components.serving.parallel import ShardedModel
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
 from components.serving.triton.served import TritonMetrics, TritonPorts, TritonServed
-from components.spec import Fault, Spec
+from components.spec import Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -174,22 +174,22 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         """Accelerators for each replica."""
         return self.accelerators or self.world_size
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Cards that TensorRT-LLM does not know any more, images that lack what is served, and a build larger than a node."""
         if target.accelerator is None or target.accelerator.vendor != "nvidia":
             return
         compute = target.accelerator.compute
         if compute is not None and float(compute) < _OLDEST_COMPUTE:
-            yield Fault(
+            yield SpecError(
                 ("pool",),
                 f"TensorRT-LLM needs compute capability {_OLDEST_COMPUTE} and {target.accelerator.name} has {compute}; "
                 "name a pool of Ampere or newer cards, or use engine: vllm",
             )
         wrong = None if self.image is None else self._fault_of(self.image)
         if wrong is not None:
-            yield Fault(("image",), wrong)
+            yield SpecError(("image",), wrong)
         if self.build is not None and self.build.cards > target.capacity.accelerators:
-            yield Fault(
+            yield SpecError(
                 ("build", "cards"),
                 f"the build asks for {self.build.cards} cards and a node of pool {self.pool!r} has {target.capacity.accelerators}; lower it",
             )

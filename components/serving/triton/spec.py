@@ -15,7 +15,7 @@ from components.serving.triton.served import TritonServed
 from components.serving.triton.tensors import ModelName
 from components.serving.triton.texts import text_tensors
 from components.serving.triton.vllm_model import VllmModel
-from components.spec import Bytes, Fault, bytes_of
+from components.spec import Bytes, SpecError, bytes_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -172,29 +172,29 @@ class TritonSpec(TritonServed):
     def _on_cards(self) -> dict[str, ExecutedModel]:
         return {name: model for name, model in self._executed.items() if model.on_cards}
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Backends that the cards do not have, and instances that do not come out even with the cards of a replica."""
         if target.accelerator is None:
             return
         gaudi = target.accelerator.vendor == "habana"
         for name in self._vllm if gaudi else ():
-            yield Fault(
+            yield SpecError(
                 ("repository", name, "kind"),
                 f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
                 "use engine: vllm, or kind: textGeneration",
             )
         wrong = None if self.image is None else self._fault_of_image(self.image)
         if wrong is not None:
-            yield Fault(("image",), wrong)
+            yield SpecError(("image",), wrong)
         held = {name: model.instances or self.cards for name, model in self._on_cards.items()}
         for name, count in held.items():
             if not gaudi and count % self.cards:
-                yield Fault(
+                yield SpecError(
                     ("repository", name, "instances"),
                     f"{count} instances cannot be spread over {self.cards} cards evenly; write a multiple of {self.cards}, or set accelerators",
                 )
         if gaudi and sum(held.values()) > self.cards:
-            yield Fault(
+            yield SpecError(
                 ("repository",),
                 f"on {target.accelerator.name} each instance holds a card of its own, and {', '.join(held)} have {sum(held.values())} instances "
                 f"for {self.cards} cards; set accelerators: {sum(held.values())}, or fewer instances",

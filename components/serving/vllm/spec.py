@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from components.serving.parallel import ShardedModel
 from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
-from components.spec import DnsLabel, Fault
+from components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -102,26 +102,26 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
             raise ValueError(f"{', '.join(repeated)} may not stand in env; remove it")
         return self
 
-    def faults_on(self, target: NodeTarget) -> Iterator[Fault]:
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
         accelerator, held = target.accelerator, target.capacity.accelerators
         on_gaudi = accelerator is not None and accelerator.vendor == "habana"
         if self.gaudi is not None and not on_gaudi:
-            yield Fault(("gaudi",), f"it is read on Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
+            yield SpecError(("gaudi",), f"it is read on Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
         if self.nnodes == 1:
             return
         if on_gaudi:
-            yield Fault(
+            yield SpecError(
                 ("nnodes",), "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0); shard over the cards of one node"
             )
         elif self.world_size <= held:
-            yield Fault(
+            yield SpecError(
                 ("nnodes",),
                 f"the {self.world_size} cards of a replica fit one node of pool {target.pool!r}, which has {held}, and links between nodes are "
                 "slower than those inside one; remove nnodes",
             )
         if self.nnodes > target.nodes:
-            yield Fault(
+            yield SpecError(
                 ("nnodes",),
                 f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}; enlarge the pool, or shard less",
             )

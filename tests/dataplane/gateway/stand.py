@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from components.gateway import keys
-from components.gateway.own_keys import BroughtKeys
+from components.gateway.imported_keys import ImportedKeys
 from components.gateway.proxy import Place, proxy_config
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec, GatewaySpec
@@ -83,7 +83,7 @@ class Answer:
 class Proxy:
     """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx load it."""
 
-    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED, own: BroughtKeys | None = None) -> None:
+    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED, own: ImportedKeys | None = None) -> None:
         self.binary = nginx_binary()
         self.directory = directory
         self.seed = seed

@@ -16,8 +16,8 @@ import pytest
 from components.cluster import refresh_aws_api
 from components.cluster.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
 from components.nodes.machines import machines
-from stackfile.checks.aws import faults
-from stackfile.faults import dotted
+from stackfile.checks.aws import errors
+from stackfile.errors import dotted
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,7 +36,7 @@ BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": 
 
 def found(**parts: Any) -> dict[str, str]:
     parts = {"storage": {"weights": BUCKET}, **parts}
-    return {dotted(fault.path): fault.message for fault in faults(settings(**parts))}
+    return {dotted(fault.path): fault.message for fault in errors(settings(**parts))}
 
 
 def test_a_sound_stack_has_no_fault():

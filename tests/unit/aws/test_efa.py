@@ -21,7 +21,7 @@ from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import target_of
 from components.queue.quota import covered, granted
 from components.queue.spec import QueueSpec
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.unit.aws.rig import CREATED, SYSTEM, declared
@@ -180,7 +180,7 @@ def test_efa_on_an_instance_type_without_it_is_refused_with_file_and_line_and_wh
         stack.replace("      capacityTypes: [SPOT, ON_DEMAND]\n", "      capacityTypes: [SPOT, ON_DEMAND]\n      efa: true\n")
     )
     line = spoilt.read_text().splitlines().index("    l40s:") + 1
-    with pytest.raises(StackFaults) as refused:
+    with pytest.raises(InvalidStack) as refused:
         validate(read_stack(spoilt, shown_path="s.yaml"))
     [fault] = refused.value.lines
     assert re.match(rf"s\.yaml:({line}|{line + 1}):\d+: ", fault), fault

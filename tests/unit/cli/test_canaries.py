@@ -48,7 +48,7 @@ def project(tmp_path, monkeypatch):
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     text = re.sub(r"encryptionsalt: .*", f"encryptionsalt: {salt}", text)
     text = re.sub(r"secure: v1:.*", f"secure: {box.seal(SEED)}\n  aws:secretKey: {{secure: {box.seal(PROVIDER)}}}", text)
-    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], ownKeys: {{"1": {{secure: "{box.seal(OWN)}"}}}}}}')
+    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], importedKeys: {{"1": {{secure: "{box.seal(OWN)}"}}}}}}')
     (tmp_path / "stacks" / "Pulumi.local.yaml").write_text(text)
     shutil.copy(tmp_path / "stacks" / "Pulumi.local.yaml", tmp_path / "stacks" / "Pulumi.other.yaml")
     monkeypatch.chdir(tmp_path)
@@ -113,7 +113,7 @@ def test_keys_show_prints_derived_keys_and_nothing_besides(told, project):  # no
         ("secure: v1:", "secure: v1:AAAA"),
         ("engine: vllm", "engine: vlm"),
         ("secretsprovider", None),
-        ("    batch: {keys: [1]}", f'    batch: {{keys: [1], ownKeys: {{"1": {OWN}}}}}'),
+        ("    batch: {keys: [1]}", f'    batch: {{keys: [1], importedKeys: {{"1": {OWN}}}}}'),
         ("  aws:secretKey:", f"  inferplan:note: {OWN}\n  aws:secretKey:"),
     ],
     ids=["a damaged seed", "a misspelt engine", "another passphrase", "an own key in clear", "an unknown key"],

@@ -330,33 +330,33 @@ def test_keys_that_expire_soon_or_did_are_noted_with_what_to_type():
     assert "key 1 of chat expires in 5 days (2027-01-30); next: move its clients to version 2, then inferplan keys retire chat 1" in soon[1]
 
 
-BROUGHT = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
+IMPORTED = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
 
 
-def _bring(stack, key=BROUGHT):
+def _import_key(stack, key=IMPORTED):
     salt = stack.read_text().split("encryptionsalt: ")[1].split("\n")[0]
-    sealed = encrypt(key, passphrase=EXAMPLE_PASSPHRASE, salt=salt)
-    _write(stack, f'    chat:\n      keys: [2, 1]\n      ownKeys:\n        "1": {{secure: "{sealed}"}}  # of the old portal\n')
-    return sealed
+    ciphertext = encrypt(key, passphrase=EXAMPLE_PASSPHRASE, salt=salt)
+    _write(stack, f'    chat:\n      keys: [2, 1]\n      importedKeys:\n        "1": {{secure: "{ciphertext}"}}  # of the old portal\n')
+    return ciphertext
 
 
-def test_a_key_that_was_brought_is_listed_and_never_shown(stack, keys, monkeypatch):
+def test_a_key_that_was_imported_is_listed_and_never_shown(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    _bring(stack)
+    _import_key(stack)
     code, out, err = keys("show", "chat")
     assert (code, err) == (0, "")
     rows = [line.split("\t") for line in out.splitlines()]
     assert [row[0] for row in rows] == ["2", "1"]
-    assert rows[1][2] == "(brought, not shown)"
-    assert BROUGHT[:12] not in out
+    assert rows[1][2] == "(imported, not shown)"
+    assert IMPORTED[:12] not in out
 
 
-def test_retiring_a_brought_version_takes_its_key_out_of_the_file(stack, keys):
-    sealed = _bring(stack)
+def test_retiring_an_imported_version_takes_its_key_out_of_the_file(stack, keys):
+    ciphertext = _import_key(stack)
     code, _, err = keys("retire", "chat", "1")
     assert (code, err) == (0, "")
-    assert sealed not in stack.read_text()
-    assert "ownKeys" not in stack.read_text()
+    assert ciphertext not in stack.read_text()
+    assert "importedKeys" not in stack.read_text()
 
 
 @pytest.mark.parametrize(
@@ -364,28 +364,31 @@ def test_retiring_a_brought_version_takes_its_key_out_of_the_file(stack, keys):
     [
         ("sk-tooshort-canary", "has 18 characters; an own key has 40 to 200"),
         ("canary-canary-" * 4, "holds 121 bits at most besides its last 8 characters, fewer than 128, so it can be guessed"),
-        (f"ipk_chat_1_{BROUGHT}", "starts like the keys that are derived here"),
+        (f"ipk_chat_1_{IMPORTED}", "starts like the keys that are derived here"),
     ],
 )
 def test_a_plan_refuses_a_weak_key_at_its_line_without_quoting_it(stack, monkeypatch, capsys, key, said):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
     shutil.copytree(PROJECT / "infra", stack.parents[1] / "infra", dirs_exist_ok=True)
-    _bring(stack, key)
+    _import_key(stack, key)
     with pytest.raises(SystemExit) as caught:
         main.run(("plan", "local"))
     captured = capsys.readouterr()
     assert caught.value.code not in (0, None)
-    assert f"consumers.chat.ownKeys.1: {said}" in " ".join((captured.out + captured.err).split())
+    assert f"consumers.chat.importedKeys.1: {said}" in " ".join((captured.out + captured.err).split())
     assert key[4:18] not in captured.out + captured.err
     assert "Traceback" not in captured.err
 
 
 def test_a_key_that_stands_in_clear_is_refused_at_its_line_without_being_quoted(stack, capsys):
-    _write(stack, f'    chat: {{keys: [1], ownKeys: {{"1": {BROUGHT}}}}}\n')
+    _write(stack, f'    chat: {{keys: [1], importedKeys: {{"1": {IMPORTED}}}}}\n')
     with pytest.raises(SystemExit) as caught:
         main.run(("validate", "local"))
     captured = capsys.readouterr()
     told = " ".join((captured.out + captured.err).split())
     assert caught.value.code not in (0, None)
-    assert "consumers.chat.ownKeys.1: stands here in clear; replace it with: pulumi config set --secret --path" in told
-    assert BROUGHT[:12] not in told
+    assert (
+        "consumers.chat.importedKeys.1: The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: pulumi config set --secret --path"
+        in told
+    )
+    assert IMPORTED[:12] not in told

@@ -18,7 +18,7 @@ import rehearsal.secrets
 from cli import main
 from cli.files import create
 from cli.project import stack_files
-from components.gateway.keys import seed_fault
+from components.gateway.keys import seed_error
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, open_secrets
 from stackfile.reader import read_stack
 from stackfile.settings import validate
@@ -74,11 +74,11 @@ def files() -> dict[str, bytes]:
 
 
 def with_secrets(passphrase: str, *, edit: Any = lambda text: text) -> None:
-    """The stack `rich`: local with a brought key and a secret of a provider, all under `passphrase`."""
+    """The stack `rich`: local with an imported key and a secret of a provider, all under `passphrase`."""
     salt, box = new_salt(passphrase)
     text = re.sub(r"encryptionsalt: .*", f"encryptionsalt: {salt}", stack("local").read_text())
     text = re.sub(r"secure: v1:.*", f"secure: {box.seal('0123456789abcdef' * 4)}\n  aws:secretKey: {{secure: {box.seal(PROVIDER)}}}", text)
-    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], ownKeys: {{"1": {{secure: "{box.seal(OWN)}"}}}}}}')
+    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], importedKeys: {{"1": {{secure: "{box.seal(OWN)}"}}}}}}')
     stack("rich").write_bytes(edit(text).encode())
 
 
@@ -96,7 +96,7 @@ def test_every_stack_gets_a_seed_of_its_own_in_the_form_that_the_program_expects
         assert new(name)[0] == 0
     seeds = {opened(name)[SEED] for name in ("acme", "beta")}
     assert len(seeds) == 2
-    assert all(re.fullmatch("[0-9a-f]{64}", seed) and seed_fault(seed) is None for seed in seeds)
+    assert all(re.fullmatch("[0-9a-f]{64}", seed) and seed_error(seed) is None for seed in seeds)
 
 
 def test_it_may_be_read_by_whom_the_umask_lets(new):
@@ -125,10 +125,10 @@ def test_secrets_besides_the_seed_are_carried_over_whatever_the_layout(new, edit
     with_secrets(PHRASE, edit=edit)
     code, said = new("acme", "--from", "rich")
     assert code == 0, said
-    assert "the same secret as in rich: consumers.chat.ownKeys.1, aws:secretKey\n" in said
+    assert "the same secret as in rich: consumers.chat.importedKeys.1, aws:secretKey\n" in said
     before, after = opened("rich"), opened("acme")
     assert {key: text for key, text in after.items() if before[key] == text} == {
-        'inferplan:consumers.chat.ownKeys["1"]': OWN,
+        'inferplan:consumers.chat.importedKeys["1"]': OWN,
         "aws:secretKey": PROVIDER,
     }
     assert not set(read_stack(stack("acme")).secrets.values()) & set(read_stack(stack("rich")).secrets.values())
@@ -149,7 +149,7 @@ def test_secrets_under_another_passphrase_are_named_and_nothing_is_written(new):
     before = files()
     code, said = new("acme", "--from", "rich")
     assert code == 2
-    assert "under a passphrase other than yours: consumers.chat.ownKeys.1, aws:secretKey; give the passphrase of rich" in said
+    assert "under a passphrase other than yours: consumers.chat.importedKeys.1, aws:secretKey; give the passphrase of rich" in said
     assert files() == before
 
 

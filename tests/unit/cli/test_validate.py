@@ -49,7 +49,7 @@ def test_a_faulty_stack_is_bad_input_and_the_others_are_still_checked(project, i
     assert code == 2
     assert out.startswith("ok  stacks/Pulumi.onprem.yaml")
     assert "stacks/Pulumi.local.yaml:19:7: models.llama-3-8b.replicas: found 'two', where a whole number belongs" in err
-    assert "1 fault in stacks/Pulumi.local.yaml" in err
+    assert "1 error in stacks/Pulumi.local.yaml" in err
 
 
 def test_a_path_is_as_good_as_a_name(project, inferplan):
@@ -57,7 +57,7 @@ def test_a_path_is_as_good_as_a_name(project, inferplan):
     code, out, _ = inferplan("validate", "elsewhere.yaml", "local")
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: there is no such file; check the name of the stack\n1 fault in nowhere.yaml, nothing was registered; correct it and run the same again\n")  # fmt: skip
+    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: there is no such file; check the name of the stack\n1 error in nowhere.yaml. Nothing was registered. Fix it and run the command again.\n")  # fmt: skip
 
 
 @pytest.mark.usefixtures("project")

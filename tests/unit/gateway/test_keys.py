@@ -101,7 +101,7 @@ def test_white_space_around_the_seed_changes_nothing():
 
 @pytest.mark.parametrize("weak", ["", "short", "a" * 64, "abcabcabc" * 8, "0" * 43])
 def test_a_weak_seed_is_refused_without_being_quoted(weak):
-    fault = keys.seed_fault(weak)
+    fault = keys.seed_error(weak)
     assert fault is not None
     assert "apiKeySeed" in fault
     assert "openssl rand -hex 32" in fault
@@ -111,8 +111,8 @@ def test_a_weak_seed_is_refused_without_being_quoted(weak):
 
 
 def test_what_openssl_prints_is_a_seed():
-    assert keys.seed_fault("8e2f0d9c4b7a6e5f1c3d2b1a0f9e8d7c6b5a49382716f5e4d3c2b1a09f8e7d6c") is None
-    assert keys.seed_fault(base64.b64encode(bytes(range(32))).decode()) is None
+    assert keys.seed_error("8e2f0d9c4b7a6e5f1c3d2b1a0f9e8d7c6b5a49382716f5e4d3c2b1a09f8e7d6c") is None
+    assert keys.seed_error(base64.b64encode(bytes(range(32))).decode()) is None
 
 
 def _consumer(*versions, **more):

@@ -12,7 +12,7 @@ from components.nodes.accelerators import accelerators, lookup
 from components.nodes.mig import slices_of
 from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec, target_of
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.unit.serving.models import container_of, vllm
@@ -98,6 +98,6 @@ def test_a_model_larger_than_a_slice_is_refused(tmp_path, model, said):
     }
     path = tmp_path / "Pulumi.test.yaml"
     path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
-    with pytest.raises(StackFaults) as refused:
+    with pytest.raises(InvalidStack) as refused:
         validate(read_stack(path, shown_path="s.yaml"))
     assert said in "\n".join(refused.value.lines)

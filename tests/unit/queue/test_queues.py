@@ -158,5 +158,5 @@ def test_a_term_that_kubernetes_would_refuse_is_refused(term, said):
 def test_a_term_that_no_node_of_the_pool_can_meet_is_a_fault():
     [(key, value)] = L40S.node_selector.items()
     terms = [{"key": key, "values": ["elsewhere"]}, {"key": key, "values": [value]}, {"key": key, "operator": "DoesNotExist"}]
-    faults = list(AffinitySpec.model_validate({"requiredNodes": terms}).faults_on(L40S))
+    faults = list(AffinitySpec.model_validate({"requiredNodes": terms}).errors_on(L40S))
     assert [fault.path for fault in faults] == [("requiredNodes", 0), ("requiredNodes", 2)]

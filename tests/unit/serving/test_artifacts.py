@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from rehearsal.engine.record import record
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 
@@ -155,7 +155,7 @@ def faults(tmp_path, artifacts, **models):
     )
     try:
         validate(read_stack(path, shown_path="s.yaml"))
-    except StackFaults as found:
+    except InvalidStack as found:
         return " ".join(found.lines)
     return ""
 

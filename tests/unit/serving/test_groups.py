@@ -130,10 +130,10 @@ def test_a_wrong_spread_is_refused_with_the_reason(fields, words):
 def test_a_pool_that_does_not_suit_several_nodes_is_named(target, fields, words):
     import re
 
-    [fault] = vllm(**fields).faults_on(target)
+    [fault] = vllm(**fields).errors_on(target)
     assert fault.path == ("nnodes",)
     assert re.search(words, fault.message)
 
 
 def test_a_pool_of_two_full_nodes_suits_a_replica_over_both():
-    assert list(vllm(**WIDE).faults_on(H100)) == []
+    assert list(vllm(**WIDE).errors_on(H100)) == []

@@ -115,36 +115,36 @@ def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_
 @pytest.mark.parametrize(("replicas", "others", "spare"), [(5, 0, 3), (2, 5, 1)])
 def test_a_new_cluster_that_would_wait_for_cards_for_ever_is_refused(replicas, others, spare):
     spec = ray(replicas=replicas, upgradeStrategy="NewCluster")
-    [fault] = spec.faults_beside(L40S, others)
+    [fault] = spec.shared_pool_errors(L40S, others)
     assert fault.path == ("upgradeStrategy",)
     assert f"has {spare} to spare" in fault.message
-    assert list(ray(replicas=2, upgradeStrategy="NewCluster").faults_beside(L40S, 4)) == []
+    assert list(ray(replicas=2, upgradeStrategy="NewCluster").shared_pool_errors(L40S, 4)) == []
 
 
 def test_workers_that_the_pool_never_holds_are_refused():
-    [fault] = ray(workerAutoscaling={"maxReplicas": 9}).faults_on(L40S)
+    [fault] = ray(workerAutoscaling={"maxReplicas": 9}).errors_on(L40S)
     assert "9 workers need 9 accelerators and pool 'p' has 8" in fault.message
 
 
 def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
     small = pool("nvidia-l40s", machine="g6e.xlarge", nodes=2)
-    found = list(ray(replicas=2).faults_beside(small, 0))
+    found = list(ray(replicas=2).shared_pool_errors(small, 0))
     assert [each.path for each in found] == [("head", "cpu"), ("head", "memory")]
     assert "it would never start; lower head.cpu" in found[0].message
-    assert list(ray(replicas=1).faults_beside(small, 0)) == []
-    assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).faults_beside(small, 0)) == []
-    assert len(list(ray(replicas=1).faults_beside(small, 1))) == 2
+    assert list(ray(replicas=1).shared_pool_errors(small, 0)) == []
+    assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).shared_pool_errors(small, 0)) == []
+    assert len(list(ray(replicas=1).shared_pool_errors(small, 1))) == 2
     # The autoscaler's container stands beside the head.
     tight = {"replicas": 1, "resources": {"cpu": "1900m", "memory": "10Gi"}, "head": {"cpu": "1900m"}}
     one = pool("nvidia-l40s", machine="g6e.xlarge", nodes=1)
-    assert list(ray(**tight).faults_beside(one, 0)) == []
-    assert "the head asks for 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).faults_beside(one, 0)).message
+    assert list(ray(**tight).shared_pool_errors(one, 0)) == []
+    assert "the head asks for 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).shared_pool_errors(one, 0)).message
 
 
 def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
-    [fault] = ray().faults_on(GAUDI2)
+    [fault] = ray().errors_on(GAUDI2)
     assert fault.path == ("applications", "llm", "kind")
-    assert list(ray(applications={"rag": CUSTOM}).faults_on(GAUDI2)) == []
+    assert list(ray(applications={"rag": CUSTOM}).errors_on(GAUDI2)) == []
 
 
 def test_a_worker_holds_as_many_cards_as_its_largest_replica_needs_unless_told():

@@ -174,9 +174,9 @@ def test_what_does_not_go_together_is_refused_with_the_reason(fields, said):
 
 
 def test_cards_that_tensorrt_llm_does_not_know_are_refused():
-    [fault] = trt().faults_on(pool("nvidia-t4"))
+    [fault] = trt().errors_on(pool("nvidia-t4"))
     assert "needs compute capability 8.0 and nvidia-t4 has 7.5" in fault.message
-    assert list(trt().faults_on(L40S)) == []
+    assert list(trt().errors_on(L40S)) == []
 
 
 def test_on_gaudi_it_is_refused_by_the_table():
@@ -196,7 +196,7 @@ def test_on_gaudi_it_is_refused_by_the_table():
     ],
 )
 def test_images_and_builds_that_do_not_fit_the_pool_are_refused(fields, said):
-    [fault] = trt(**fields).faults_on(L40S)
+    [fault] = trt(**fields).errors_on(L40S)
     assert said in fault.message
 
 

@@ -11,7 +11,7 @@ from components.handles import ModelMount, VolumeClaim
 from components.serving.tensorrt_llm.engines import engines_of
 from components.serving.tensorrt_llm.service import image_of
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.unit.serving.models import L40S, declared, deployment_of, pool, site
@@ -133,6 +133,6 @@ def test_a_stack_that_would_build_engines_onto_a_nodes_own_disk_is_refused(tmp_p
     }
     path = tmp_path / "Pulumi.test.yaml"
     path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
-    with pytest.raises(StackFaults) as refused:
+    with pytest.raises(InvalidStack) as refused:
         validate(read_stack(path, shown_path="s.yaml"))
     assert "'d' is a disk of each node" in "\n".join(refused.value.lines)

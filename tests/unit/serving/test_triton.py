@@ -34,11 +34,11 @@ def test_on_nvidia_an_instance_of_each_card_and_on_gaudi_a_process_for_each():
 
 def test_more_instances_than_cards_are_refused_on_gaudi_and_uneven_ones_on_nvidia():
     two = {"writer": WRITER, "other": WRITER}
-    [fault] = triton(two, accelerators=1).faults_on(GAUDI2)
+    [fault] = triton(two, accelerators=1).errors_on(GAUDI2)
     assert "2 instances for 1 cards; set accelerators: 2" in fault.message
-    [fault] = triton({"writer": {**WRITER, "instances": 3}}, accelerators=2).faults_on(L40S)
+    [fault] = triton({"writer": {**WRITER, "instances": 3}}, accelerators=2).errors_on(L40S)
     assert "a multiple of 2" in fault.message
-    assert list(triton(two, accelerators=1).faults_on(L40S)) == []
+    assert list(triton(two, accelerators=1).errors_on(L40S)) == []
 
 
 def test_each_model_is_mounted_by_itself_since_triton_would_take_kubelets_links_for_models():
@@ -65,7 +65,7 @@ def test_a_build_without_the_library_that_generates_is_refused():
     plain, trtllm = (f"nvcr.io/nvidia/tritonserver:26.07-{build}" for build in ("py3", "trtllm-python-py3"))
 
     def said(image: str, **fields: Any) -> list[str]:
-        return [fault.message for fault in triton({"writer": {**WRITER, **fields}}, image=image).faults_on(L40S)]
+        return [fault.message for fault in triton({"writer": {**WRITER, **fields}}, image=image).errors_on(L40S)]
 
     [fault] = said(plain)
     assert "holds no torch" in fault

@@ -103,16 +103,16 @@ def test_two_engines_on_the_first_card_have_to_divide_its_memory():
 
 
 def test_on_gaudi_the_backend_is_refused_with_the_reason():
-    [fault] = served().faults_on(GAUDI2)
+    [fault] = served().errors_on(GAUDI2)
     assert fault.path == ("repository", "writer", "kind")
     assert "use engine: vllm" in fault.message
 
 
 def test_the_build_that_holds_the_backend_is_taken_and_another_one_refused():
     assert container_of(served())["image"] == "nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3"
-    [fault] = triton({"writer": {"kind": "vllm"}}, image="nvcr.io/nvidia/tritonserver:26.07-py3").faults_on(L40S)
+    [fault] = triton({"writer": {"kind": "vllm"}}, image="nvcr.io/nvidia/tritonserver:26.07-py3").errors_on(L40S)
     assert "name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault.message
-    assert list(triton({"writer": {"kind": "vllm"}}, image="docker.io/acme/triton:1.0").faults_on(L40S)) == []
+    assert list(triton({"writer": {"kind": "vllm"}}, image="docker.io/acme/triton:1.0").errors_on(L40S)) == []
 
 
 def test_an_image_that_is_too_old_is_refused_with_what_it_holds():

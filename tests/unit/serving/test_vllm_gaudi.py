@@ -86,9 +86,9 @@ def test_a_setting_that_contradicts_another_is_refused_with_the_remedy(fields, w
 
 
 def test_settings_of_gaudi_are_refused_on_nvidia():
-    [fault] = vllm(gaudi={"bucketingStrategy": "lin"}).faults_on(L40S)
+    [fault] = vllm(gaudi={"bucketingStrategy": "lin"}).errors_on(L40S)
     assert (fault.path, "it is read on Gaudi only" in fault.message) == (("gaudi",), True)
-    assert list(vllm(gaudi={"bucketingStrategy": "lin"}).faults_on(GAUDI2)) == []
+    assert list(vllm(gaudi={"bucketingStrategy": "lin"}).errors_on(GAUDI2)) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 
@@ -46,7 +46,7 @@ def lines(tmp_path: Path):
         path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
         try:
             validate(read_stack(path, shown_path="s.yaml"))
-        except StackFaults as faults:
+        except InvalidStack as faults:
             return faults.lines
         return ()
 

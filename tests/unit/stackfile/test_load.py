@@ -11,7 +11,7 @@ import pytest
 from rehearsal.engine.errors import ProgramFailed
 from rehearsal.engine.record import record
 from stackfile.reader import read_stack
-from stackfile.refusal import StackRefused
+from stackfile.run_error import StackRunError
 from stackfile.settings import load
 from stackfile.stack import Stack
 
@@ -41,10 +41,10 @@ def run_load(config: dict[str, str], *, secret: bool = True) -> Stack:
     return kept[0]
 
 
-def refusal(config: dict[str, str], *, secret: bool = True) -> StackRefused:
+def refusal(config: dict[str, str], *, secret: bool = True) -> StackRunError:
     with pytest.raises(ProgramFailed) as caught:
         run_load(config, secret=secret)
-    assert isinstance(caught.value.__cause__, StackRefused)
+    assert isinstance(caught.value.__cause__, StackRunError)
     assert caught.value.detail == "", "a refusal shows no traceback"
     return caught.value.__cause__
 
@@ -93,7 +93,11 @@ def test_a_misspelt_key_is_refused_although_no_field_asks_for_it(project):
 
 def test_a_seed_in_clear_is_refused_whatever_the_file_says(project):
     refused = refusal(config_of(project), secret=False)
-    assert any("apiKeySeed: stands in clear; replace it with: pulumi config set --secret apiKeySeed" in line for line in refused.lines)
+    assert any(
+        "apiKeySeed: The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: pulumi config set --secret apiKeySeed"
+        in line
+        for line in refused.lines
+    )
     assert STRONG not in str(refused)
 
 
@@ -108,7 +112,7 @@ def test_a_missing_seed_is_one_fault(project):
 def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
     refused = refusal({**config_of(project), "inferplan:cluster": "{"})
     assert isinstance(refused, pulumi.RunError)
-    assert str(refused).endswith("nothing was registered; correct it and run the same again")
+    assert str(refused).endswith("Nothing was registered. Fix it and run the command again.")
 
 
 @pytest.mark.parametrize(("seed", "words"), [("short", "has 5 characters"), ("ab" * 32, "repeats 2 characters")])

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.json_schema import stack_schema
 from stackfile.reader import read_stack
 from stackfile.settings import validate
@@ -39,9 +39,9 @@ def judge(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     try:
         outcome = validate(read_stack(path, shown_path="s.yaml"))
-    except StackFaults as refused:
+    except InvalidStack as refused:
         outcome = refused
-    if isinstance(outcome, StackFaults):
+    if isinstance(outcome, InvalidStack):
         assert outcome.lines
         assert all(line.startswith("s.yaml") and "\n" not in line for line in outcome.lines)
         str(outcome).encode()

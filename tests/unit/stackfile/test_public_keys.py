@@ -45,8 +45,8 @@ def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_s
     salt, seed = salts_and_seeds[0]
     assert "everybody can derive" in (publicity(seed, None, None) or "")
     assert "everybody can derive" in (publicity(f" {seed}\n", "v1:own", "own") or "")
-    assert "sealed under the passphrase of the examples" in (publicity(OWN_SEED, salt, None) or "")
-    assert "sealed under the passphrase of the examples" in (publicity(OWN_SEED, "v1:own", EXAMPLE_PASSPHRASE) or "")
+    assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, salt, None) or "")
+    assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, "v1:own", EXAMPLE_PASSPHRASE) or "")
     assert publicity(OWN_SEED, "v1:own", "own") is None
     # Without a salt another provider seals, and a passphrase of another stack may well be set.
     assert publicity(OWN_SEED, None, EXAMPLE_PASSPHRASE) is None
@@ -74,7 +74,7 @@ def test_an_up_is_refused_and_registers_nothing(salts_and_seeds):
             _run(seed)
         said = str(caught.value)
         assert "apiKeySeed: is that of an example, which everybody can read" in said
-        assert "nothing was registered" in said
+        assert "Nothing was registered" in said
         assert "inferplan new NAME --from acme" in said
         assert seed not in said
 

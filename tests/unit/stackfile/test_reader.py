@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import MAX_BYTES, StackFile, read_stack, stack_path
 
 PROJECT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ def read(tmp_path):
 
 
 def lines(file: StackFile) -> list[str]:
-    return [line.removeprefix("stacks/Pulumi.test.yaml:") for line in StackFaults(file.shown_path, file.faults).lines]
+    return [line.removeprefix("stacks/Pulumi.test.yaml:") for line in InvalidStack(file.shown_path, file.errors).lines]
 
 
 def test_configuration_is_handed_on_as_the_cli_passes_it_and_secrets_as_ciphertext(read):
@@ -32,7 +32,7 @@ def test_configuration_is_handed_on_as_the_cli_passes_it_and_secrets_as_cipherte
         "encryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n  inferplan:models: {b: {n: 1, t: '<1>'}, a: [true, null, 1.5]}\n"
         "  inferplan:apiKeySeed:\n    secure: v1:x:y\n  aws:secretKey: {secure: v1:p:q}\n"
     )
-    assert file.faults == ()
+    assert file.errors == ()
     assert file.config == {"aws:region": "eu-central-1", "inferplan:models": r'{"a":[true,null,1.5],"b":{"n":1,"t":"\u003c1\u003e"}}'}
     assert json.loads(file.config["inferplan:models"])["b"]["t"] == "<1>"
     assert file.secrets == {"inferplan:apiKeySeed": "v1:x:y", "aws:secretKey": "v1:p:q"}
@@ -83,7 +83,7 @@ def test_positions_are_those_of_keys_and_of_list_items_and_else_of_the_nearest_p
             "2:3: inferpan:models: 'inferpan' is no namespace of this project; did you mean 'inferplan:models'",
         ),
         ("config:\n  inferplan:config:models: {}\n", "2:3: config:models: has 3 parts; write namespace:name, such as inferplan:models"),
-        ("config:\n  inferplan:models: {a: {secure: v1:x:y}}\n", "2:22: models.a: an encrypted value is not expected here"),
+        ("config:\n  inferplan:models: {a: {secure: v1:x:y}}\n", "2:22: models.a: Encrypted values are not supported here."),
         ("config: {}\nencryptionsalt: [a]\n", "2:1: encryptionsalt: holds a list"),
         ("config: {a: {b: \x01}}\n", "1:17: a control character"),
     ],
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_text_is_refused_with_the_place(read):
 
 
 def test_a_byte_order_mark_is_no_fault(read):
-    assert read("\ufeffconfig: {}\n").faults == ()
+    assert read("\ufeffconfig: {}\n").errors == ()
 
 
 def test_a_huge_file_is_refused_unread(read):
@@ -142,8 +142,8 @@ def test_tabs_in_several_lines_are_all_listed(read):
 
 @pytest.mark.parametrize("path", ["missing.yaml", ".", "a\0b.yaml"])
 def test_a_path_that_is_no_readable_file_is_a_fault(tmp_path, path):
-    [fault] = read_stack(tmp_path / path).faults
-    assert "no such file" in fault.fault.message or "cannot be read" in fault.fault.message
+    [error] = read_stack(tmp_path / path).errors
+    assert "no such file" in error.error.message or "cannot be read" in error.error.message
 
 
 def test_the_stack_file_is_found_by_the_projects_stack_config_dir(tmp_path):
@@ -155,4 +155,4 @@ def test_the_stack_file_is_found_by_the_projects_stack_config_dir(tmp_path):
 
 @pytest.mark.parametrize("path", sorted((PROJECT / "stacks").glob("Pulumi.*.yaml")), ids=lambda path: path.name)
 def test_the_example_stacks_are_free_of_faults(path):
-    assert read_stack(path).faults == ()
+    assert read_stack(path).errors == ()

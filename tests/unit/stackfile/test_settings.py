@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.faults import StackFaults
+from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import simulated_kubeconfig, validate
 
@@ -33,7 +33,7 @@ def refuse(tmp_path):
     def faults(content: str) -> list[str]:
         path = tmp_path / "Pulumi.test.yaml"
         path.write_text(content)
-        with pytest.raises(StackFaults) as caught:
+        with pytest.raises(InvalidStack) as caught:
             validate(read_stack(path, shown_path="s.yaml"))
         return list(caught.value.lines)
 
@@ -108,7 +108,7 @@ def test_forty_faults_are_forty_lines_in_the_order_of_the_file(refuse):
 
 def test_the_summary_counts_and_says_what_to_do(tmp_path):
     (tmp_path / "a.yaml").write_text(changed("nodes: 2", "nodes: 0"))
-    with pytest.raises(StackFaults, match=r"1 fault in .*a\.yaml, nothing was registered; correct it and run the same again$"):
+    with pytest.raises(InvalidStack, match=r"1 error in .*a\.yaml\. Nothing was registered\. Fix it and run the command again\.$"):
         validate(read_stack(tmp_path / "a.yaml"))
 
 

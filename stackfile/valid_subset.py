@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-Path = tuple[str | int, ...]
+from components.spec import KeyPath
 
 # Sections whose entries can be left out one by one, and sections that nothing else names.
 _SINGLY = ("nodePools", "storage", "queues", "models", "consumers")
 _WHOLE = ("monitoring", "benchmark", "budget")
 
 
-def sound_part(data: dict[str, Any], unsound: Collection[Path]) -> tuple[dict[str, Any], set[str]] | None:
+def valid_subset(data: dict[str, Any], unsound: Collection[KeyPath]) -> tuple[dict[str, Any], set[str]] | None:
     """`data` without what stands at the paths `unsound` and what names it, directly or through others; and the names left out.
 
     None where a section is unsound that everything leans on.
@@ -45,7 +45,7 @@ def _words(value: Any) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
-def text_at(data: Any, path: Path) -> str:
+def text_at(data: Any, path: KeyPath) -> str:
     """The text at `path` of `data`, "" where there is none."""
     for part in path:
         try:

@@ -10,7 +10,7 @@ from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
 
 PATH = "/llama/v1/models"
-SEALED = {"secure": "[secret]"}
+ENCRYPTED = {"secure": "[secret]"}
 KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
 BASE64 = "qT8/x2Wv+9Zk1Lm4Rb7Nc0Hd3Gf6Js5Yp2Ua+8EtQ1Ko=="
 FORMER = "9f2c4e81b7d3a6058c1e4f72d9b0a3658e7c1d24f9a0b3c6d5e8f71204a9bc36"
@@ -23,9 +23,9 @@ def stand(tmp_path_factory):
     own = {("legacy", 1): KEY, ("legacy", 2): BASE64, ("former", 1): FORMER, ("other", 1): FOREIGN}
     proxy = Proxy(tmp_path_factory.mktemp("own"), own=own)
     consumers = {
-        "legacy": consumer(keys=[3, 2, 1], ownKeys={1: SEALED, 2: SEALED}),
-        "former": consumer(keys=[1], ownKeys={1: SEALED}, expires={1: LONG_AGO.isoformat()}),
-        "other": consumer(keys=[1], ownKeys={1: SEALED}),
+        "legacy": consumer(keys=[3, 2, 1], importedKeys={1: ENCRYPTED, 2: ENCRYPTED}),
+        "former": consumer(keys=[1], importedKeys={1: ENCRYPTED}, expires={1: LONG_AGO.isoformat()}),
+        "other": consumer(keys=[1], importedKeys={1: ENCRYPTED}),
     }
     endpoints = [endpoint("llama", llama.port, ("legacy", "former")), endpoint("mistral", mistral.port, ("other",))]
     try:
@@ -38,7 +38,7 @@ def stand(tmp_path_factory):
 
 @pytest.mark.parametrize("key", [KEY, BASE64])
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
-def test_a_brought_key_opens_its_model_under_its_consumer_s_name(stand, key, header):
+def test_a_imported_key_opens_its_model_under_its_consumer_s_name(stand, key, header):
     proxy, llama = stand
     llama.seen.clear()
     answer = proxy.call("GET", PATH, headers={header: f"Bearer {key}" if header == "Authorization" else key})
@@ -54,7 +54,7 @@ def test_a_brought_key_opens_its_model_under_its_consumer_s_name(stand, key, hea
 def test_derived_versions_of_the_same_consumer_go_on_beside_it(stand):
     proxy, _ = stand
     assert proxy.call("GET", PATH, proxy.key("legacy", 3)).status == 200
-    # The version that was brought has no derived twin.
+    # The version that was imported has no derived twin.
     assert proxy.call("GET", PATH, proxy.key("legacy", 1)).status == 401
 
 

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.gateway.own_keys import collisions, own_key_fault, tail_of
+from components.gateway.imported_keys import collisions, imported_key_error, tail_of
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import ConsumerSpec
 from stackfile import imported_keys
 
 SEED = "0123456789abcdef" * 4
 KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
-SEALED = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
+ENCRYPTED = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
 
 
 @pytest.mark.parametrize("make", [lambda: secrets.token_hex(32), lambda: secrets.token_urlsafe(32), lambda: f"sk-{secrets.token_hex(30)}"])
 def test_keys_of_random_bytes_are_accepted(make):
-    assert [own_key_fault(make()) for _ in range(200)] == [None] * 200
-    assert own_key_fault(KEY) is None
+    assert [imported_key_error(make()) for _ in range(200)] == [None] * 200
+    assert imported_key_error(KEY) is None
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_keys_of_random_bytes_are_accepted(make):
     ],
 )
 def test_a_key_that_can_be_guessed_or_sent_badly_is_refused_without_being_quoted(key, said):
-    fault = own_key_fault(key)
+    fault = imported_key_error(key)
     assert fault is not None
     assert said in fault
     assert not key or key[4:20] not in fault
@@ -60,8 +60,8 @@ def _consumer(**written):
     return ConsumerSpec.model_validate_json(json.dumps(written))
 
 
-def test_the_proxy_finds_a_brought_key_by_its_end_and_holds_no_more_of_it():
-    consumers = {"legacy": _consumer(keys=[2, 1], ownKeys={"1": SEALED}), "chat": _consumer(keys=[1])}
+def test_the_proxy_finds_a_imported_key_by_its_end_and_holds_no_more_of_it():
+    consumers = {"legacy": _consumer(keys=[2, 1], importedKeys={"1": ENCRYPTED}), "chat": _consumer(keys=[1])}
     made = proxy_keys(SEED, consumers, ["llama"], {("legacy", 1): KEY})
     assert KEY[:-8] not in made.text
     assert f"    _{tail_of(KEY)} legacy;" in made.text
@@ -70,50 +70,50 @@ def test_the_proxy_finds_a_brought_key_by_its_end_and_holds_no_more_of_it():
     assert made.fingerprint != proxy_keys(SEED, consumers, ["llama"], {("legacy", 1): KEY.swapcase()}).fingerprint
 
 
-def test_an_own_key_of_a_version_that_is_not_listed_is_refused():
-    with pytest.raises(ValueError, match="ownKeys names version 3, but keys lists 2, 1; remove the own key, or list the version"):
-        _consumer(keys=[2, 1], ownKeys={"3": SEALED})
+def test_an_imported_key_of_a_version_that_is_not_listed_is_refused():
+    with pytest.raises(ValueError, match="importedKeys names version 3, but keys lists 2, 1; remove the imported key, or list the version"):
+        _consumer(keys=[2, 1], importedKeys={"3": ENCRYPTED})
 
 
-SECTION = {"legacy": {"keys": [1], "ownKeys": {"1": KEY, "2": SEALED}}, "chat": {"keys": [1]}}
+SECTION = {"legacy": {"keys": [1], "importedKeys": {"1": KEY, "2": ENCRYPTED}}, "chat": {"keys": [1]}}
 
 
 def test_nothing_that_looks_at_the_section_meets_a_key():
-    assert KEY not in json.dumps(imported_keys.masked(SECTION))
-    assert imported_keys.masked(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": {"secure": "[secret]"}}
-    assert imported_keys.without_clear(SECTION)["legacy"]["ownKeys"] == {"1": {"secure": "[secret]"}, "2": SEALED}
-    assert imported_keys.in_clear(SECTION) == {("legacy", 1): KEY}
-    assert imported_keys.sealed(SECTION) == {'consumers.legacy.ownKeys["2"]': SEALED["secure"]}
+    assert KEY not in json.dumps(imported_keys.mask_keys(SECTION))
+    assert imported_keys.mask_keys(SECTION)["legacy"]["importedKeys"] == {"1": {"secure": "[secret]"}, "2": {"secure": "[secret]"}}
+    assert imported_keys.mask_plain_keys(SECTION)["legacy"]["importedKeys"] == {"1": {"secure": "[secret]"}, "2": ENCRYPTED}
+    assert imported_keys.plain_keys(SECTION) == {("legacy", 1): KEY}
+    assert imported_keys.ciphertexts(SECTION) == {'consumers.legacy.importedKeys["2"]': ENCRYPTED["secure"]}
 
 
 def test_opened_keys_reach_the_program_as_the_cli_passes_them():
-    config = {"inferplan:consumers": json.dumps({"legacy": {"keys": [1], "ownKeys": {"1": SEALED}}})}
-    sealed = {"inferplan:apiKeySeed": SEED, 'inferplan:consumers.legacy.ownKeys["1"]': KEY}
-    passed, secret_keys = imported_keys.with_secrets(config, sealed, stand_in=False)
+    config = {"inferplan:consumers": json.dumps({"legacy": {"keys": [1], "importedKeys": {"1": ENCRYPTED}}})}
+    secrets = {"inferplan:apiKeySeed": SEED, 'inferplan:consumers.legacy.importedKeys["1"]': KEY}
+    passed, secret_keys = imported_keys.with_secrets(config, secrets, placeholders=False)
     assert secret_keys == {"inferplan:apiKeySeed", "inferplan:consumers"}
-    assert json.loads(passed["inferplan:consumers"]) == {"legacy": {"keys": [1], "ownKeys": {"1": KEY}}}
+    assert json.loads(passed["inferplan:consumers"]) == {"legacy": {"keys": [1], "importedKeys": {"1": KEY}}}
     assert set(passed) == {"inferplan:apiKeySeed", "inferplan:consumers"}
-    stand_in, _ = imported_keys.with_secrets(config, sealed, stand_in=True)
-    assert own_key_fault(json.loads(stand_in["inferplan:consumers"])["legacy"]["ownKeys"]["1"]) is None
+    placeholders, _ = imported_keys.with_secrets(config, secrets, placeholders=True)
+    assert imported_key_error(json.loads(placeholders["inferplan:consumers"])["legacy"]["importedKeys"]["1"]) is None
 
 
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["ownKeys", "a", "1", "secure"]), inner),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["importedKeys", "a", "1", "secure"]), inner),
     )
 )
 def test_no_shape_of_a_section_makes_the_search_fail(section):
-    imported_keys.masked(section)
-    imported_keys.in_clear(section)
-    imported_keys.sealed(section)
-    imported_keys.without_clear(section)
+    imported_keys.mask_keys(section)
+    imported_keys.plain_keys(section)
+    imported_keys.ciphertexts(section)
+    imported_keys.mask_plain_keys(section)
 
 
 def test_faults_name_the_place_and_the_command_and_never_the_key():
     weak = base64.b64encode(b"x" * 40).decode()
-    found = list(imported_keys.faults({("legacy", 1): weak}, secret=True)) + list(imported_keys.faults({("legacy", 1): KEY}, secret=False))
-    assert [each.path for each in found] == [("consumers", "legacy", "ownKeys", "1")] * 2
-    assert "stands in clear" in found[1].message
-    assert "pulumi config set --secret --path 'consumers.legacy.ownKeys[\"1\"]'" in found[1].message
+    found = list(imported_keys.errors({("legacy", 1): weak}, secret=True)) + list(imported_keys.errors({("legacy", 1): KEY}, secret=False))
+    assert [each.path for each in found] == [("consumers", "legacy", "importedKeys", "1")] * 2
+    assert "The secret is in plain text but must be encrypted." in found[1].message
+    assert "pulumi config set --secret --path 'consumers.legacy.importedKeys[\"1\"]'" in found[1].message
     assert all(weak[:12] not in each.message and KEY[:12] not in each.message for each in found)

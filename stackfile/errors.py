@@ -1,7 +1,4 @@
-"""Faults with their place in a file, the lines a person reads, and the exception that carries all of them.
-
-It collects and words; it judges nothing.
-"""
+"""Validation errors with their position in a file, and the exception that lists all of them."""
 
 from __future__ import annotations
 
@@ -10,13 +7,13 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from components.spec import Fault
+from components.spec import SpecError
 
 _PLAIN_PART = re.compile(r"^[A-Za-z0-9_:/-]+$")
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class Position:
     """A line and a column of a file, both counted from 1."""
 
     line: int
@@ -24,11 +21,11 @@ class Place:
 
 
 @dataclass(frozen=True)
-class LocatedFault:
-    """A fault and where it stands; `place` is None where the file is not at hand."""
+class LocatedError:
+    """A validation error and where it is in the file; `position` is None if there is no file."""
 
-    fault: Fault
-    place: Place | None
+    error: SpecError
+    position: Position | None
 
 
 def dotted(path: Iterable[str | int]) -> str:
@@ -57,31 +54,31 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"; did you mean {folded[near[0]]!r}" if near else ""
 
 
-class StackFaults(Exception):  # noqa: N818 - named after what it carries: every fault of a stack
-    """A stack that is refused, with all of its faults.
+class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
+    """Raised for a stack that does not pass validation, with all of its errors.
 
-    `faults` in the order of the file, `lines` as a person reads them, `source` the file (or what stands for it).
+    `errors` are in the order of the file, `lines` are their texts, `source` is the file (or the name used in its place).
     """
 
-    def __init__(self, source: str, located: Iterable[LocatedFault]) -> None:
+    def __init__(self, source: str, located: Iterable[LocatedError]) -> None:
         self.source = source
-        self.located = tuple(sorted(dict.fromkeys(located), key=lambda each: (each.place is None, each.place or Place(0, 0))))
-        self.faults: tuple[Fault, ...] = tuple(each.fault for each in self.located)
+        self.located = tuple(sorted(dict.fromkeys(located), key=lambda each: (each.position is None, each.position or Position(0, 0))))
+        self.errors: tuple[SpecError, ...] = tuple(each.error for each in self.located)
         self.lines: tuple[str, ...] = tuple(self._line(each) for each in self.located)
         super().__init__("\n".join((*self.lines, self.summary)))
 
     @property
     def summary(self) -> str:
-        """How many faults there are, and what to do."""
-        what, them = ("fault", "it") if len(self.lines) == 1 else ("faults", "them")
-        return f"{len(self.lines)} {what} in {self.source}, nothing was registered; correct {them} and run the same again"
+        """How many errors there are, and what to do."""
+        what, them = ("error", "it") if len(self.lines) == 1 else ("errors", "them")
+        return f"{len(self.lines)} {what} in {self.source}. Nothing was registered. Fix {them} and run the command again."
 
-    def _line(self, located: LocatedFault) -> str:
-        where = "" if located.place is None else f":{located.place.line}:{located.place.column}"
-        path = dotted(located.fault.path)
-        return _one_line(f"{self.source}{where}: {path}{': ' if path else ''}{located.fault.message}")
+    def _line(self, located: LocatedError) -> str:
+        where = "" if located.position is None else f":{located.position.line}:{located.position.column}"
+        path = dotted(located.error.path)
+        return _one_line(f"{self.source}{where}: {path}{': ' if path else ''}{located.error.message}")
 
 
 def _one_line(text: str) -> str:
-    """`text` with every unprintable character escaped: a message quotes what a file holds, and a fault is one line."""
+    """`text` with every unprintable character escaped: a message quotes what a file holds, but an error is one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text)

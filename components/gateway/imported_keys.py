@@ -1,6 +1,6 @@
-"""Keys that users bring instead of derived ones: which are strong enough, and the part by which the proxy finds each.
+"""Keys that users import instead of deriving them: which are strong enough, and the part that the proxy looks each up by.
 
-A brought key names neither consumer nor version, so its last eight characters stand for them: they lead to the hash that the whole
+An imported key names neither consumer nor version, so its last eight characters stand for them: they lead to the hash that the whole
 key is compared with. What must not be guessed is the rest. No key is kept here, and no message quotes one.
 """
 
@@ -23,23 +23,23 @@ _OURS = f"{PREFIX}_", f"{SERVER_PREFIX}_"
 _FORM = re.compile(f"[{_CHARACTERS}]+")
 _REPEAT = 8
 
-BroughtKeys = Mapping[tuple[str, int], str]
-"""Brought keys by consumer and version; secret values, to be held no longer than it takes to hash them."""
+ImportedKeys = Mapping[tuple[str, int], str]
+"""Imported keys by consumer and version; secret values, to be held no longer than it takes to hash them."""
 
 
-def own_key_pattern(tail: str) -> str:
-    """The form of a brought key as a PCRE that captures its last characters as `tail`; no key of ours matches."""
+def imported_key_pattern(tail: str) -> str:
+    """The form of an imported key as a PCRE that captures its last characters as `tail`; no key of ours matches."""
     hidden = f"{{{MIN_CHARACTERS - TAIL},{MAX_CHARACTERS - TAIL}}}"
     return f"(?!{PREFIX}_|{SERVER_PREFIX}_)[{_CHARACTERS}]{hidden}(?<{tail}>[{_CHARACTERS}]{{{TAIL}}})"
 
 
 def tail_of(key: str) -> str:
-    """The part of a brought key that is not secret from whoever reads the proxy's Secret."""
+    """The part of an imported key that is not secret from whoever reads the proxy's Secret."""
     return key[-TAIL:]
 
 
-def own_key_fault(key: str) -> str | None:
-    """Why `key` cannot be brought, in words that quote none of it; None when it can."""
+def imported_key_error(key: str) -> str | None:
+    """Why `key` cannot be imported, in words that quote none of it; None when it can."""
     if key.startswith(_OURS):
         return f"starts like the keys that are derived here ({' or '.join(_OURS)}); bring a key of another form, or list the version without one"
     if not MIN_CHARACTERS <= len(key) <= MAX_CHARACTERS:
@@ -50,7 +50,7 @@ def own_key_fault(key: str) -> str | None:
     return _guessable(key[:-TAIL])
 
 
-def collisions(keys: BroughtKeys) -> dict[tuple[str, int], tuple[str, int]]:
+def collisions(keys: ImportedKeys) -> dict[tuple[str, int], tuple[str, int]]:
     """Keys whose last characters are those of an earlier one, letter case aside, since the proxy looks them up so."""
     first: dict[str, tuple[str, int]] = {}
     found = {}
