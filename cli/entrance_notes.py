@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from cli.workspace import Workspace
-    from components.gateway.spec import ConsumerSpec
+    from components.gateway.consumer_spec import ConsumerSpec
     from stackfile.stack import StackSettings
 
 # A month to add a version and to move clients over.

@@ -18,7 +18,7 @@ from stackfile.reader import PROJECT, StackFile, read_stack
 if TYPE_CHECKING:
     from datetime import date
 
-    from components.gateway.spec import ConsumerSpec
+    from components.gateway.consumer_spec import ConsumerSpec
     from stackfile.stack import StackSettings
 
 LAST_VERSION = 999_999

@@ -138,7 +138,7 @@ def _retire(workspace: Workspace, consumer: str, version: int) -> None:
 
 def _change(workspace: Workspace) -> str:
     gateway = workspace.settings.gateway
-    if gateway is not None and gateway.implementation == "envoyGateway":
+    if gateway is not None and not gateway.runs_in_namespace:
         return "changes the Secret gateway-clients, which the Envoy Gateway reads"
     return "replaces the gateway's pods one after another"
 
@@ -147,9 +147,9 @@ def _end(workspace: Workspace) -> str:
     from components.gateway.proxy import KEPT_SECONDS
 
     gateway = workspace.settings.gateway
-    if gateway is None or gateway.implementation == "envoyGateway":
+    if gateway is None or gateway.deregistration_seconds is None:
         return "the key is refused from then on"
-    return f"pods of before take the key for at most {gateway.leaving_seconds + KEPT_SECONDS} s more"
+    return f"pods of before take the key for at most {gateway.deregistration_seconds + KEPT_SECONDS} s more"
 
 
 def _listed(versions: list[int]) -> str:

@@ -222,8 +222,8 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntranceDemands:
-    """What a way in asks of the namespace that it stands in: load balancers of its own, and labels for whoever makes them."""
+class GatewayRequirements:
+    """What the gateway requires of its namespace: a quota of LoadBalancer Services, and labels for their controller."""
 
     load_balancers: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.handles import EntranceDemands, NodeTarget
+from components.handles import GatewayRequirements, NodeTarget
 from components.naming import labels
 
 # The profile of the API server that the rehearsal runs; raising it is a reviewed change, `latest` would move under us.
@@ -41,16 +41,16 @@ class InferenceNamespace(pulumi.ComponentResource):
         *,
         targets: Iterable[NodeTarget],
         monthly_usd: int | None = None,
-        asked: EntranceDemands | None = None,
+        gateway: GatewayRequirements | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        asked = asked or EntranceDemands()
-        quota = accelerator_quota(targets, load_balancers=asked.load_balancers)
+        gateway = gateway or GatewayRequirements()
+        quota = accelerator_quota(targets, load_balancers=gateway.load_balancers)
         super().__init__(f"inferplan:namespace:{name}", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         # The budget stands on an object, so that a policy sees it, and so does whoever asks the cluster.
         budget = None if monthly_usd is None else {BUDGET_ANNOTATION: str(monthly_usd)}
-        about = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **asked.labels}, annotations=budget)
+        about = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
         namespace = core.Namespace(name, metadata=about, opts=child)
         # The name comes from the created object, so that everything inside waits for the namespace.
         inside = namespace.metadata.name

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import pulumi
 
 from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
-from components.gateway.exposure import demands
+from components.gateway.exposure import requirements
 from components.gateway.gateway import GATEWAY_PODS, Gateway
+from components.gateway.spec import EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore
 from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
@@ -32,8 +33,7 @@ from infra.model_files import ModelFiles, stores_of
 from infra.providers import aws_provider, cluster_options
 
 if TYPE_CHECKING:
-    from components.gateway.envoy import EnvoyEntrance
-    from components.gateway.spec import GatewaySpec
+    from components.gateway.envoy import EnvoyGateway
     from infra.aws import AwsPlatform
     from stackfile.stack import Stack, StackSettings
 
@@ -64,7 +64,9 @@ def compose(stack: Stack) -> Exports:
     targets = _pools(spec.node_pools, platform, opts=kube)
     _node_services(spec.node_pools, targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
-    home = InferenceNamespace(spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, asked=demands(spec.gateway), opts=kube)
+    home = InferenceNamespace(
+        spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, gateway=requirements(spec.gateway), opts=kube
+    )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
     stores = stores_of(spec, platform, targets, namespace=home.inside, opts=kube)
     files = ModelFiles(stores=stores, namespace=home.inside, opts=inside)
@@ -76,7 +78,7 @@ def compose(stack: Stack) -> Exports:
         namespace=home.inside,
         seed=secrets.api_key_seed,
         imported_keys=secrets.imported_keys,
-        in_clear=spec.gateway is not None and spec.gateway.implementation == "envoyGateway",
+        in_clear=spec.gateway is not None and not spec.gateway.hashes_keys,
         opts=inside,
     )
     images = _images(spec, targets, namespace=home.inside, opts=inside)
@@ -102,12 +104,18 @@ def compose(stack: Stack) -> Exports:
 
 def _gateway(
     spec: GatewaySpec | None, endpoints: Sequence[Endpoint], keys: ApiKeys, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
-) -> Gateway | EnvoyEntrance | None:
-    if spec is None or spec.implementation == "nginx":
-        return None if spec is None else Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
-    from components.gateway.envoy import EnvoyEntrance
+) -> Gateway | EnvoyGateway | None:
+    match spec:
+        case None:
+            return None
+        case NginxGatewaySpec():
+            return Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+        case EnvoyGatewaySpec():
+            from components.gateway.envoy import EnvoyGateway
 
-    return EnvoyEntrance("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+            return EnvoyGateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+        case _:
+            assert_never(spec)
 
 
 def _aws(spec: StackSettings, stack: str) -> AwsPlatform | None:

@@ -86,12 +86,15 @@ def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
 def _by_tag(discriminator: dict[str, Any], order: list[str]) -> dict[str, Any]:
     """A union by its tag, one condition a choice: a mistake is then told of the choice that was made, and not of all of them."""
     tag, choices = discriminator["propertyName"], dict(sorted(discriminator["mapping"].items(), key=lambda each: order.index(each[1])))
+    default = discriminator.get("defaultMapping")
     return {
         "type": "object",
-        "required": [tag],
+        **({} if default else {"required": [tag]}),
         "properties": {tag: {"enum": list(choices)}},
         "allOf": [
-            {"if": {"properties": {tag: {"const": name}}, "required": [tag]}, "then": {"$ref": ref}} for name, ref in choices.items()
+            # Without `required` the condition also holds where the tag is absent.
+            {"if": {"properties": {tag: {"const": name}}, **({} if ref == default else {"required": [tag]})}, "then": {"$ref": ref}}
+            for name, ref in choices.items()
         ],
     }
 

@@ -159,7 +159,7 @@ def _sentence(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str,
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         yield path, f"is not a key here{nearest(str(path[-1]), allowed)}; allowed are {_listed(allowed)}"
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
-        name = context["discriminator"].strip("'")
+        name = context["discriminator"].strip("'()")
         allowed = guide.tags(path, name)
         if kind == "union_tag_not_found":
             yield (*path, name), f"is missing; write one of {_listed(allowed)}"

@@ -91,8 +91,9 @@ class SchemaGuide:
         """The branches of a union that the data's tag picks; all where no tag decides."""
         plain = self._plain(schema)
         if "discriminator" in plain and isinstance(data, dict):
-            tag = data.get(plain["discriminator"]["propertyName"])
-            target = plain["discriminator"].get("mapping", {}).get(tag) if isinstance(tag, str) else None
+            by_tag = plain["discriminator"]
+            tag = data.get(by_tag["propertyName"])
+            target = by_tag.get("mapping", {}).get(tag) if isinstance(tag, str) else by_tag.get("defaultMapping")
             if target is not None:
                 return self._branches({"$ref": target})
         options = [option for key in ("oneOf", "anyOf", "allOf") for option in plain.get(key, ())]

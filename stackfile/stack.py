@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from components.benchmark.spec import BenchmarkSpec
 from components.cluster.spec import ClusterSpec
-from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.gateway.consumer_spec import ConsumerSpec
+from components.gateway.spec import GatewaySpec
 from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec

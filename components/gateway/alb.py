@@ -1,6 +1,6 @@
-"""An application load balancer of AWS before the proxy: what a user writes, and the annotations that say it.
+"""An AWS Application Load Balancer in front of the gateway: its settings, and the Ingress annotations that create it.
 
-gRPC does not pass it: its port keeps to the cluster.
+It does not forward gRPC: the gRPC port is reachable only inside the cluster.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from components.gateway.elb import TLS_POLICY, BalancerSpec, deregistration
 
 # Limit of the service: idle_timeout.timeout_seconds (AWS, 2026-11).
 LONGEST_IDLE_SECONDS = 4000
-"""The longest that it keeps a silent connection, to clients and to the proxy alike."""
-# So that the proxy's own 504, with its words, comes before the load balancer's.
+"""Maximum idle timeout, for connections to clients and to the gateway."""
+# So that the gateway's own 504, with its error message, comes before the load balancer's.
 _IDLE_MARGIN_SECONDS = 10
 LONGEST_READ_SECONDS = LONGEST_IDLE_SECONDS - _IDLE_MARGIN_SECONDS
 # Annotation keys as the controller's documentation spells them (docs/guide/ingress/annotations.md).
@@ -20,27 +20,28 @@ _PREFIX = "alb.ingress.kubernetes.io"
 
 
 class AlbSpec(BalancerSpec):
-    """A load balancer that the AWS Load Balancer Controller makes for the ingress."""
+    """An AWS Application Load Balancer that the AWS Load Balancer Controller creates for the Ingress."""
 
-    # The controller and the service take their time to learn of it.
-    leaving_seconds: ClassVar[int] = 40
+    # Until the controller and the service have noticed that the pod terminates.
+    deregistration_seconds: ClassVar[int] = 40
+    load_balancer_services: ClassVar[int] = 0
 
 
 def annotations(spec: AlbSpec, *, read_seconds: int, drain_seconds: int) -> dict[str, str]:
-    """What tells the controller to make it; streams may be silent for `read_seconds`, and leaving pods finish within `drain_seconds`."""
-    made = {
+    """Return the Ingress annotations; `read_seconds` is the read timeout, `drain_seconds` the time that terminating pods have to finish."""
+    values = {
         "scheme": spec.scheme,
-        # To pods directly: the Service is no NodePort, and connections end where they are drained.
+        # Directly to pods: the Service is not a NodePort, and connections end at the pod that drains them.
         "target-type": "ip",
         "certificate-arn": spec.certificate_arn,
         "ssl-policy": TLS_POLICY,
         "listen-ports": '[{"HTTPS":443}]',
         "load-balancer-attributes": f"idle_timeout.timeout_seconds={min(LONGEST_IDLE_SECONDS, read_seconds + _IDLE_MARGIN_SECONDS)}",
         "target-group-attributes": deregistration(spec, drain_seconds),
-        # The proxy has no open route on this port; refusing a call without a key is how it shows that it lives.
+        # This port has no route without a key, so a healthy gateway answers 401 or 404.
         "healthcheck-path": "/",
         "success-codes": "401,404",
     }
     if spec.inbound_cidrs is not None:
-        made["inbound-cidrs"] = ",".join(spec.inbound_cidrs)
-    return {f"{_PREFIX}/{key}": value for key, value in made.items()}
+        values["inbound-cidrs"] = ",".join(spec.inbound_cidrs)
+    return {f"{_PREFIX}/{key}": value for key, value in values.items()}

@@ -34,7 +34,7 @@ from components.naming import labels
 if TYPE_CHECKING:
     from datetime import date
 
-    from components.gateway.spec import ConsumerSpec
+    from components.gateway.consumer_spec import ConsumerSpec
 
 
 class KeyRing(Protocol):

@@ -24,7 +24,7 @@ from components.network import tcp
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import KeyRing
-    from components.gateway.spec import GatewayParent, GatewaySpec
+    from components.gateway.spec import EnvoyGatewaySpec, GatewayParent
     from components.handles import Endpoint, Protocol
 
 _ROUTES = "gateway.networking.k8s.io"
@@ -38,7 +38,7 @@ _OWNER = "gateway.envoyproxy.io/owning-gateway"
 _MODEL_PODS = {"app.kubernetes.io/component": "model"}
 
 
-class EnvoyEntrance(pulumi.ComponentResource):
+class EnvoyGateway(pulumi.ComponentResource):
     """For each model a route, its filter, its keys' policy and its time limits, attached to the Gateway that `spec` names."""
 
     url: str
@@ -51,7 +51,7 @@ class EnvoyEntrance(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        spec: GatewaySpec,
+        spec: EnvoyGatewaySpec,
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
@@ -62,14 +62,14 @@ class EnvoyEntrance(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         for endpoint in endpoints:
             self._way_to(name, spec, endpoint, namespace, keys)
-        if spec.parent is not None and endpoints:
+        if endpoints:
             # Not the name of our own proxy's policy: that one stays until its pods are gone, where a stack changes from one to the other.
             metadata = meta.ObjectMetaArgs(name=PROXY_EDGES, namespace=namespace, labels=labels("gateway", name))
             networking.NetworkPolicy(PROXY_EDGES, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
         self.url = url_of(name, spec)
         self.register_outputs({"url": self.url})
 
-    def _way_to(self, name: str, spec: GatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: KeyRing) -> None:
+    def _way_to(self, name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: KeyRing) -> None:
         called = f"{name}-{endpoint.model}"
         metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("gateway", called))
 
@@ -86,7 +86,7 @@ class EnvoyEntrance(pulumi.ComponentResource):
         made("", f"{_ROUTES}/v1", "HTTPRoute", route(called, spec, endpoint), guards)
 
 
-def route(called: str, spec: GatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
+def route(called: str, spec: EnvoyGatewaySpec, endpoint: Endpoint) -> dict[str, Any]:
     """The listed calls of one model and no other, each by its exact path and method."""
     protocol = _protocol(endpoint)
     matches = [
@@ -146,7 +146,7 @@ def key_policy(called: str, endpoint: Endpoint, keys: KeyRing) -> dict[str, Any]
     }
 
 
-def time_limits(called: str, spec: GatewaySpec) -> dict[str, Any]:
+def time_limits(called: str, spec: EnvoyGatewaySpec) -> dict[str, Any]:
     """No end for an answer that goes on (Envoy's is 15 s), the stack's own limit for silence, a short one to connect."""
     silence = f"{spec.read_timeout_seconds}s"
     http = {"requestTimeout": "0s", "maxStreamDuration": "0s", "streamIdleTimeout": silence, "connectionIdleTimeout": "60s"}

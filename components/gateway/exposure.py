@@ -15,24 +15,24 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway import alb, elb, nlb
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
-from components.handles import EntranceDemands
+from components.handles import GatewayRequirements
 
 if TYPE_CHECKING:
-    from components.gateway.spec import GatewaySpec
+    from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
 SERVICE_PORT = 80
 SERVICE_GRPC_PORT = 8082
 
 
-def demands(spec: GatewaySpec | None) -> EntranceDemands:
-    """What the way in asks of the namespace; nothing where there is none, or no load balancer of AWS in it."""
-    if spec is None or (spec.alb is None and spec.nlb is None):
-        return EntranceDemands()
-    return EntranceDemands(load_balancers=0 if spec.nlb is None else 1, labels=elb.POD_GATES)
+def requirements(spec: GatewaySpec | None) -> GatewayRequirements:
+    """Return what the gateway requires of its namespace: nothing without an AWS load balancer."""
+    if spec is None or spec.balancer is None:
+        return GatewayRequirements()
+    return GatewayRequirements(load_balancers=spec.balancer.load_balancer_services, labels=elb.POD_GATES)
 
 
 def expose(
-    name: str, spec: GatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
+    name: str, spec: NginxGatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
 ) -> None:
     """Registers what leads from outside to the Service `name`, or to the `pods` behind it."""
     match spec.exposure:
@@ -65,19 +65,19 @@ def url_of(name: str, spec: GatewaySpec) -> str:
     """What a client's base URL starts with; for an internal gateway, inside the namespace."""
     if spec.host is None or spec.exposure == "internal":
         return f"http://{name}"
-    return f"http://{spec.host}" if spec.insecure else f"https://{spec.host}"
+    return f"{spec.public_scheme}://{spec.host}"
 
 
-def grpc_of(name: str, spec: GatewaySpec) -> str | None:
+def grpc_of(name: str, spec: NginxGatewaySpec) -> str | None:
     """host:port that gRPC clients call, inside the namespace for an internal gateway; None where the way in carries no gRPC."""
     if spec.host is None or spec.exposure == "internal":
         return f"{name}:{SERVICE_GRPC_PORT}"
-    if spec.alb is not None:
+    if not spec.carries_grpc:
         return None
     return f"{spec.host}:{80 if spec.insecure else 443}"
 
 
-def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec, *, name: pulumi.Input[str] | None = None) -> meta.ObjectMetaArgs:
+def _annotated(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, *, name: pulumi.Input[str] | None = None) -> meta.ObjectMetaArgs:
     # The address comes from a controller that others run; an update must not wait for it.
     annotations = {"pulumi.com/skipAwait": "true"}
     if spec.tls is not None and spec.tls.cluster_issuer is not None:
@@ -89,9 +89,9 @@ def _annotated(metadata: meta.ObjectMetaArgs, spec: GatewaySpec, *, name: pulumi
     return meta.ObjectMetaArgs(name=name or metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
 
 
-def _ingress(name: str, spec: GatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:
+def _ingress(name: str, spec: NginxGatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:
     paths = [_path("/", name, "http")]
-    if grpc and spec.alb is None:
+    if grpc and spec.carries_grpc:
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
     tls = (
         None if spec.tls is None or spec.host is None else [networking.IngressTLSArgs(hosts=[spec.host], secret_name=spec.tls.secret_name)]
@@ -118,7 +118,7 @@ def attached(spec: GatewaySpec) -> dict[str, Any]:
     return {"parentRefs": [parent], "hostnames": [spec.host]}
 
 
-def _http_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
+def _http_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
         "backendRefs": [{"name": name, "port": SERVICE_PORT}],
@@ -128,6 +128,6 @@ def _http_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
     return {**attached(spec), "rules": [rule]}
 
 
-def _grpc_route(name: str, spec: GatewaySpec) -> dict[str, Any]:
+def _grpc_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
     matches = [{"method": {"service": GRPC_SERVICE, "method": method}} for method in GRPC_METHODS]
     return {**attached(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}

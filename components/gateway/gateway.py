@@ -20,7 +20,7 @@ from components.gateway.api_keys import KeyRing
 from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, grpc_of, url_of
 from components.gateway.proxy import proxy_config
 from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, place
-from components.gateway.spec import AutoscalingSpec, GatewaySpec
+from components.gateway.spec import AutoscalingSpec, NginxGatewaySpec
 from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
@@ -51,7 +51,7 @@ class Gateway(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        spec: GatewaySpec,
+        spec: NginxGatewaySpec,
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
@@ -116,7 +116,7 @@ def _budget() -> policy.PodDisruptionBudgetSpecArgs:
     return policy.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=dict(GATEWAY_PODS)))
 
 
-def _scaling(name: str, spec: GatewaySpec, wanted: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
+def _scaling(name: str, spec: NginxGatewaySpec, wanted: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
     target = autoscaling.MetricTargetArgs(type="Utilization", average_utilization=wanted.cpu_percent)
     return autoscaling.HorizontalPodAutoscalerSpecArgs(
         scale_target_ref=autoscaling.CrossVersionObjectReferenceArgs(api_version="apps/v1", kind="Deployment", name=name),

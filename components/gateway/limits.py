@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from components.gateway.spec import ConsumerSpec
+    from components.gateway.consumer_spec import ConsumerSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""A network load balancer of AWS before the proxy: what a user writes, and the annotations that say it.
+"""An AWS Network Load Balancer in front of the gateway: its settings, and the Service annotations that create it.
 
-It ends TLS itself. gRPC does not pass it: its port keeps to the cluster.
+It terminates TLS and does not forward gRPC: the gRPC port is reachable only inside the cluster.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from components.gateway.elb import TLS_POLICY, BalancerSpec, deregistration
 
 LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
 KEEPALIVE_SECONDS = 60
-"""How often a silent connection is probed: a TLS listener forgets one after 350 s, whatever is set, unless probes pass."""
+"""Interval of TCP keepalive probes. A TLS listener drops a connection after 350 s without data or probes; this cannot be configured."""
 # Annotation keys as the controller's documentation spells them (docs/guide/service/annotations.md).
 _PREFIX = "service.beta.kubernetes.io/aws-load-balancer"
 
 
 class NlbSpec(BalancerSpec):
-    """A load balancer that the AWS Load Balancer Controller makes for a Service of type LoadBalancer."""
+    """An AWS Network Load Balancer that the AWS Load Balancer Controller creates for a Service of type LoadBalancer."""
 
-    # New connections were seen for two minutes, whatever delay was set (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
+    # New connections arrived for up to two minutes, regardless of the configured delay (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
     # aws/containers-roadmap#470, 2023).
-    leaving_seconds: ClassVar[int] = 150
+    deregistration_seconds: ClassVar[int] = 150
+    load_balancer_services: ClassVar[int] = 1
 
 
 def annotations(spec: NlbSpec, *, drain_seconds: int) -> dict[str, str]:
-    """What tells the controller to make it; leaving pods finish within `drain_seconds`."""
-    made = {
+    """Return the Service annotations; terminating pods finish within `drain_seconds`."""
+    values = {
         "scheme": spec.scheme,
-        # To pods directly: no node port opens, and connections end where they are drained.
+        # Directly to pods: no node port opens, and connections end at the pod that drains them.
         "nlb-target-type": "ip",
         "ssl-cert": spec.certificate_arn,
         "ssl-ports": "443",
@@ -37,4 +38,4 @@ def annotations(spec: NlbSpec, *, drain_seconds: int) -> dict[str, str]:
         "attributes": "load_balancing.cross_zone.enabled=true",
         "target-group-attributes": deregistration(spec, drain_seconds),
     }
-    return {f"{_PREFIX}-{key}": value for key, value in made.items()}
+    return {f"{_PREFIX}-{key}": value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""What routes on a Gateway leave to others, or do otherwise than our own proxy, for the person who reads the plan."""
+"""Notes for the plan: what the stack cannot configure for routes on a Gateway, and how they differ from the nginx gateway."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from components.gateway.spec import GatewayParent, GatewaySpec
 
-# Read in the sources of Envoy Gateway v1.9, 2026-08.
-_ENVOY = (
-    "the Envoy Gateway reads every valid key in clear from the Secret gateway-clients; our own proxy gets hashes alone",
-    "Envoy itself calls its filter for API keys work in progress, outside its threat model (its warning at start, 1.40)",
-    "calls that are no listed route are answered 404 before any key is looked at, and refusals are in Envoy's words, not the API's",
-    "of two different keys in one call the one in Authorization counts; the server hears the key's id (chat_2), not the consumer's name",
-    "query strings and headers that nobody lists reach the servers; of claims of identity the known ones are taken out",
-    "sizes of bodies, rates, the access log and how proxies leave are set up with the Gateway, not here",
+# From the sources of Envoy Gateway v1.9, read 2026-08.
+ENVOY_DIFFERENCES = (
+    "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
+    "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
+    "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
+    "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
+    "query strings and unlisted headers reach the servers; known identity headers are removed",
+    "body size, request rates, the access log and connection draining are configured on the Gateway, not in this stack",
 )
 
 
 def notes(spec: GatewaySpec, parent: GatewayParent, *, grpc: bool) -> Iterator[str]:
-    """A line for each thing that the stack cannot settle for routes on the Gateway `parent`; `grpc` says whether a model speaks it."""
+    """Yield one line per note for routes on the Gateway `parent`; `grpc` is true if a model serves gRPC."""
     gateway = f"{parent.namespace}/{parent.name}"
     if parent.section_name is None:
-        yield f"keys cross the network in clear on every listener of the Gateway {gateway} without TLS; name one with TLS in parent.sectionName"
-    if grpc and spec.implementation == "nginx":
         yield (
-            f"a GRPCRoute cannot say how long a call may take, and an Envoy Gateway ends it after 15 s: give the route gateway-grpc a "
-            f"BackendTrafficPolicy with timeout.http.requestTimeout 0s, or what the Gateway {gateway} has for that"
+            f"keys cross the network in plain text on every listener of the Gateway {gateway} without TLS; "
+            "set parent.sectionName to a listener with TLS"
         )
-    if spec.implementation == "envoyGateway":
-        yield from _ENVOY
+    if grpc and spec.carries_grpc:
+        yield (
+            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s: attach a BackendTrafficPolicy with "
+            f"timeout.http.requestTimeout 0s, or the equivalent of the Gateway {gateway}, to the route gateway-grpc"
+        )
+    yield from spec.differences

@@ -32,7 +32,8 @@ from components.spec import bytes_of
 if TYPE_CHECKING:
     import jinja2
 
-    from components.gateway.spec import ConsumerSpec, GatewaySpec
+    from components.gateway.consumer_spec import ConsumerSpec
+    from components.gateway.spec import NginxGatewaySpec
     from components.handles import Endpoint, Protocol
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -65,7 +66,9 @@ class Place:
     workers: int = 2
 
 
-def proxy_config(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place = Place()) -> str:
+def proxy_config(
+    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place = Place()
+) -> str:
     """The nginx configuration for `endpoints`; the same input gives the same bytes.
 
     Raises ValueError when an endpoint carries a value that has no place in a configuration file.
@@ -73,7 +76,7 @@ def proxy_config(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Ma
     return _template().render(site=_site(spec, endpoints, consumers, place))
 
 
-def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place) -> dict[str, object]:
+def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place) -> dict[str, object]:
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
@@ -117,7 +120,7 @@ def _site(spec: GatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[s
     }
 
 
-def _limits(spec: GatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[Share] | list[tuple[str, int]]]:
+def _limits(spec: NginxGatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[Share] | list[tuple[str, int]]]:
     return {
         "rates": rate_shares(consumers, spec.replicas),
         "connections": connection_shares(consumers, spec.replicas),

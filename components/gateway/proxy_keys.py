@@ -18,7 +18,7 @@ from components.gateway.imported_keys import ImportedKeys, tail_of
 if TYPE_CHECKING:
     from datetime import date
 
-    from components.gateway.spec import ConsumerSpec
+    from components.gateway.consumer_spec import ConsumerSpec
 
 PROXY_FILE = "keys.conf"
 

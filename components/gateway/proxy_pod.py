@@ -20,7 +20,7 @@ from components.naming import DOMAIN
 from components.spread import spread
 
 if TYPE_CHECKING:
-    from components.gateway.spec import GatewaySpec
+    from components.gateway.spec import NginxGatewaySpec
 
 HTTP_PORT = 8080
 GRPC_PORT = 8082
@@ -55,7 +55,7 @@ def place() -> Place:
 
 
 def deployment(
-    spec: GatewaySpec,
+    spec: NginxGatewaySpec,
     labels: Mapping[str, str],
     *,
     config_map: pulumi.Input[str],
@@ -80,7 +80,7 @@ def deployment(
                 service_account_name=service_account,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                termination_grace_period_seconds=spec.leaving_seconds + spec.drain_seconds + _MARGIN_SECONDS,
+                termination_grace_period_seconds=spec.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
                 # Pods that are about to leave do not count, or those that stay could end up in one zone.
                 topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
@@ -92,7 +92,7 @@ def deployment(
     )
 
 
-def _prepare(spec: GatewaySpec) -> core.ContainerArgs:
+def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgs:
     made_for = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']"))
     where = place()
     return core.ContainerArgs(
@@ -107,7 +107,7 @@ def _prepare(spec: GatewaySpec) -> core.ContainerArgs:
     )
 
 
-def _proxy(spec: GatewaySpec, *, grpc: bool) -> core.ContainerArgs:
+def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
     ports = [
         core.ContainerPortArgs(name="http", container_port=HTTP_PORT),
         core.ContainerPortArgs(name="status", container_port=STATUS_PORT),
@@ -118,7 +118,7 @@ def _proxy(spec: GatewaySpec, *, grpc: bool) -> core.ContainerArgs:
     pid = f"{_SCRATCH}/nginx.pid"
     # It listens until what stands in front has learned that it leaves. Then SIGQUIT lets streams finish where the kubelet's SIGTERM
     # would cut them; the hook holds that back until nginx is gone.
-    drain = f'sleep {spec.leaving_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    drain = f'sleep {spec.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
     return core.ContainerArgs(
         name="nginx",
         image=spec.image,

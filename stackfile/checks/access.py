@@ -9,6 +9,7 @@ from components.spec import SpecError
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
+    from components.gateway.spec import GatewaySpec
     from stackfile.stack import StackSettings
 
 
@@ -20,8 +21,8 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
                 yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
     if settings.consumers and settings.gateway is None:
         yield SpecError(("consumers",), "consumers have keys but nothing checks them; add a gateway, or remove consumers")
-    if settings.gateway is not None and settings.gateway.implementation == "envoyGateway":
-        yield from _beyond_envoy(settings)
+    if settings.gateway is not None:
+        yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
         yield SpecError(
             ("apiKeySeed",),
@@ -30,18 +31,17 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
         )
 
 
-def _beyond_envoy(settings: StackSettings) -> Iterator[SpecError]:
-    """What the stack asks for and an Envoy Gateway cannot do; each would open more than is written, or nothing at all."""
+def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[SpecError]:
+    """Yield an error for each setting that the gateway's implementation cannot enforce."""
+    implementation = f"implementation {gateway.implementation}"
     for name, model in settings.models.items():
-        if not model.calls_are_few:
-            message = f"{model.engine!r} has calls that implementation envoyGateway cannot list one by one; it carries those of vllm"
-            yield SpecError(("models", name, "engine"), f"{message}, so use implementation nginx")
+        if not model.calls_are_few and not gateway.matches_paths_by_pattern:
+            message = f"{implementation} cannot list the calls of engine {model.engine}. Use engine vllm, or implementation nginx."
+            yield SpecError(("models", name, "engine"), message)
     for name, consumer in settings.consumers.items():
-        if consumer.expires:
-            message = (
-                "implementation envoyGateway has no clock for keys and would go on accepting them; retire versions instead, or use nginx"
-            )
+        if consumer.expires and not gateway.enforces_expiry:
+            message = f"{implementation} cannot enforce expires. Use implementation nginx, or retire the key version instead."
             yield SpecError(("consumers", name, "expires"), message)
-        if "limits" in consumer.model_fields_set:
-            message = "implementation envoyGateway counts no consumer's requests here; remove limits, or use implementation nginx"
+        if "limits" in consumer.model_fields_set and not gateway.enforces_limits:
+            message = f"{implementation} cannot enforce limits. Use implementation nginx, or remove limits."
             yield SpecError(("consumers", name, "limits"), message)

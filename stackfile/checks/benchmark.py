@@ -20,9 +20,10 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         return
     if settings.gateway is None:
         yield SpecError(("benchmark",), "it calls the services through the gateway, and there is none; write gateway, or remove benchmark")
-    elif settings.gateway.implementation != "nginx":
+    elif not settings.gateway.runs_in_namespace:
+        implementation = settings.gateway.implementation
         yield SpecError(
-            ("benchmark",), f"it calls the gateway inside the namespace, and {settings.gateway.implementation} runs in its own; use nginx"
+            ("benchmark",), f"benchmark requires a gateway in its namespace; {implementation} runs in its own. Use implementation nginx."
         )
     if spec.consumer not in settings.consumers:
         yield unknown(("benchmark", "consumer"), spec.consumer, "consumer", settings.consumers, "consumers")

@@ -19,10 +19,11 @@ from pathlib import Path
 import pytest
 
 from components.gateway import keys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.imported_keys import ImportedKeys
 from components.gateway.proxy import Place, proxy_config
 from components.gateway.proxy_keys import proxy_keys
-from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.gateway.spec import NginxGatewaySpec
 from components.handles import Endpoint, Protocol, SecretRef
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -49,8 +50,8 @@ def consumer(**written: object) -> ConsumerSpec:
     return ConsumerSpec.model_validate(written)
 
 
-def spec(**written: object) -> GatewaySpec:
-    return GatewaySpec.model_validate({"host": "llm.test", "insecure": True, "replicas": 1, **written})
+def spec(**written: object) -> NginxGatewaySpec:
+    return NginxGatewaySpec.model_validate({"host": "llm.test", "insecure": True, "replicas": 1, **written})
 
 
 def endpoint(
@@ -102,7 +103,7 @@ class Proxy:
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(
-        self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], *, resolver: str = "127.0.0.1"
+        self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], *, resolver: str = "127.0.0.1"
     ) -> subprocess.CompletedProcess[str]:
         """Renders the files and has the pod's own prepare script check them."""
         (self.directory / "nginx.conf").write_text(proxy_config(gateway, endpoints, consumers, self.place))
@@ -133,13 +134,13 @@ class Proxy:
         assert self.process.poll() is None, (self.directory / "stderr").read_text()
         return self.get_status("/healthz") == 200
 
-    def run(self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], **options: str) -> Proxy:
+    def run(self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], **options: str) -> Proxy:
         checked = self.write(gateway, endpoints, consumers, **options)
         assert checked.returncode == 0, checked.stderr
         self.start()
         return self
 
-    def reload(self, gateway: GatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec]) -> None:
+    def reload(self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec]) -> None:
         """Loads another configuration; returns when the workers of before have stopped listening."""
         assert self.process is not None
         before = self.workers()

@@ -55,12 +55,13 @@ def test_an_exported_record_reads_back_as_it_was():
 
 def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries_none():
     from components.gateway.exposure import grpc_of
-    from components.gateway.spec import GatewaySpec
+    from components.gateway.spec import NginxGatewaySpec
 
     def at(**written):
-        return grpc_of("gateway", GatewaySpec.model_validate(written))
+        return grpc_of("gateway", NginxGatewaySpec.model_validate(written))
 
     assert at(exposure="internal") == "gateway:8082"
     assert at(host="llm.example", tls={"secretName": "t"}) == "llm.example:443"
     alb = {"certificateArn": "arn:aws:acm:eu-central-1:123456789012:certificate/0a1b2c3d-0000-4000-8000-000000000000"}
     assert at(host="llm.example", ingressClassName="alb", alb=alb) is None
+    assert at(host="llm.example", exposure="loadBalancer", nlb=alb) is None

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cli import clock, main
 from cli.entrance_notes import expiring
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.keys import read_key
-from components.gateway.spec import ConsumerSpec
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, encrypt
 from stackfile.yaml_edit import add_item, remove_entry
 from stackfile.yaml_tree import read_tree, to_data

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pulumi
 
 from components.gateway.api_keys import ApiKeys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.gateway import Gateway
-from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.gateway.spec import NginxGatewaySpec
 from components.handles import Endpoint, Protocol, SecretRef
 from tests import recorder
 
@@ -34,7 +35,7 @@ def endpoint(model, *protocols):
 
 def declare(*endpoints, seed=SEED, consumers=CONSUMERS, preview=True, lent=None, **written):
     endpoints = endpoints or (endpoint("llama"),)
-    spec = GatewaySpec.model_validate({"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written})
+    spec = NginxGatewaySpec.model_validate({"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written})
 
     def program():
         ring = ApiKeys("api-keys", consumers, [each.model for each in endpoints], namespace="inference", seed=pulumi.Output.secret(seed))

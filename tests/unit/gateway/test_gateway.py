@@ -10,8 +10,9 @@ import pytest
 
 from components.gateway import keys
 from components.gateway.api_keys import ApiKeys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.gateway.spec import NginxGatewaySpec
 from components.handles import Protocol, SecretRef
 from rehearsal.engine.values import Secret, reveal
 from tests import recorder
@@ -77,7 +78,7 @@ def test_an_unknown_seed_leaves_the_plan_whole():
 
         late = pulumi.Output.secret(ConfigMap("late").metadata.apply(lambda metadata: metadata.uid or ""))
         ring = ApiKeys("api-keys", CONSUMERS, ["llama"], namespace="inference", seed=late)
-        spec = GatewaySpec.model_validate({"exposure": "internal"})
+        spec = NginxGatewaySpec.model_validate({"exposure": "internal"})
         unknown["gateway"] = Gateway("gateway", spec, namespace="inference", endpoints=[endpoint("llama")], keys=ring)
 
     known = sorted((each.type, each.name) for each in declare(exposure="internal", host=None, tls=None))

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from components.gateway import keys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.proxy_keys import proxy_keys
-from components.gateway.spec import ConsumerSpec
 
 SEED = "0123456789abcdef" * 4
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True)

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.limits import connection_shares, pauses, rate_shares
 from components.gateway.proxy import proxy_config
-from components.gateway.spec import ConsumerSpec, GatewaySpec
+from components.gateway.spec import NginxGatewaySpec
 from components.handles import Endpoint, Protocol
 
-SPEC = GatewaySpec.model_validate({"host": "llm.test", "insecure": True})
+SPEC = NginxGatewaySpec.model_validate({"host": "llm.test", "insecure": True})
 
 
 def consumer(**written):
