@@ -6,6 +6,7 @@ A field that a pod does not read, or the wording of the payload's docstrings and
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import json
 import tokenize
@@ -63,6 +64,7 @@ def _nodes(target: NodeTarget) -> list[Any]:
     return [sorted(target.node_selector.items()), [[each.key, each.value, each.effect] for each in target.taints], target.nodes]
 
 
+@functools.cache
 def _instructions(source: str) -> str:
     """The source without docstrings, comments and blank lines; the rest of each line stays as it is."""
     lines = source.splitlines()
