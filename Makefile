@@ -1,5 +1,6 @@
 # make up      from a clone to models that answer, on a control plane of this machine
 # make test    lint, types and every test
+# make check   lint, types and the quick tests
 PYTHON ?= python3
 STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI where there is one
@@ -12,7 +13,7 @@ export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down status plan test test-full lint bench setup setup-tests lock
+.PHONY: up down status plan check test test-full lint bench setup setup-tests lock
 
 up: setup
 	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
@@ -30,6 +31,9 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/pyrefly check --summary=none
+
+check: lint
+	$(PYTEST) tests/unit -m "not full and not slow"
 
 test: setup-tests lint
 	$(INFERPLAN) toolchain
