@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrittenPath:
+class WrittenPath(NamedTuple):
     """A directory that an image's programs write to. `env` is the variable that moves it, None where nothing does."""
 
     path: str
     env: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageFacts:
+class ImageFacts(NamedTuple):
     """One row of the catalogue.
 
     `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.

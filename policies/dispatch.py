@@ -27,7 +27,7 @@ from policies.engine.exemptions import KEYS as EXEMPTION_KEYS
 from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import exemption_message, expiry_message
-from policies.engine.resource import Stack
+from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level, State
 from policies.engine.settings import Settings, SettingsError, parse_settings, read_settings, today
 from policies.remedies import remedied
@@ -42,6 +42,7 @@ class _Pack:
 
     def __init__(self) -> None:
         self._inputs: dict[str, Mapping[str, Any]] = {}
+        self._mandatory: dict[str, Resource] = {}
         self._settings: dict[tuple[str, str], Settings] = {}
         self._unjudged: dict[str, list[Outcome]] = {}
         self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
@@ -64,7 +65,12 @@ class _Pack:
 
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
         """The rules of `level` on one resource; what they could not judge is kept for the stack."""
-        resource = resource_of(args, plain(args.props))
+        # Both levels of one resource follow each other: the second one shares what the first one took apart.
+        resource = self._mandatory.pop(args.urn, None) if level is Level.ADVISORY else None
+        if resource is None:
+            resource = resource_of(args, plain(args.props))
+        if level is Level.MANDATORY:
+            self._mandatory[resource.urn] = resource
         self._inputs[resource.urn] = resource.inputs
         try:
             settings = self.settings(stack_name(resource.urn), args.get_config())
@@ -121,7 +127,7 @@ class _Pack:
     def exemptions(self, args: StackValidationArgs, report: ReportViolation) -> None:
         """Lists what the settings of the stack lower, and the exemptions that cover something, each once."""
         # The last policy of a run: the next run sends every resource again.
-        exempt, self._exempt, self._inputs, self._unjudged = self._exempt, {}, {}, {}
+        exempt, self._exempt, self._inputs, self._unjudged, self._mandatory = self._exempt, {}, {}, {}, {}
         if not args.resources:
             return
         try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from policies.engine.rule import AnyRule, Level
 from policies.engine.settings import Settings
@@ -12,8 +11,7 @@ from policies.engine.settings import Settings
 _STRICTNESS = {Level.DISABLED: 0, Level.ADVISORY: 1, Level.MANDATORY: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One setting that differs from the pack's own: `key` is `level` or the name of a parameter.
 
     `lowered` is False only where the rule became stricter: whether a parameter allows more cannot be told from its value.

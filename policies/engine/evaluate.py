@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from policies.engine.fields import FieldError, MalformedFieldError
 from policies.engine.registry import rules_for, stack_rules
@@ -21,8 +21,7 @@ _NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "Persiste
 _CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(-r[0-9]+)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one rule says of one resource, or of the stack where `urn` is ""."""
 
     rule: AnyRule
@@ -93,7 +92,7 @@ def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator
 
 def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Findings]:
     parts = resource.parts(rule.subject)
-    return (rule.check(part, parameters) for part in parts if rule.id not in rule.subject.excused(resource))
+    return (rule.check(part, parameters) for part in parts) if rule.id not in rule.subject.excused(resource) else iter(())
 
 
 def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from policies.engine.rule import State
 
@@ -16,8 +15,7 @@ STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NO
 _PATTERN = frozenset("*?")
 
 
-@dataclass(frozen=True, slots=True)
-class Exemption:
+class Exemption(NamedTuple):
     """One finding that a stack may keep until the day `expires`.
 
     `resource` is `Kind/name` or `stack`, `path` the field as `inferplan check` prints it ("" for the resource as a whole),
@@ -37,7 +35,7 @@ class Exemption:
         return (self.rule, self.resource, self.path, STATES[self.state]) == (rule, resource, path, state)
 
 
-KEYS = tuple(each.name for each in fields(Exemption))
+KEYS = Exemption._fields
 
 
 def exemption_faults(where: str, given: Mapping[str, Any], today: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from policies.engine.changes import Change, changes_of, rules_run
 from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
@@ -16,8 +17,7 @@ from policies.engine.settings import Settings
 _RUN = (Level.MANDATORY, Level.ADVISORY)
 
 
-@dataclass(frozen=True, slots=True)
-class Exempt:
+class Exempt(NamedTuple):
     """An outcome that an exemption in force covers."""
 
     outcome: Outcome

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from policies.engine.fields import Doubts, Field, Root
 
@@ -67,8 +67,7 @@ def _nothing(_: Resource) -> frozenset[str]:
     return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
 
     Rules of one subject share the parts of a resource, which are taken apart once. `excused` names the rules that cannot be

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from policies.engine.fields import Field
@@ -37,8 +37,7 @@ class State(enum.StrEnum):
     DEFECT = "defect"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One violation: the path of the field, and what is wrong in words that never hold the field's value.
 
     `urn` is "" for the resource that was looked at; stack rules name the resource, or "" for the stack as a whole.
@@ -52,8 +51,7 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A setting of a rule that a stack may change. `schema` is a JSON schema of the value."""
 
     default: Any
@@ -61,19 +59,23 @@ class Parameter:
     schema: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+_NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})
+
+
 class Parameters:
     """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`."""
 
-    values: Mapping[str, Any]
-    today: str
+    __slots__ = ("today", "values")
+
+    def __init__(self, values: Mapping[str, Any], today: str) -> None:
+        self.values = values
+        self.today = today
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule on one resource at a time.
 
     `refs` name what the rule mirrors (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA, or `inference`).
@@ -89,12 +91,11 @@ class Rule:
     subject: Subject
     check: Callable[[Any, Parameters], Findings]
     level: Level = Level.MANDATORY
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = _NO_PARAMETERS
     remediate: Callable[[Any], Iterable[Edit]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackRule:
+class StackRule(NamedTuple):
     """A rule on all resources of a stack together; otherwise as `Rule`."""
 
     id: str
@@ -105,11 +106,10 @@ class StackRule:
     remedy: str
     check: Callable[[Stack, Parameters], Findings]
     level: Level = Level.MANDATORY
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = _NO_PARAMETERS
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """One safe change: `value` goes to the place that `keys` lead to, and nothing else moves."""
 
     keys: tuple[str | int, ...]

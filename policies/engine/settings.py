@@ -6,7 +6,6 @@ A file of one stack is JSON in the shape of the pack's own config schema. Bad in
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ class Settings:
     levels: Mapping[str, Level] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exemptions: tuple[Exemption, ...] = ()
+    _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def level(self, rule: AnyRule) -> Level:
         """What a violation of `rule` leads to in this stack."""
@@ -43,8 +43,11 @@ class Settings:
 
     def parameters_of(self, rule: AnyRule) -> Parameters:
         """The parameters of `rule` in this stack."""
-        values = {name: each.default for name, each in rule.parameters.items()}
-        return Parameters({**values, **self.parameters.get(rule.id, {})}, self.today)
+        known = self._parameters.get(rule.id)
+        if known is None:
+            defaults = {name: each.default for name, each in rule.parameters.items()}
+            known = self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
+        return known
 
     def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
         """The exemption in force for what `rule` says of the field `path` of `resource` (as `Kind/name`), None where there is none."""
@@ -108,6 +111,8 @@ def _shape_faults(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Iterator[str]:
+    import difflib
+
     for name in names:
         if not isinstance(name, str) or name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)

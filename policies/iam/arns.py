@@ -6,8 +6,8 @@ Rules: "IAM JSON policy elements: Resource", "Action" and "Condition operators" 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 _WILD = re.compile(r"[*?]")
 _PARTS = 6
@@ -17,8 +17,7 @@ _TYPED = re.compile(r"[A-Za-z][\w-]*[/:]")
 _ONLY_WILD = re.compile(r"[*?/:]*\*[*?/:]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Arn:
+class Arn(NamedTuple):
     """The six parts of an ARN, each possibly a pattern."""
 
     partition: str

@@ -10,7 +10,7 @@ import datetime as dt
 import ipaddress
 import operator as compare
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.iam.arns import arn_like, text_like
 
@@ -73,8 +73,7 @@ _NEGATED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """One operator: `set_` is `forallvalues`, `foranyvalue` or "", `name` is without prefix and suffix and in small letters."""
 
     name: str
@@ -108,8 +107,7 @@ def parse_operator(text: str) -> Operator:
     return Operator(name.removesuffix("ifexists"), set_, name.endswith("ifexists") and name != "ifexists")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """One key of a condition block with its operator and expected values; the key is in small letters."""
 
     operator: Operator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from policies.engine.fields import MalformedFieldError
@@ -19,6 +18,8 @@ _NODE_GROUP = "aws:eks:NodeGroup"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
+    from decimal import Decimal
+
     named = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
     budgets = []
     for each in named:

@@ -8,7 +8,7 @@ path, another image, a second container, and every rule applies again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field, FieldError
 from policies.engine.resource import Resource
@@ -26,8 +26,7 @@ _PRIVILEGED = frozenset(
 _HOST_NETWORK = frozenset(["pod-disallow-host-namespaces"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Manifest:
+class _Manifest(NamedTuple):
     """What the vendor's manifest asks of the node; `command` is the program that it names, "" for the image's own."""
 
     excused: frozenset[str]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from policies.engine.resource import Resource, Subject
@@ -17,8 +16,7 @@ _KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy"
 _MAKERS = {"aws:kms/key:Key": "kms"}
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement, at `field`. Its lists raise for what is unknown only after what is known, so that a violation beside it is found."""
 
     field: Field

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """`name` with its registry (docker.io where none is written), `tag` and `digest` as written or ""."""
 
     name: str

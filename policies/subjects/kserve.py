@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource
@@ -35,8 +35,7 @@ _LLM_PODS = (("template",), ("worker",), ("prefill", "template"), ("prefill", "w
 _LLM_HELPERS = (("router", "scheduler", "template"), ("router", "scheduler", "tokenizer", "template"))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One pod template. `models` are containers that stand outside its list; `stores` say where its weights come from.
 
     A `partial` one is of a kind without the pod's own fields, such as `enableServiceLinks`.

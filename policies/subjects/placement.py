@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
@@ -23,8 +23,7 @@ _LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _SCALERS_OF_NODES = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One declared node: its labels, its taints and its accelerators by vendor. What is unknown of it may suit any pod: `labels` are None then."""
 
     labels: dict[str, str] | None

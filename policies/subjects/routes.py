@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
@@ -35,8 +35,7 @@ def backends_of(way: Resource) -> Iterator[Field]:
                 yield backend.at("name")
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A host and a path that a way takes for itself, at which entrances: Gateways, or the class of an Ingress.
 
     `more` is what a match asks for beside its path: a header, a method.

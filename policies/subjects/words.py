@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.engine.fields import Field
 
@@ -17,8 +17,7 @@ _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _ENDS = ";&|\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word, and the field that it stands in: the words of a shell's script share one."""
 
     field: Field

@@ -38,7 +38,7 @@ def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_val
         raise ValueError("canary-secret")
 
     rules = evaluate.rules_for(SERVICE)
-    broken = dataclasses.replace(rules[0], check=raises)
+    broken = rules[0]._replace(check=raises)
     monkeypatch.setattr(evaluate, "rules_for", lambda _resource: (broken, *rules[1:]))
     outcomes = evaluate_resource(SERVICE, Settings(today=DAY), [Level.MANDATORY, Level.ADVISORY])
     (defect,) = [each for each in outcomes if each.state is State.DEFECT]
