@@ -163,12 +163,14 @@ class ModelMount:
 
     `gate` is the resource to await before a server may start (the preheat Job), None when the files are simply there.
     `marked` says that the directory carries a READY file once it is verified, so that each pod can look for it again.
+    `folder` is a directory of the same claim that the model's pods may write to, None if they may write to none.
     """
 
     claim: VolumeClaim
     sub_path: str
     gate: pulumi.Resource | None = field(default=None, repr=False)
     marked: bool = False
+    folder: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from images.catalogue import ImageFacts, WrittenPath, catalogue
 
 _SHELLS = ("sh", "bash")
 # Programs that every image with a shell has; rows do not list them.
-_COREUTILS = frozenset({"cat", "cp", "echo", "false", "sleep", "test", "true"})
+_COREUTILS = frozenset({"cat", "cp", "echo", "false", "mkdir", "sleep", "test", "true"})
 
 
 def programs_called(words: Sequence[str]) -> set[str]:

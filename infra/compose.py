@@ -69,7 +69,7 @@ def compose(stack: Stack) -> Exports:
     )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
     stores = stores_of(spec, platform, targets, namespace=home.inside, opts=kube)
-    files = ModelFiles(stores=stores, namespace=home.inside, opts=inside)
+    files = ModelFiles(stores=stores, targets=targets, namespace=home.inside, opts=inside)
     secrets = stack.secrets
     keys = ApiKeys(
         "api-keys",

@@ -48,9 +48,10 @@ def stores_of(
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """The files of models: in `stores`, and mounted or lent to servers inside `namespace`."""
+    """The files of models: in `stores`, and mounted or lent to servers inside `namespace`, on nodes of `targets`."""
 
     stores: Mapping[str, ModelStore]
+    targets: Mapping[str, NodeTarget]
     namespace: pulumi.Output[str]
     opts: pulumi.ResourceOptions
 
@@ -59,8 +60,9 @@ class ModelFiles:
         source = self._source(spec.weights.store, name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
         if spec.preheat is not None:
             target = self._share(spec.preheat.into)
+            folder = spec.folder_on(self.targets[spec.pool])
             return PreheatJob(
-                name, spec.weights, spec.preheat, source=source, target=target, namespace=self.namespace, opts=self.opts
+                name, spec.weights, spec.preheat, source=source, target=target, namespace=self.namespace, folder=folder, opts=self.opts
             ).mount
         if isinstance(source, VolumeClaim):
             return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)

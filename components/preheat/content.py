@@ -19,7 +19,9 @@ from components.preheat.reach import image_of
 from components.preheat.spec import PreheatSpec
 
 
-def job_key(request: Mapping[str, Any], code: str, preheat: PreheatSpec, source: ModelSource, target: VolumeClaim) -> str:
+def job_key(
+    request: Mapping[str, Any], code: str, preheat: PreheatSpec, source: ModelSource, target: VolumeClaim, folder: str | None = None
+) -> str:
     """A key of everything that the Job's pods are made of, since a Job's pod template cannot be changed.
 
     What Kubernetes changes in place (deadline, time to live) and what says nothing about the pods (the names of stores,
@@ -34,7 +36,7 @@ def job_key(request: Mapping[str, Any], code: str, preheat: PreheatSpec, source:
         "target": target.name,
         "nodes": None if target.nodes is None else _nodes(target.nodes),
     }
-    return content_key(json.dumps(shape, sort_keys=True))
+    return content_key(json.dumps(shape | ({} if folder is None else {"folder": folder}), sort_keys=True))
 
 
 def code_key(files: Mapping[str, str]) -> str:

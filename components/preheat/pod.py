@@ -47,8 +47,12 @@ def pod_spec(
     target: VolumeClaim,
     code: str,
     labels: Mapping[str, str],
+    folder: str | None = None,
 ) -> core.PodSpecArgs:
-    """The pod that serves `request`. `code` names the ConfigMap with the program, `labels` are the pod's own."""
+    """The pod that serves `request`. `code` names the ConfigMap with the program, `labels` are the pod's own.
+
+    `folder` is a directory of the target to make for the servers that may write there, which cannot make it themselves.
+    """
     nodes = target.nodes
     return core.PodSpecArgs(
         # Each try is a pod of its own, so that the logs of a failed one stay readable.
@@ -68,8 +72,8 @@ def pod_spec(
             fs_group_change_policy="OnRootMismatch",
             seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
         ),
-        init_containers=[_rclone(preheat)],
-        containers=[_container(preheat, request, source, on_nodes=nodes is not None)],
+        init_containers=[_rclone(preheat), *([] if folder is None else [_folder(preheat, source, folder)])],
+        containers=[_container(preheat, request, source, target)],
         volumes=_volumes(source, target, code),
     )
 
@@ -89,7 +93,21 @@ def _rclone(preheat: PreheatSpec) -> core.ContainerArgs:
     )
 
 
-def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, *, on_nodes: bool) -> core.ContainerArgs:
+def _folder(preheat: PreheatSpec, source: ModelSource, folder: str) -> core.ContainerArgs:
+    amounts = {"cpu": "10m", "memory": "32Mi"}
+    return core.ContainerArgs(
+        name="folder",
+        image=image_of(preheat, source),
+        command=["mkdir", "-p", f"{TARGET}/{folder}"],
+        working_dir="/",
+        env=no_devices(),
+        resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+        security_context=_SECURITY,
+        volume_mounts=[core.VolumeMountArgs(name="target", mount_path=TARGET)],
+    )
+
+
+def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgs:
     amounts = {"cpu": preheat.cpu, "memory": preheat.memory}
     mounts = [
         core.VolumeMountArgs(name="tools", mount_path=_TOOLS, read_only=True),
@@ -98,7 +116,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         core.VolumeMountArgs(name="target", mount_path=TARGET),
     ]
     if isinstance(source, VolumeClaim):
-        mounts.append(core.VolumeMountArgs(name="source", mount_path=SOURCE, read_only=True))
+        mounts.append(core.VolumeMountArgs(name=_source_volume(source, target), mount_path=SOURCE, read_only=True))
     if ca_of(source) is not None:
         mounts.append(ca_mount())
     return core.ContainerArgs(
@@ -106,7 +124,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         image=image_of(preheat, source),
         command=["python3", "-m", "payload"],
         working_dir=_HOME,
-        env=[*_environment(request, path_of(source), indexed=on_nodes), *environment_of(source, _SCRATCH)],
+        env=[*_environment(request, path_of(source), indexed=target.nodes is not None), *environment_of(source, _SCRATCH)],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
         # The last line of the log says why it failed, and `kubectl describe pod` then shows it.
@@ -146,8 +164,13 @@ def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[co
         claim("target", target),
     ]
     if isinstance(source, VolumeClaim):
-        return [*volumes, claim("source", source, read_only=True)]
+        return volumes if _source_volume(source, target) == "target" else [*volumes, claim("source", source, read_only=True)]
     return volumes if source.ca is None else [*volumes, ca_volume(source.ca)]
+
+
+def _source_volume(source: VolumeClaim, target: VolumeClaim) -> str:
+    """The volume of the source. With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526)."""
+    return "target" if source.name == target.name else "source"
 
 
 def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:

@@ -34,7 +34,7 @@ _PULL_SECONDS = 900
 class PreheatJob(pulumi.ComponentResource):
     """Makes the files of `weights` present and verified in `target`, on each node of it where it is node disks; lends `mount`.
 
-    The mount's gate is the Job.
+    The mount's gate is the Job. `folder` is a directory of `target` that the Job makes for the model's pods to write to.
 
     The Job's name, in Kubernetes and in its URN, carries what it copies and how: an unchanged stack does nothing, and a
     changed source, revision, round or payload creates a new Job before the old one is deleted. A finished Job stays for `ttlSecondsAfterFinished`,
@@ -52,6 +52,7 @@ class PreheatJob(pulumi.ComponentResource):
         source: ModelSource,
         target: VolumeClaim,
         namespace: pulumi.Input[str],
+        folder: str | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:preheat:PreheatJob", name, {"weights": weights.intent(), "preheat": preheat.intent()}, opts)
@@ -69,14 +70,14 @@ class PreheatJob(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
         )
         own = selector(COMPONENT, name)
-        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=own)
+        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=own, folder=folder)
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         if edges := edges_of(source):
             metadata = meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
             gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=policy(own, egress=edges), opts=child))
         if isinstance(source, ObjectStore):
             gates += _identify(pod, source, name, namespace, child)
-        job_name = bounded(f"{name}-preheat", job_key(request, code_name, preheat, source, target))
+        job_name = bounded(f"{name}-preheat", job_key(request, code_name, preheat, source, target, folder))
         job = batch.Job(
             job_name,
             metadata=meta.ObjectMetaArgs(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
@@ -95,7 +96,7 @@ class PreheatJob(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"),
             ),
         )
-        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True)
+        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
         self.register_outputs({"directory": self.mount.sub_path})
 
 

@@ -12,6 +12,8 @@ from components.spec import bytes_of, canonical_cpu, canonical_size
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9
 DISK = "ephemeral-storage"
+# What the container requests that keeps compiled graphs, next to the server.
+SIDECAR = {"cpu": "50m", "memory": "128Mi"}
 _GI = 2**30
 _TMP, _CACHE = 4 * _GI, 20 * _GI
 # ray 2.60 ray_constants.py, DEFAULT_OBJECT_STORE_MEMORY_PROPORTION: what does not fit there is spilled to /tmp.

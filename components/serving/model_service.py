@@ -126,8 +126,11 @@ def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.Volume
 
 
 def model_volume(weights: ModelMount) -> core.VolumeArgs:
-    """The volume of the model's mounted files, read-only."""
-    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True)
+    """The volume of the model's mounted files: read-only, unless a container writes to the mount's folder.
+
+    A pod names a claim once: with two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526).
+    """
+    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True if weights.folder is None else None)
     return core.VolumeArgs(name=MODEL_VOLUME, persistent_volume_claim=claim)
 
 
@@ -141,7 +144,8 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
 
     The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
     """
-    mounts = [each for each in server.mounts if each.name == MODEL_VOLUME]
+    files = weights.sub_path if isinstance(weights, ModelMount) else None
+    mounts = [each for each in server.mounts if each.name == MODEL_VOLUME and each.sub_path == files]
     gates = verification(weights, mounts, preheat)
     return replace(server, init_containers=(*gates, *server.init_containers))
 

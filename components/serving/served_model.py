@@ -178,6 +178,10 @@ class ServedModel(Spec):
         """Whether one node writes beside the weights what others read, so that the preheat has to go into a share that all see."""
         return False
 
+    def folder_on(self, target: NodeTarget) -> str | None:  # noqa: ARG002 - engines that compile read it
+        """The directory on the preheat's store that pods on `target` may write to; None if they write to none."""
+        return None
+
     def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
         """What keeps this model from being replaced on the pool behind `target`, where other models hold `cards_of_others` of its accelerators."""
         held, cards = target.nodes * target.capacity.accelerators, self.cards * self.pods

@@ -38,6 +38,7 @@ class Server:
     `command` is the program and `args` its arguments: what an image would start by itself is never relied on, nor its working directory.
     `files` are the engine's own small files by path, laid out in a volume that `mounts` refers to; without ports there are no probes.
     `labels` are further ones of its pods, `worker_args` the arguments of the other pods of a replica, where it is made of several.
+    `group` owns the pod's volumes, and every container is a member of it.
     """
 
     image: str
@@ -55,6 +56,7 @@ class Server:
     files: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     worker_args: Sequence[str] = ()
+    group: int = _USER
 
 
 def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
@@ -141,7 +143,7 @@ def pod(
             tolerations=placement.tolerations(target),
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(labels),
-            security_context=pod_security(),
+            security_context=pod_security(group=server.group),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
             volumes=[*scratch(replica_scratch(spec, spec.cards, target), target), *volumes],
@@ -149,13 +151,13 @@ def pod(
     )
 
 
-def pod_security(*, user: int = _USER) -> core.PodSecurityContextArgs:
-    """The pod part of the restricted profile, as `user`. Files on mounted shares keep their owner, so a large share is not chowned at every start."""
+def pod_security(*, user: int = _USER, group: int | None = None) -> core.PodSecurityContextArgs:
+    """The pod part of the restricted profile, as `user`, whose volumes belong to `group` (by default the user's own). Files on mounted shares keep their owner, so a large share is not chowned at every start."""
     return core.PodSecurityContextArgs(
         run_as_non_root=True,
         run_as_user=user,
         run_as_group=user,
-        fs_group=user,
+        fs_group=user if group is None else group,
         fs_group_change_policy="OnRootMismatch",
         seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
     )
@@ -191,10 +193,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=PRE_STOP_SECONDS)),
         ),
         security_context=container_security(read_only_root=read_only_root),
-        volume_mounts=[
-            *scratch_mounts(target),
-            *server.mounts,
-        ],
+        volume_mounts=[*scratch_mounts(target), *server.mounts],
     )
 
 

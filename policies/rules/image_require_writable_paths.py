@@ -12,7 +12,7 @@ from policies.subjects.pods import CONTAINERS, Container
 
 _FIXED = ("configMap", "secret", "projected", "downwardAPI", "image")
 # What gates and pre-pulls call in an image writes nothing.
-_IDLE = {"sh", "bash", "cp", "pause", "true"}
+_IDLE = {"sh", "bash", "cp", "mkdir", "pause", "true"}
 
 
 def _check(container: Container, _: Parameters) -> Findings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from policies.engine.fields import Field
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameters, Severity, StackRule, found
@@ -11,6 +13,7 @@ from policies.subjects.pods import PODS, PodTemplate
 
 def _check(stack: Stack, _: Parameters) -> Findings:
     written: set[tuple[str, str]] = set()
+    read: set[tuple[str, str, str]] = set()
     for job in stack.of("kubernetes:batch:Job"):
         with stack.doubts:
             namespace = job.at("metadata", "namespace").text()
@@ -18,17 +21,39 @@ def _check(stack: Stack, _: Parameters) -> Findings:
     for workload, pod in engines_of(stack):
         with stack.doubts:
             namespace = workload.at("metadata", "namespace").text()
+            read |= {
+                (namespace, volume.at("persistentVolumeClaim", "claimName").text(), folder)
+                for volume in pod.at("volumes").each()
+                for folder in _folders(pod, volume, read_only=True)
+            }
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            namespace = workload.at("metadata", "namespace").text()
             for volume in pod.at("volumes").each():
-                claim = volume.at("persistentVolumeClaim")
-                shared = (namespace, claim.at("claimName").text()) in written
-                if shared and not claim.at("readOnly").flag() and _is_written(pod, volume.at("name")):
+                name = volume.at("persistentVolumeClaim", "claimName").text()
+                weights = {folder for space, claim, folder in read if (space, claim) == (namespace, name)}
+                if (namespace, name) in written and any(
+                    not weights or any(_overlap(folder, other) for other in weights) for folder in _folders(pod, volume, read_only=False)
+                ):
                     yield found(volume, "holds weights that a Job writes, and the server may write them too", urn=workload.urn)
 
 
-def _is_written(pod: PodTemplate, name: Field) -> bool:
-    """Whether a container mounts the volume of that name to write. Raises FieldError."""
-    mounts = (mount for container in pod.containers for mount in container.at("volumeMounts").each())
-    return any(mount.at("name").text() == name.text() and not mount.at("readOnly").flag() for mount in mounts)
+def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
+    """The directories of a volume that containers of the pod mount read-only, or to write; "" for all of it. Raises FieldError."""
+    name, sealed = volume.at("name").text(), bool(volume.at("persistentVolumeClaim", "readOnly").flag())
+    mounts = (mount for container in pod.containers for mount in container.at("volumeMounts").each() if mount.at("name").text() == name)
+    return [
+        # A path with variables may lead anywhere.
+        "" if mount.at("subPathExpr").text() else (mount.at("subPath").text() or "").strip("/")
+        for mount in mounts
+        if (sealed or bool(mount.at("readOnly").flag())) == read_only
+    ]
+
+
+def _overlap(one: str, other: str) -> bool:
+    """True if one of two directories is, or holds, the other."""
+    first, second = PurePosixPath(one), PurePosixPath(other)
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 RULE = StackRule(
@@ -37,6 +62,6 @@ RULE = StackRule(
     severity=Severity.HIGH,
     refs=("inference", "NSA-CISA: immutable file systems"),
     why="One server that is taken over could write other weights, which every replica loads at its next start",
-    remedy="set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; only the Job that fetches weights writes them",
+    remedy="set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; to write other files, mount a subPath of its own that holds no weights",
     check=_check,
 )

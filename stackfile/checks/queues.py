@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from components.nodes.spec import target_of
 from components.queue.names import scoped
 from components.queue.quota import amount_of, covered, granted, quantity_of, whole
-from components.serving.demand import demand_of
+from components.serving.demand import SIDECAR, demand_of
 from components.spec import SpecError
 from stackfile.checks.references import unknown
 
@@ -144,4 +144,6 @@ def _wanted(model: ModelSpec, target: NodeTarget) -> Counter[str]:
     demand = {key: amount_of(key, text) * count for key, text in demand_of(model, model.cards, target).items()}
     wanted = Counter({**demand, "pods": count})
     wanted.update({key: amount_of(key, text) for key, text in model.companions.items()})
+    if model.folder_on(target) is not None:
+        wanted.update({key: amount_of(key, text) * count for key, text in SIDECAR.items()})
     return wanted

@@ -9,6 +9,11 @@ QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
 POD = "spec.template.spec"
 MOUNTED = {f"{POD}.containers[0].volumeMounts[0].readOnly": False}
 CLAIMED = {f"{POD}.volumes[0].persistentVolumeClaim.readOnly": False}
+WRITTEN = {
+    **CLAIMED,
+    f"{POD}.containers[0].volumeMounts[0].subPath": "chat/1",
+    f"{POD}.containers[0].volumeMounts[4]": {"name": "model", "mountPath": "/recipes"},
+}
 REQUESTS = "spec.spec.devices.requests"
 ONE_CLAIM = {"name": "cards", "resourceClaimName": "cards"}
 DEPENDS = "@dependencies"
@@ -175,6 +180,26 @@ ROWS = (
     ),
     row("stack-require-read-only-weights", CHAT, f"{POD}.volumes[0].persistentVolumeClaim.readOnly", False, True, REFUSED, also=MOUNTED),
     row("stack-require-read-only-weights", CHAT, f"{POD}.containers[0].volumeMounts[0].readOnly", False, True, REFUSED, also=CLAIMED),
+    row(
+        "stack-require-read-only-weights",
+        CHAT,
+        f"{POD}.containers[0].volumeMounts[4].subPath",
+        "chat/1",
+        "recipes/chat",
+        REFUSED,
+        also=WRITTEN,
+        base=REFUSED,
+    ),
+    row(
+        "stack-require-read-only-weights",
+        CHAT,
+        f"{POD}.containers[0].volumeMounts[4].subPath",
+        "chat",
+        "chat-1",
+        REFUSED,
+        also=WRITTEN,
+        base=REFUSED,
+    ),
     row("stack-require-unique-routes", "HTTPRoute/second", "spec.hostnames", ["llm.acme.example"], ["llm2.acme.example"], PASS),
     row("s3-require-block", "BucketPublicAccessBlock/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
     row(

@@ -11,7 +11,7 @@ from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.gate import READY
 from components.serving import workload
 from components.serving.gates import gate
-from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mount, model_volume
 from components.serving.site import Site
 from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import engine_build
@@ -25,7 +25,6 @@ from images.catalogue import default_image
 
 ENGINES = "/engines"
 _LAUNCH = "/launch"
-_VOLUME = "engines"
 
 
 class TensorrtLlmService(ModelService):
@@ -74,13 +73,9 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
         return openai.server(name, spec, site.weights, image=image_of(spec, site))
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
     mounts = [model_mount(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
-    volumes = [model_volume(site.weights)]
     if spec.has_ranks:
         mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
-    mount = core.VolumeMountArgs(name=_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
-    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=site.weights.claim.name, read_only=True)
-    mounts.append(mount)
-    volumes.append(core.VolumeArgs(name=_VOLUME, persistent_volume_claim=claim))
+    mount = core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
     program, *arguments = command(spec, key=f"$({KEY_VARIABLE})")
     return workload.Server(
         image=image_of(spec, site),
@@ -91,8 +86,8 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
         live_path="/v2/health/live",
         env=openai.environment(spec),
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=volumes,
-        mounts=mounts,
+        volumes=[model_volume(site.weights)],
+        mounts=[*mounts, mount],
         init_containers=[_verified(engines, mount)],
         files=repository_files(spec, weights=weights, engines=built, target=site.target),
     )

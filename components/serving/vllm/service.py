@@ -12,15 +12,13 @@ from components.serving.artifacts import artifact_path
 from components.serving.gaudi import on_gaudi
 from components.serving.model_service import ModelService, model_mount, model_volume
 from components.serving.site import Site
+from components.serving.vllm import recipes
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on
 from components.serving.vllm.spec import VllmSpec
 from components.serving.vllm.streamer import memory_limit
 
 PORT = 8000
 MODELS = "/models"
-# Compiled graphs, kept over restarts of the container in its pod: directory, whether to clear it first, most MB
-# (vllm-gaudi docs/configuration/warm-up/managing_warm-up.md, v0.26.0, which asks for a local disk: NFS does not lock files).
-_RECIPES = f"{workload.CACHE}/recipes,False,8192"
 
 
 class VllmService(ModelService):
@@ -56,7 +54,7 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     if streamed:
         clear["RUNAI_STREAMER_MEMORY_LIMIT"] = str(memory_limit(spec, site.target))
     arguments = serve_args(name, spec, target=site.target, weights=weights)
-    return workload.Server(
+    made = workload.Server(
         image=workload.image_of(spec, "vllm", site.target),
         command=["vllm", "serve"],
         args=[*arguments, *_rank(spec, "0")],
@@ -69,6 +67,7 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         volumes=_volumes(weights),
         mounts=_mounts(name, weights),
     )
+    return made if isinstance(weights, ObjectStore) else recipes.with_recipes(made, spec, weights)
 
 
 def _volumes(weights: ModelMount | ObjectStore) -> list[core.VolumeArgs]:
@@ -126,7 +125,7 @@ def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
     environment = {"HF_HUB_OFFLINE": "1", **VLLM_ENVIRONMENT}
     if not on_gaudi(target):
         return environment
-    return environment | {"PT_HPU_RECIPE_CACHE_CONFIG": _RECIPES} | ({} if spec.gaudi is None else spec.gaudi.environment())
+    return environment | recipes.environment(target) | ({} if spec.gaudi is None else spec.gaudi.environment())
 
 
 def _store_environment(store: ObjectStore) -> tuple[dict[str, str], dict[str, SecretRef]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from components.naming import content_key
 from components.serving.parallel import ShardedModel
 from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
@@ -101,6 +103,16 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         if repeated:
             raise ValueError(f"{', '.join(repeated)} may not stand in env; remove it")
         return self
+
+    def folder_on(self, target: NodeTarget) -> str | None:
+        """The directory of compiled graphs. Gaudi compiles them again for other weights, images, accelerators, sizes and data types."""
+        kept = self.warms_up and "PT_HPU_RECIPE_CACHE_CONFIG" not in self.env
+        if self.preheat is None or target.accelerator is None or target.accelerator.vendor != "habana" or not kept:
+            return None
+        shape = (self.tensor_parallel_size, self.pipeline_parallel_size, self.dtype, self.quantization, self.kv_cache_dtype)
+        image = self.image or target.accelerator.engine("vllm").image or ""
+        key = content_key(json.dumps([self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]))
+        return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""

@@ -2,98 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.dataplane.gateway.stand import nginx_binary
 from tests.dataplane.pods import images
 from tests.dataplane.pods.plan import Plan
+from tests.dataplane.pods.stand import ENGINES, Outcome, ask, changed, gateway
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR
-from tests.stacks.test_committed_stacks import ROOT
 
 pytestmark = pytest.mark.timeout(900)
 
-OWN = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
-ENGINES = Path("docs/engines")
-START_SECONDS = 400
 GENERATE = "/v2/models/text_generation/generate"
-Outcome = dict[str, Any]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Outcome]:
-    """Runs a request of pods; skips where the machine gives nobody namespaces of their own."""
-    nginx_binary()
-    if os.geteuid() != 0 or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0:
-        pytest.skip("pods need root and the right to make namespaces (unshare --mount --net --pid)")
-
-    def run(pods: Mapping[str, Any], plan: Plan, seconds: float = START_SECONDS, **more: Any) -> Outcome:
-        request = {"pods": pods, "secrets": plan.secrets(), "seconds": seconds, **more}
-        (tmp_path / "request.json").write_text(json.dumps(request, default=str))
-        command = [*OWN, sys.executable, "-m", "tests.dataplane.pods.sandbox", str(tmp_path / "request.json")]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 400)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout)
-
-    return run
-
-
-@pytest.fixture
-def weights(tmp_path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Fills the claims of a pod with the files of a tiny model, marked READY as a preheat would."""
-
-    def fill(pod: Mapping[str, Any]) -> dict[str, Any]:
-        share = tmp_path / "share"
-        for container in pod["spec"]["containers"]:
-            for mount in container["volumeMounts"]:
-                if "subPath" in mount and mount["name"] == "model":
-                    place = share / mount["subPath"]
-                    place.mkdir(parents=True, exist_ok=True)
-                    (place / "READY").write_text("{}")
-                    (place / "READY.sizes").write_text("4 config.json\n")
-                    (place / "config.json").write_text("tiny")
-        claims = [each["name"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
-        return {**pod, "volumes": {**pod["volumes"], **{name: {"directory": str(share)} for name in claims}}}
-
-    return fill
-
-
-def ask(plan: Plan, path: str, body: Mapping[str, Any], *, key: bool = True) -> dict[str, Any]:
-    headers = {"Host": "llm.local.test", "Content-Type": "application/json"}
-    headers |= {"Authorization": f"Bearer {plan.key('chat')}"} if key else {}
-    return {"port": 8080, "method": "POST", "path": path, "headers": headers, "body": json.dumps(body)}
-
-
-def changed(pod: Mapping[str, Any], edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """`pod` with its server's container edited."""
-    other = copy.deepcopy(dict(pod))
-    edit(other["spec"]["containers"][0])
-    return other
-
-
-def without(name: str) -> Callable[[dict[str, Any]], None]:
-    def edit(container: dict[str, Any]) -> None:
-        container["env"] = [each for each in container["env"] if each["name"] != name]
-
-    return edit
 
 
 @pytest.fixture(scope="module")
 def pytriton() -> Plan:
     own = {"generator": GENERATOR, "library": None, "engineArgs": None, "streaming": None}
     return Plan(ENGINES / "Pulumi.pytriton.yaml", {"writer": own, "gaudi-writer": own})
-
-
-def gateway(plan: Plan) -> dict[str, Any]:
-    return {**plan.pod("gateway"), "image": images.nginx()}
 
 
 @pytest.mark.parametrize("model", ["gaudi-writer", pytest.param("writer", marks=pytest.mark.full)])

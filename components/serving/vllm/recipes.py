@@ -1,0 +1,75 @@
+"""Compiled graphs of vLLM on Gaudi that outlive their pod: a sidecar copies them to a folder of their own on the preheat's store, and back.
+
+The server itself works on a local disk and cannot write to the store, since locks do not work on every share and the store also holds
+weights (vllm-gaudi docs/configuration/warm-up/managing_warm-up.md, v0.26.0, "Storage Recommendations").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pulumi_kubernetes.core import v1 as core
+
+from components.devices import no_devices
+from components.handles import ModelMount, NodeTarget
+from components.serving import workload
+from components.serving.demand import SIDECAR
+from components.serving.gaudi import on_gaudi
+from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME
+from components.serving.vllm.payload.recipes import RESTORED
+from components.serving.vllm.spec import VllmSpec
+from images.catalogue import default_image
+
+VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
+DIRECTORY = f"{workload.CACHE}/recipes"
+_MEGABYTES = 8192
+_KEPT, _PROGRAM = "/recipes", "/program"
+_FILE = "recipes.py"
+_ENVIRONMENT = {"HOME": workload.CACHE, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def environment(target: NodeTarget) -> dict[str, str]:
+    """The variable that keeps compiled graphs: directory, whether to clear it first, most MB; none off Gaudi."""
+    return {VARIABLE: f"{DIRECTORY},False,{_MEGABYTES}"} if on_gaudi(target) else {}
+
+
+def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount) -> workload.Server:
+    """`server` with the sidecar, which may write to the model's folder of compiled graphs; unchanged if the store has no such folder."""
+    if weights.folder is None or spec.preheat is None:
+        return server
+    path = Path(__file__).with_name("payload") / _FILE
+    user = spec.preheat.run_as_user
+    return replace(
+        server,
+        init_containers=(*server.init_containers, _sidecar(spec.preheat.image, user, weights.folder)),
+        files={**server.files, _FILE: path.read_text(encoding="utf-8")},
+        # The folder belongs to the preheat's user, and so does the group of a node's disk, which Kubernetes would change otherwise.
+        group=user,
+    )
+
+
+def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgs:
+    security = workload.container_security(read_only_root=True)
+    security.run_as_user = security.run_as_group = user
+    return core.ContainerArgs(
+        name="recipes",
+        image=image or default_image("preheat"),
+        command=["python3", f"{_PROGRAM}/{_FILE}"],
+        args=[_KEPT, DIRECTORY, str(_MEGABYTES)],
+        working_dir="/",
+        # An init container that always restarts runs next to the server, which starts after this one's probe and ends before it.
+        restart_policy="Always",
+        startup_probe=core.ProbeArgs(
+            exec_=core.ExecActionArgs(command=["test", "-f", f"{workload.CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
+        ),
+        env=[*no_devices(), *(core.EnvVarArgs(name=name, value=value) for name, value in _ENVIRONMENT.items())],
+        resources=core.ResourceRequirementsArgs(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
+        security_context=security,
+        volume_mounts=[
+            core.VolumeMountArgs(name="cache", mount_path=workload.CACHE),
+            core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
+            core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_PROGRAM, read_only=True),
+            core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=_KEPT, sub_path=folder),
+        ],
+    )
