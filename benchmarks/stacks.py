@@ -37,7 +37,7 @@ def layered(count: int) -> Program:
         settings = validate(read_stack(path))
 
     def program() -> None:
-        secrets = StackSecrets(pulumi.Output.secret(_SEED))
+        secrets = StackSecrets((pulumi.Output.secret(_SEED),))
         compose(Stack("benchmark", settings, secrets, "/nowhere/kubeconfig")).export()
 
     return program

@@ -1,7 +1,8 @@
 """Where an update leaves a model without an answer for a while, and how to avoid it. It compares servers and changes nothing.
 
 Pulumi updates in the order of dependencies, the gateway before the models, and deletes at the end (docs/decisions/updates.md
-says why). Three changes cannot be made without a gap in one step: a new name, a new server key, and a new Service name.
+says why). Three changes cannot be made without a gap in one step: a new name, a server key that the servers in place do not
+accept, and a new Service name.
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Itera
             f"To avoid the gap, update twice: first with {old} and {name}, then without {old}."
         )
     both = sorted(before.keys() & after.keys())
-    rekeyed = [each for each in both if None not in (marks := (_mark(before[each]), _mark(after[each]))) and marks[0] != marks[1]]
+    # The gateway presents the first key of the new servers; the old ones accept those that they carry a mark of.
+    rekeyed = [
+        each for each in both if (marks := (_marks(before[each]), _marks(after[each]))) and all(marks) and marks[1][0] not in marks[0]
+    ]
     if rekeyed:
         yield (
             f"{', '.join(rekeyed)} {'gets' if len(rekeyed) == 1 else 'get'} a new server key: from the change of the gateway until a new "
-            "server is ready, servers that still expect the old key answer 401. Update when no requests are expected."
+            "server is ready, servers that still expect the old key answer 401. vLLM servers have no such gap if previousApiKeySeed is "
+            "set for one update (docs/gateway.md, Keys); other engines take one key, so update when no requests are expected."
         )
     for each in both:
         kinds = before[each]["kind"], after[each]["kind"]
@@ -92,7 +97,7 @@ def _files(manifest: Manifest) -> set[str]:
     return found
 
 
-def _mark(manifest: Manifest) -> str | None:
-    return next(
-        (mark for each in _templates(manifest) if (mark := ((each.get("metadata") or {}).get("annotations") or {}).get(_KEY))), None
-    )
+def _marks(manifest: Manifest) -> list[str]:
+    """Marks of the keys that the servers accept, the one that the gateway presents first."""
+    marks = (((each.get("metadata") or {}).get("annotations") or {}).get(_KEY) for each in _templates(manifest))
+    return next((mark.split(",") for mark in marks if isinstance(mark, str)), [])

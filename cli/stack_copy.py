@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cli.errors import CommandError
 from cli.project import stack_name
-from stackfile.reader import PROJECT, StackFile, read_stack
+from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack
 
 if TYPE_CHECKING:
     from components.spec import KeyPath
@@ -122,7 +122,8 @@ def _encrypted_places(text: str) -> dict[KeyPath, str]:
 
 
 def _is_seed(path: KeyPath) -> bool:
-    return path in (("config", SEED), ("config", SEED.partition(":")[2]))
+    # The source's previous seed too: keys derived from it must not be valid in the copy.
+    return path[0] == "config" and len(path) == 2 and str(path[1]).removeprefix(f"{PROJECT}:") in SECRET_KEYS
 
 
 def _name(path: KeyPath) -> str:

@@ -121,10 +121,10 @@ def _refuse_public_keys(workspace: Workspace) -> None:
     if workspace.simulated:
         return
     secrets = workspace.open_secrets()
-    seed = secrets.values.get(f"{PROJECT}:{SECRET_KEYS[0]}", "")
     passphrase, _ = given_passphrase() or (None, "")
-    if why := publicity(seed, workspace.file.encryption_salt, passphrase):
-        raise CommandError(f"{workspace.file.shown_path}: {SECRET_KEYS[0]} {refusal(why, workspace.stack)}", exit_code=1)
+    for key in SECRET_KEYS:
+        if why := publicity(secrets.values.get(f"{PROJECT}:{key}", ""), workspace.file.encryption_salt, passphrase):
+            raise CommandError(f"{workspace.file.shown_path}: {key} {refusal(why, workspace.stack, key)}", exit_code=1)
 
 
 def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:

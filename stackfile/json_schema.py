@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stackfile.reader import PROJECT, PROVIDER_NAMESPACES
+from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, PROVIDER_NAMESPACES, SEED_KEY
 from stackfile.stack import StackSettings
 
 _SECURE = {
@@ -19,6 +19,10 @@ _SECURE = {
     "required": ["secure"],
     "additionalProperties": False,
 }
+_PREVIOUS = (
+    "The previous apiKeySeed, during a rotation: keys of both seeds are valid, and no server refuses the gateway. "
+    "Remove it once clients have their new keys."
+)
 _TOP_LEVEL = {
     "secretsprovider": {"type": "string", "description": "Who encrypts this stack's secrets; written by the Pulumi CLI."},
     "encryptedkey": {"type": "string", "description": "The encrypted data key of a cloud secrets provider; written by the Pulumi CLI."},
@@ -35,11 +39,15 @@ def stack_schema() -> dict[str, Any]:
     config = {
         "type": "object",
         "description": model["description"],
-        "properties": {**sections, f"{PROJECT}:apiKeySeed": _SECURE},
+        "properties": {
+            **sections,
+            f"{PROJECT}:{SEED_KEY}": _SECURE,
+            f"{PROJECT}:{PREVIOUS_SEED_KEY}": {**_SECURE, "description": _PREVIOUS},
+        },
         "patternProperties": {
             f"^({'|'.join(PROVIDER_NAMESPACES)}):[^:]+$": {"description": "Configuration of a Pulumi provider or of Pulumi."}
         },
-        "required": [*(f"{PROJECT}:{key}" for key in model["required"]), f"{PROJECT}:apiKeySeed"],
+        "required": [*(f"{PROJECT}:{key}" for key in model["required"]), f"{PROJECT}:{SEED_KEY}"],
         "additionalProperties": False,
     }
     return {

@@ -47,16 +47,14 @@ def publicity(seed: str, salt: str | None, passphrase: str | None) -> str | None
     return None
 
 
-def caution(why: str, stack: str) -> str:
+def caution(why: str, stack: str, key: str) -> str:
     """What to say of such a stack where nothing is harmed."""
-    return (
-        f"apiKeySeed {why}; that does for plans and rehearsals, an up on a real cluster is refused; next: inferplan new NAME --from {stack}"
-    )
+    return f"{key} {why}; that does for plans and rehearsals, an up on a real cluster is refused; next: inferplan new NAME --from {stack}"
 
 
-def refusal(why: str, stack: str) -> str:
+def refusal(why: str, stack: str, key: str) -> str:
     """What to say of such a stack before it comes to a real cluster."""
     return (
         f"{why}; take a stack of your own: inferplan new NAME --from {stack}, or keep this one and change both: "
-        'pulumi stack change-secrets-provider passphrase, then pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"'
+        f'pulumi stack change-secrets-provider passphrase, then pulumi config set --secret {key} "$(openssl rand -hex 32)"'
     )

@@ -19,7 +19,7 @@ from stackfile.errors import LocatedError, Position, nearest, shown
 from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, ambiguities, find, read_tree, to_data
 
 PROJECT = "inferplan"
-SECRET_KEYS = ("apiKeySeed",)
+SEED_KEY, PREVIOUS_SEED_KEY = SECRET_KEYS = ("apiKeySeed", "previousApiKeySeed")
 PROVIDER_NAMESPACES = ("aws", "kubernetes", "pulumi")
 MAX_BYTES = 1024 * 1024
 _TOP_LEVEL = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from stackfile import imported_keys, public_keys
 from stackfile.checks import check
 from stackfile.errors import InvalidStack, LocatedError, nearest
 from stackfile.messages import errors_of
-from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
+from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.stack import Stack, StackSecrets, StackSettings
 from stackfile.valid_subset import text_at, valid_subset
 
@@ -34,7 +34,7 @@ def validate(file: StackFile) -> StackSettings:
     if file.root is None:
         raise InvalidStack(file.shown_path, file.errors)
     ours = {key: value for key, value in file.config.items() if key.startswith(f"{PROJECT}:")}
-    settings, errors = _judge(ours, has_key_seed=f"{PROJECT}:apiKeySeed" in file.secrets, file=file)
+    settings, errors = _judge(ours, has_key_seed=f"{PROJECT}:{SEED_KEY}" in file.secrets, file=file)
     if settings is None or errors:
         raise InvalidStack(file.shown_path, errors)
     return settings
@@ -51,29 +51,37 @@ def load() -> Stack:
     config = pulumi.Config(PROJECT)
     fields = [each.alias or key for key, each in StackSettings.model_fields.items()]
     values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
-    seed = config.get(SECRET_KEYS[0])
+    seeds = {key: seed for key in SECRET_KEYS if (seed := config.get(key))}
     keys = _plain_keys(values.get(_CONSUMERS, "{}"))
     file = _file_behind(values, name)
     if file is not None:
         # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
         values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
-    settings, errors = _judge(values, has_key_seed=bool(seed), file=file)
-    if seed and (weakness := seed_error(seed)):
-        errors = [*errors, LocatedError(SpecError(SECRET_KEYS, weakness), file.locate(SECRET_KEYS) if file else None)]
-    if seed and not is_config_secret(f"{PROJECT}:{SECRET_KEYS[0]}"):
-        error = imported_keys.plain_text_error(SECRET_KEYS, f"pulumi config set --secret {SECRET_KEYS[0]}")
-        errors = [*errors, LocatedError(error, file.locate(SECRET_KEYS) if file else None)]
+    settings, errors = _judge(values, has_key_seed=SEED_KEY in seeds, file=file)
+    errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in _seed_errors(seeds, is_config_secret))]
     noted = {each.error.path for each in errors}
     key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
     errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
-    if seed and settings is not None and settings.cluster.provider != "simulated":
-        errors = [*errors, *_public(seed, name, file)]
-    if settings is None or errors or seed is None:
+    if settings is not None and settings.cluster.provider != "simulated":
+        errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file))]
+    if settings is None or errors:
         raise StackRunError(file.shown_path if file else f"stack {name}", errors)
-    return Stack(name, settings, StackSecrets(pulumi.Output.secret(seed), _secret_keys(keys)), simulated_kubeconfig(name))
+    secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()), _secret_keys(keys))
+    return Stack(name, settings, secrets, simulated_kubeconfig(name))
 
 
-def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedError]:
+def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], bool]) -> Iterator[SpecError]:
+    for key, seed in seeds.items():
+        if weakness := seed_error(seed):
+            yield SpecError((key,), weakness)
+        if not is_config_secret(f"{PROJECT}:{key}"):
+            yield imported_keys.plain_text_error((key,), f"pulumi config set --secret {key}")
+    if seeds.get(PREVIOUS_SEED_KEY) == seeds.get(SEED_KEY, ""):
+        remedy = f"Set a new {SEED_KEY}, or remove it: pulumi config rm {PREVIOUS_SEED_KEY}"
+        yield SpecError((PREVIOUS_SEED_KEY,), f"is the same as {SEED_KEY}. {remedy}")
+
+
+def _public(key: str, seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedError]:
     """The error of keys that everybody can derive; only a warning where nothing gets to a real cluster."""
     import pulumi
 
@@ -82,9 +90,9 @@ def _public(seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedEr
     if why is None:
         return
     if pulumi.runtime.is_dry_run() or public_keys.rehearsed.get():
-        pulumi.log.warn(public_keys.caution(why, stack))
+        pulumi.log.warn(public_keys.caution(why, stack, key))
         return
-    yield LocatedError(SpecError(SECRET_KEYS, public_keys.refusal(why, stack)), file.locate(SECRET_KEYS) if file else None)
+    yield LocatedError(SpecError((key,), public_keys.refusal(why, stack, key)), file.locate((key,)) if file else None)
 
 
 def _plain_keys(consumers: str) -> dict[tuple[str, int], str]:
@@ -130,10 +138,8 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
         found += _errors_between_the_sound(data, found, has_key_seed=has_key_seed)
     else:
         found = list(check(settings, has_key_seed=has_key_seed))
-    if not has_key_seed and all(error.path != SECRET_KEYS for error in (*found, *(each.error for each in notation))):
-        found.append(
-            SpecError(SECRET_KEYS, f'is missing; set it with: pulumi config set --secret {SECRET_KEYS[0]} "$(openssl rand -hex 32)"')
-        )
+    if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*found, *(each.error for each in notation))):
+        found.append(SpecError((SEED_KEY,), f'is missing; set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'))
     noted = {each.error.path for each in notation}
     found = [error for error in found if error.path not in noted and error.path[-1:] != ("secure",)]
     return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in found)]

@@ -54,8 +54,8 @@ class StackSettings(Spec):
 class StackSecrets:
     """Secret values of a stack; never part of a spec, never shown."""
 
-    api_key_seed: pulumi.Output[str] = field(repr=False)
-    """What API keys are derived from."""
+    seeds: tuple[pulumi.Output[str], ...] = field(repr=False)
+    """What API keys are derived from: the current seed and, during a rotation, the previous one."""
     imported_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
     """Keys that users import instead, by consumer and version."""
 

@@ -132,7 +132,14 @@ def route_filter(endpoint: Endpoint) -> dict[str, Any]:
 def key_policy(called: str, endpoint: Endpoint, keys: KeyRing) -> dict[str, Any]:
     """Who is who by every key that is valid, and who of them may call this model."""
     known = keys.consumers
-    allowed = [client_id(each, version) for each in sorted(endpoint.consumers) if each in known for version in sorted(known[each].keys)]
+    seeds = (False, True) if keys.two_seeds else (False,)
+    allowed = [
+        client_id(each, version, previous=previous)
+        for each in sorted(endpoint.consumers)
+        if each in known
+        for version in sorted(known[each].keys)
+        for previous in seeds
+    ]
     rule = {"name": "consumers-of-the-model", "action": "Allow", "principal": {"headers": [{"name": _CLIENT_ID, "values": allowed}]}}
     return {
         "targetRefs": _target(called),

@@ -62,7 +62,10 @@ class Gateway(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
         metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
-        content = {"nginx.conf": proxy_config(spec, endpoints, keys.consumers, place()), "prepare.sh": _prepare_script()}
+        content = {
+            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, place(), two_seeds=keys.two_seeds),
+            "prepare.sh": _prepare_script(),
+        }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
         named = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
         # Named by content: a change creates a new object next to the old one, so old pods keep theirs until they are gone.

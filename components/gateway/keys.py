@@ -34,9 +34,10 @@ _PRINTED = re.compile(
 )
 
 
-def printed_pattern(consumer: str, version: str) -> str:
-    """The form of a printed key as a PCRE that captures its public part under the names `consumer` and `version`."""
-    return f"{PREFIX}_(?<{consumer}>{NAME_PATTERN})_(?<{version}>{VERSION_PATTERN})_{_SECRET_PATTERN}_{_CHECK_PATTERN}"
+def printed_pattern(consumer: str, version: str, check: str = "") -> str:
+    """The form of a printed key as a PCRE that captures its public part under the names `consumer` and `version`, and its checksum as `check`."""
+    last = f"(?<{check}>{_CHECK_PATTERN})" if check else _CHECK_PATTERN
+    return f"{PREFIX}_(?<{consumer}>{NAME_PATTERN})_(?<{version}>{VERSION_PATTERN})_{_SECRET_PATTERN}_{last}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,9 @@ CREDENTIAL = "credential"
 SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
 """The field of a consumer's or a server's Secret that holds the key."""
 
+NEXT_KEY = "next-api-key"
+"""The field of a server's Secret with the key that the gateway presents once `previousApiKeySeed` is removed."""
+
 ISSUED = "inferplan.dev/issued"
 """The annotation with the day on which the oldest key inside was made valid; the policy pack holds it to an age."""
 
@@ -31,6 +34,6 @@ def server_key_secret(model: str) -> str:
     return f"{model}-server-key"
 
 
-def client_id(consumer: str, version: int) -> str:
+def client_id(consumer: str, version: int, *, previous: bool = False) -> str:
     """A key by its public part; a consumer's name has no underscore, so there is one way to read it."""
-    return f"{consumer}_{version}"
+    return f"{consumer}_{version}{'_previous' if previous else ''}"

@@ -67,13 +67,20 @@ class Place:
 
 
 def proxy_config(
-    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place = Place()
+    spec: NginxGatewaySpec,
+    endpoints: Sequence[Endpoint],
+    consumers: Mapping[str, ConsumerSpec],
+    place: Place = Place(),
+    *,
+    two_seeds: bool = False,
 ) -> str:
     """The nginx configuration for `endpoints`; the same input gives the same bytes.
 
+    With `two_seeds`, a consumer's key is found by its checksum too, since two keys share consumer and version.
+
     Raises ValueError when an endpoint carries a value that has no place in a configuration file.
     """
-    return _template().render(site=_site(spec, endpoints, consumers, place))
+    return _template().render(site=_site(spec, endpoints, consumers, place) | {"two_seeds": two_seeds})
 
 
 def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place) -> dict[str, object]:
@@ -94,7 +101,7 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
         "idle_seconds": _IDLE_SECONDS if spec.exposure in ("ingress", "gatewayApi") else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
-        "key": keys.printed_pattern("owner", "version"),
+        "key": keys.printed_pattern("owner", "version", "check"),
         "imported_key": imported_key_pattern("tail") if any(each.imported_keys for each in consumers.values()) else "",
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata stands first, where nothing in it can look like the end of a call.

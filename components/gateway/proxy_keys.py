@@ -31,21 +31,30 @@ class ProxyKeys:
     fingerprint: str
 
 
-def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequence[str], own: ImportedKeys | None = None) -> ProxyKeys:
+def proxy_keys(
+    seed: str,
+    consumers: Mapping[str, ConsumerSpec],
+    models: Sequence[str],
+    own: ImportedKeys | None = None,
+    *,
+    previous_seed: str | None = None,
+) -> ProxyKeys:
     """The include file in nginx's syntax; the same input gives the same bytes. Its first line carries the fingerprint.
 
-    Raises ValueError when the seed is too weak, KeyError when `own` lacks a key that the consumer's importedKeys names.
+    With a `previous_seed`, derived keys of both seeds are valid, each found by its checksum too, and servers get the key of the
+    previous seed. Raises ValueError when a seed is too weak, KeyError when `own` lacks a key that the consumer's importedKeys names.
     """
     salt = keys.pepper(seed)
     checks, owners = [], []
     for consumer, spec in sorted(consumers.items()):
         for version in sorted(spec.keys):
-            key = key_of(seed, consumer, version, spec, own or {})
-            imported = version in spec.imported_keys
-            found_by = f"_{tail_of(key)}" if imported else f"{consumer}_{version}"
-            last_day = spec.expires.get(version)
-            digest = keys.proxy_digest(key, salt)
-            checks.append(f'    {found_by} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
+            imported, last_day = version in spec.imported_keys, spec.expires.get(version)
+            for each in (seed,) if imported or previous_seed is None else (seed, previous_seed):
+                key = key_of(each, consumer, version, spec, own or {})
+                check = "" if previous_seed is None else f"_{key[-keys.CHECK_DIGITS :]}"
+                found_by = f"_{tail_of(key)}" if imported else f"{consumer}_{version}{check}"
+                digest = keys.proxy_digest(key, salt)
+                checks.append(f'    {found_by} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
             if imported:
                 owners.append((found_by, consumer, version))
     lines = [f'secure_link_md5 "$key {salt}";', "secure_link $key_check;"]
@@ -53,7 +62,7 @@ def proxy_keys(seed: str, consumers: Mapping[str, ConsumerSpec], models: Sequenc
     if owners:
         lines += _map("$key_id", "$own_consumer", [f"    {found_by} {consumer};" for found_by, consumer, _ in owners])
         lines += _map("$key_id", "$own_version", [f"    {found_by} {version};" for found_by, _, version in owners])
-    authorizations = [f'    /{model} "Bearer {keys.server_key(seed, model)}";' for model in sorted(models)]
+    authorizations = [f'    /{model} "Bearer {keys.server_key(previous_seed or seed, model)}";' for model in sorted(models)]
     lines += _map("/$model", "$server_authorization", authorizations)
     content = "\n".join([*lines, ""])
     mark = keys.fingerprint(seed, content)

@@ -6,7 +6,7 @@ makes a headless Service called like the set, and the model's own Service must n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pulumi
@@ -86,9 +86,9 @@ def leader_of(server: workload.Server) -> workload.Server:
     return replace(server, labels={**server.labels, ROLE: "leader"})
 
 
-def worker_of(server: workload.Server, key: SecretRef) -> workload.Server:
-    """What the further pods of a replica run: they answer nobody, so they have no port, no probe and not the server's `key`."""
-    secrets = {name: reference for name, reference in server.secret_env.items() if reference != key}
+def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.Server:
+    """What the further pods of a replica run: they answer nobody, so they have no port, no probe and none of the server's `keys`."""
+    secrets = {name: reference for name, reference in server.secret_env.items() if reference not in keys}
     return replace(server, args=server.worker_args, ports={}, secret_env=secrets, labels={**server.labels, ROLE: "worker"})
 
 

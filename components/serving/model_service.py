@@ -79,7 +79,7 @@ class ModelService(pulumi.ComponentResource):
                 opts=opened,
             )
         else:
-            leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key))
+            leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key_marks))
             groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
         core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
         networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, spec, site, endpoint), opts=child)
@@ -151,10 +151,12 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
 
 
 def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Server:
-    """`server` with a mark of its key in the pod template, where it reads that key: it does so once, and would serve an old one on."""
-    if site.server_key not in server.secret_env.values():
+    """`server` with a mark of each key that it reads in the pod template: it reads them once, and would accept old ones on."""
+    marks = [mark for key, mark in site.server_key_marks.items() if key in server.secret_env.values()]
+    if not marks:
         return server
-    return replace(server, annotations={**server.annotations, workload.KEY_ANNOTATION: site.server_key_fingerprint})
+    mark = marks[0] if len(marks) == 1 else pulumi.Output.concat(marks[0], ",", *marks[1:])
+    return replace(server, annotations={**server.annotations, workload.KEY_ANNOTATION: mark})
 
 
 def verification(

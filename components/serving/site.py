@@ -19,7 +19,8 @@ class Site:
     """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
 
     `queue_labels` are what the workload carries to be admitted from its queue, `queue` is that queue, None where it starts at once.
-    `server_key_fingerprint` changes with that key: servers read it once, so a pod template that shows it starts them anew.
+    `server_key_marks` holds a mark of each key that the server may accept, the one that the gateway presents first: servers read keys
+    once, so a pod template that shows the marks starts them anew. There are two keys while the stack has a previous seed.
     `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
     `artifacts` are the files beside the weights by name, on the same claim.
     `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
@@ -30,7 +31,7 @@ class Site:
     target: NodeTarget
     weights: ModelMount | ObjectStore
     server_key: SecretRef
-    server_key_fingerprint: pulumi.Input[str]
+    server_key_marks: Mapping[SecretRef, pulumi.Input[str]]
     gateway: Mapping[str, str]
     queue_labels: Mapping[str, str] = field(default_factory=dict)
     queue: pulumi.Resource | None = field(default=None, repr=False)

@@ -173,7 +173,13 @@ def recorded(change: Callable[[Sections], None]) -> Recording:
     config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
-        return record(PROJECT / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
+        return record(
+            PROJECT / "infra",
+            project="inferplan",
+            stack="test",
+            config=config,
+            secret_keys={"inferplan:apiKeySeed", "inferplan:previousApiKeySeed"},
+        )
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
@@ -18,6 +20,8 @@ from components.serving.vllm.spec import VllmSpec
 from components.serving.vllm.streamer import memory_limit
 
 PORT = 8000
+# The variable that vLLM reads a key from, and ours for the further key.
+_KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
 MODELS = "/models"
 
 
@@ -54,16 +58,17 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     if streamed:
         clear["RUNAI_STREAMER_MEMORY_LIMIT"] = str(memory_limit(spec, site.target))
     arguments = serve_args(name, spec, target=site.target, weights=weights)
+    keys = dict(zip(_KEYS, site.server_key_marks, strict=False))
     made = workload.Server(
         image=workload.image_of(spec, "vllm", site.target),
         command=["vllm", "serve"],
-        args=[*arguments, *_rank(spec, "0")],
+        args=[*arguments, *_rank(spec, "0"), *_accepted(keys)],
         worker_args=[*arguments, *_rank(spec, groups.WORKER_INDEX), "--headless"],
         ports={"http": PORT},
         ready_path="/health",
         live_path="/health",
         env={**_engine_environment(spec, site.target), **clear},
-        secret_env={"VLLM_API_KEY": site.server_key, **secrets},
+        secret_env={**keys, **secrets},
         volumes=_volumes(weights),
         mounts=_mounts(name, weights),
     )
@@ -107,6 +112,11 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
         apart = (f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items())
         arguments += ["--enable-lora", "--lora-modules", *beside, *apart]
     return [*arguments, *spec.extra_args]
+
+
+def _accepted(keys: Collection[str]) -> list[str]:
+    """Both keys while the stack has a previous seed. vLLM takes several as an argument only, and then ignores the variable."""
+    return ["--api-key", *(f"$({each})" for each in keys)] if len(keys) > 1 else []
 
 
 def _rank(spec: VllmSpec, rank: str) -> list[str]:

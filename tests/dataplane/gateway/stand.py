@@ -88,6 +88,7 @@ class Proxy:
         self.binary = nginx_binary()
         self.directory = directory
         self.seed = seed
+        self.previous_seed: str | None = None
         self.own = own or {}
         self.port, self.status_port, self.grpc_port = free_port(), free_port(), free_port()
         self.place = Place(
@@ -106,9 +107,11 @@ class Proxy:
         self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], *, resolver: str = "127.0.0.1"
     ) -> subprocess.CompletedProcess[str]:
         """Renders the files and has the pod's own prepare script check them."""
-        (self.directory / "nginx.conf").write_text(proxy_config(gateway, endpoints, consumers, self.place))
+        (self.directory / "nginx.conf").write_text(
+            proxy_config(gateway, endpoints, consumers, self.place, two_seeds=self.previous_seed is not None)
+        )
         models = [each.model for each in endpoints]
-        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own).text)
+        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own, previous_seed=self.previous_seed).text)
         (self.directory / "resolv.conf").write_text(
             f"search inference.svc.cluster.test svc.cluster.test cluster.test\nnameserver {resolver}\noptions ndots:5\n"
         )

@@ -32,7 +32,7 @@ def manifest():
     consumers = {"chat": consumer(keys=[1])}
 
     def program():
-        ring = ApiKeys("api-keys", consumers, ["llama"], namespace="inference", seed=pulumi.Output.secret(SEED))
+        ring = ApiKeys("api-keys", consumers, ["llama"], namespace="inference", seeds=[pulumi.Output.secret(SEED)])
         Gateway("gateway", spec(replicas=2), namespace="inference", endpoints=[endpoint("llama", BACKEND, ("chat",))], keys=ring)
 
     recording = declare(program, preview=False)

@@ -9,9 +9,10 @@ from datetime import date
 
 import pytest
 
+from components.gateway import keys
 from components.gateway.proxy_keys import end_of
 from tests.dataplane.gateway.backend import Backend
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
+from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
 
 CLIENTS = 4
@@ -103,6 +104,59 @@ def test_no_request_is_refused_while_keys_go_from_old_to_both_to_new(proxy, back
     assert clients.total >= requests
     assert proxy.call("POST", "/llama/v1/completions", old, b"{}").status == 401
     assert proxy.call("POST", "/llama/v1/completions", new, b"{}").status == 200
+
+
+class _Servers:
+    """Servers of a model that accept the keys that theirs were started with; a rollout lets both answer for a while."""
+
+    def __init__(self, backend, *accepted):
+        self.accepted = list(accepted)
+        self.backend = backend
+
+    def denied(self):
+        presented = {value.removeprefix("Bearer ") for each in self.backend.seen for value in each.all("authorization")}
+        self.backend.seen.clear()
+        return {key for key in presented if not all(key in keys for keys in self.accepted)}
+
+
+def test_no_request_is_refused_while_the_seed_changes(proxy, backend):
+    """In the order of an update: the gateway, then servers that start while those of before still answer."""
+    endpoints, consumers = [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1], expires={})}
+    old, new = SEED, SEED.swapcase()
+    old_key, new_key = (keys.server_key(each, "llama") for each in (old, new))
+    proxy.run(spec(), endpoints, consumers)
+    servers = _Servers(backend, {old_key})
+    clients = _Clients(proxy, keys.consumer_key(old, "chat", 1))
+    try:
+        clients.until(200)
+        proxy.seed, proxy.previous_seed = new, old
+        proxy.reload(spec(), endpoints, consumers)
+        servers.accepted.append({old_key, new_key})
+        clients.until(clients.total + 200)
+        assert servers.denied() == set()
+        servers.accepted.pop(0)
+        clients.change_to(keys.consumer_key(new, "chat", 1))
+        proxy.previous_seed = None
+        proxy.reload(spec(), endpoints, consumers)
+        clients.until(clients.total + 200)
+        assert servers.denied() == set()
+        servers.accepted = [{new_key}]
+        clients.until(clients.total + 200)
+    finally:
+        clients.finish()
+    assert servers.denied() == set()
+    assert clients.wrong == []
+    assert proxy.call("POST", "/llama/v1/completions", keys.consumer_key(old, "chat", 1), b"{}").status == 401
+
+
+def test_with_two_seeds_a_key_of_neither_and_a_mixture_of_both_are_denied(proxy, backend):
+    proxy.previous_seed = SEED.swapcase()
+    proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])})
+    valid = [keys.consumer_key(each, "chat", 1) for each in (SEED, SEED.swapcase())]
+    mixed = valid[0][: -keys.CHECK_DIGITS] + valid[1][-keys.CHECK_DIGITS :]
+    others = [keys.consumer_key(SEED[::-1], "chat", 1), keys.consumer_key(SEED, "chat", 2), mixed]
+    asked = [proxy.call("POST", "/llama/v1/completions", each, b"{}").status for each in (*valid, *others)]
+    assert asked == [200, 200, 401, 401, 401]
 
 
 def test_a_consumer_that_is_taken_off_a_model_is_refused_after_the_change(proxy, backend):

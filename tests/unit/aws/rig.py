@@ -71,7 +71,7 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
     def program() -> None:
         from infra.compose import compose
 
-        compose(Stack("test", spec, StackSecrets(pulumi.Output.secret("0123456789abcdef" * 4)), "")).export()
+        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), "")).export()
 
     return known(program, realizer)
 

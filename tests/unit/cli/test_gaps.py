@@ -6,7 +6,7 @@ import pytest
 
 from cli.gaps import declared_servers, gaps, live_servers
 from cli.live import LiveCluster
-from tests.stacks.test_identity import SEED, at, model_as, recorded, renamed
+from tests.stacks.test_identity import SEED, TRITON, at, model_as, recorded, renamed
 
 
 def found(change):
@@ -23,6 +23,26 @@ def test_another_seed_names_the_models_whose_servers_expect_the_old_key():
     [note] = found(at("apiKeySeed", SEED[::-1]))
     assert note.startswith("search, support get a new server key")
     assert "401" in note
+    assert "previousApiKeySeed" in note
+
+
+def test_a_previous_seed_leaves_no_gap_but_for_servers_that_take_one_key():
+    one_key = model_as("triton", **TRITON)
+
+    def seeds(new, previous, *changes):
+        def change(sections):
+            sections |= {"apiKeySeed": new, **({"previousApiKeySeed": previous} if previous else {})}
+            for each in changes:
+                each(sections)
+
+        return declared_servers(recorded(change))
+
+    for changes, rekeyed in (((), "search"), ((one_key,), "search, support")):
+        old, both, new = seeds(SEED, None, *changes), seeds(SEED[::-1], SEED, *changes), seeds(SEED[::-1], None, *changes)
+        assert list(gaps(old, both)) == []
+        [note] = gaps(both, new)
+        assert note.startswith(f"{rekeyed} get")
+        assert list(gaps(both, old)) == []
 
 
 def test_ray_serve_answers_under_a_service_of_its_own():

@@ -33,12 +33,13 @@ def endpoint(model, *protocols):
     )
 
 
-def declare(*endpoints, seed=SEED, consumers=CONSUMERS, preview=True, lent=None, **written):
+def declare(*endpoints, seed=SEED, previous_seed=None, consumers=CONSUMERS, preview=True, lent=None, **written):
     endpoints = endpoints or (endpoint("llama"),)
     spec = NginxGatewaySpec.model_validate({"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written})
 
     def program():
-        ring = ApiKeys("api-keys", consumers, [each.model for each in endpoints], namespace="inference", seed=pulumi.Output.secret(seed))
+        seeds = [pulumi.Output.secret(each) for each in (seed, previous_seed) if each]
+        ring = ApiKeys("api-keys", consumers, [each.model for each in endpoints], namespace="inference", seeds=seeds)
         gateway = Gateway("gateway", spec, namespace="inference", endpoints=endpoints, keys=ring)
         if lent is not None:
             lent.update(ring=ring, gateway=gateway)

@@ -32,15 +32,26 @@ def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
 def test_the_mark_of_a_server_key_changes_with_the_seed_is_shown_and_is_no_part_of_the_key():
     def mark(seed):
         def program():
-            ring = ApiKeys("api-keys", CONSUMERS, ["llama", "qwen"], namespace="inference", seed=pulumi.Output.secret(seed))
+            ring = ApiKeys("api-keys", CONSUMERS, ["llama", "qwen"], namespace="inference", seeds=[pulumi.Output.secret(seed)])
             for model in ("llama", "qwen"):
-                pulumi.export(model, ring.server_key_fingerprint(model))
+                [mark] = ring.server_key_marks(model).values()
+                pulumi.export(model, mark)
 
         return dict(recorder.declare(program).outputs)
 
     marks, others = mark(SEED), mark(SEED.replace("canary", "wicket"))
     assert len({*marks.values(), *others.values()}) == 4
     assert all(isinstance(each, str) and each not in keys.server_key(SEED, model) for model, each in marks.items())
+
+
+def test_with_a_previous_seed_a_server_reads_both_keys_and_consumers_the_new_one():
+    lent = {}
+    recording = declare(seed=SEED[::-1], previous_seed=SEED, lent=lent)
+    read = {each.inputs["metadata"]["name"]: reveal(each.inputs["data"]) for each in recording.of_type(SECRET)}
+    server = {field: base64.b64decode(value).decode() for field, value in read["llama-server-key"].items()}
+    assert server == {"api-key": keys.server_key(SEED, "llama"), "next-api-key": keys.server_key(SEED[::-1], "llama")}
+    assert base64.b64decode(read["consumer-chat"]["api-key"]).decode() == keys.consumer_key(SEED[::-1], "chat", 2)
+    assert [each.key for each in lent["ring"].server_key_marks("llama")] == ["api-key", "next-api-key"]
 
 
 def test_references_to_keys_are_lent_and_unknown_ones_refused():
@@ -77,7 +88,7 @@ def test_an_unknown_seed_leaves_the_plan_whole():
         from pulumi_kubernetes.core.v1 import ConfigMap
 
         late = pulumi.Output.secret(ConfigMap("late").metadata.apply(lambda metadata: metadata.uid or ""))
-        ring = ApiKeys("api-keys", CONSUMERS, ["llama"], namespace="inference", seed=late)
+        ring = ApiKeys("api-keys", CONSUMERS, ["llama"], namespace="inference", seeds=[late])
         spec = NginxGatewaySpec.model_validate({"exposure": "internal"})
         unknown["gateway"] = Gateway("gateway", spec, namespace="inference", endpoints=[endpoint("llama")], keys=ring)
 

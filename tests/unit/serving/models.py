@@ -37,8 +37,8 @@ def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT
         target=target,
         weights=weights,
         server_key=KEY,
-        server_key_fingerprint="0123456789abcdef",
         gateway=GATEWAY,
+        server_key_marks=more.pop("server_key_marks", {KEY: "0123456789abcdef"}),
         **more,
     )
 

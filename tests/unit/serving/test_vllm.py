@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.handles import CaBundle, ModelMount, VolumeClaim
+from components.handles import CaBundle, ModelMount, SecretRef, VolumeClaim
 from components.serving.vllm.service import endpoint, serve_args, server
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, site, vllm
 from tests.unit.serving.vllm_flags import complaints
@@ -41,6 +41,19 @@ def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_
 def test_a_pod_shows_a_mark_of_its_server_key_so_that_a_new_key_starts_it_anew():
     template = deployment_of(vllm())["template"]
     assert template["metadata"]["annotations"] == {"inferplan.dev/server-key": "0123456789abcdef"}
+
+
+def test_a_leader_accepts_two_keys_while_there_are_two_and_shows_a_mark_of_each():
+    next_key = SecretRef(name=KEY.name, key="next-api-key")
+    template = deployment_of(vllm(), server_key_marks={KEY: "0123456789abcdef", next_key: "fedcba9876543210"})["template"]
+    assert template["metadata"]["annotations"] == {"inferplan.dev/server-key": "0123456789abcdef,fedcba9876543210"}
+    [container] = template["spec"]["containers"]
+    assert container["args"][-3:] == ["--api-key", "$(VLLM_API_KEY)", "$(NEXT_API_KEY)"]
+    keys = {
+        each["name"]: each["valueFrom"]["secretKeyRef"]["key"] for each in container["env"] if "secretKeyRef" in each.get("valueFrom", {})
+    }
+    assert keys == {"VLLM_API_KEY": KEY.key, "NEXT_API_KEY": "next-api-key"}
+    assert "--api-key" not in container_of(vllm())["args"]
 
 
 def test_gaudi_gets_the_validated_options_and_its_own_image_and_never_a_visible_devices_literal():

@@ -16,7 +16,7 @@ from stackfile.settings import load
 from stackfile.stack import Stack
 
 PROJECT = Path(__file__).parents[3]
-SEED = "inferplan:apiKeySeed"
+SEED, PREVIOUS = "inferplan:apiKeySeed", "inferplan:previousApiKeySeed"
 STRONG = "5f0c9a7e31d84b62a9e0c7d1f3b58264970ad6be12c34f8809b7e6d5c4a3f210"
 
 
@@ -35,9 +35,8 @@ def config_of(project: Path) -> dict[str, str]:
 
 def run_load(config: dict[str, str], *, secret: bool = True) -> Stack:
     kept = []
-    record(
-        lambda: kept.append(load()), project="inferplan", stack="test", config=config, secret_keys=[SEED] if secret else [], preview=True
-    )
+    keys = [SEED, PREVIOUS] if secret else []
+    record(lambda: kept.append(load()), project="inferplan", stack="test", config=config, secret_keys=keys, preview=True)
     return kept[0]
 
 
@@ -53,7 +52,8 @@ def test_what_the_engine_passes_becomes_settings_and_the_seed_a_secret_output(pr
     stack = run_load(config_of(project))
     assert stack.name == "test"
     assert sorted(stack.settings.models) == ["llama-3-70b", "llama-3-8b"]
-    assert isinstance(stack.secrets.api_key_seed, pulumi.Output)
+    [seed] = stack.secrets.seeds
+    assert isinstance(seed, pulumi.Output)
     assert STRONG not in repr(stack)
 
 
@@ -107,6 +107,18 @@ def test_a_missing_seed_is_one_fault(project):
     [line] = refusal(config).lines
     assert "apiKeySeed" in line
     assert "pulumi config set --secret apiKeySeed" in line
+
+
+def test_a_previous_seed_is_a_secret_and_held_to_the_same_rules(project):
+    both = run_load({**config_of(project), PREVIOUS: STRONG[::-1]}).secrets.seeds
+    assert [isinstance(each, pulumi.Output) for each in both] == [True, True]
+    [weak] = refusal({**config_of(project), PREVIOUS: "short"}).lines
+    assert "previousApiKeySeed: has 5 characters" in weak
+    [same] = refusal({**config_of(project), PREVIOUS: STRONG}).lines
+    assert "previousApiKeySeed: is the same as apiKeySeed" in same
+    refused = refusal({**config_of(project), PREVIOUS: STRONG[::-1]}, secret=False)
+    assert sum("plain text" in line for line in refused.lines) == 2
+    assert STRONG[::-1] not in str(refused)
 
 
 def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
