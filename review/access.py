@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from review.danger import Danger
-from review.declared import mapping
-from review.events import State
 from review.kinds import RED
-from review.preview import Preview, Step
+from review.paths import mapping
+from review.preview import Preview
+from review.summary import Side
 from review.text import clean
 
 _GATEWAY = "inferplan:gateway:Gateway"
@@ -91,20 +91,12 @@ def _changed_secrets(preview: Preview) -> Iterator[str]:
         if step.type != _SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
             continue
         old, new = (_labels(state).get("app.kubernetes.io/instance", "") for state in (step.old, step.new))
-        if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and _data_changes(step):
+        if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and step.data_changes:
             yield clean(new.removeprefix(_CONSUMER))
 
 
-def _labels(state: State) -> dict[str, Any]:
-    return mapping(state.inputs, "metadata", "labels")
-
-
-def _data_changes(step: Step) -> bool:
-    told = (*step.keys, *step.diffs, *(step.detailed_diff or ()))
-    if any(path.startswith(("data", "stringData", ".data")) for path in told):
-        return True
-    old, new = ((state.inputs or {} if state else {}) for state in (step.old, step.new))
-    return not told and any(old.get(part) != new.get(part) for part in ("data", "stringData"))
+def _labels(side: Side) -> dict[str, Any]:
+    return mapping(side.inputs, "metadata", "labels")
 
 
 def _side(preview: Preview, *, old: bool) -> _Side:

@@ -6,18 +6,18 @@ that the caller passes, since what an intent means is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from review.declared import NODE_GROUP, Declared, amount, mapping, number, with_templates
+from review.declared import NODE_GROUP, Declared, with_templates
+from review.paths import mapping
+from review.pods import NO_POOL, PodSet, accelerators_in, pool_of
 from review.prices import price_list
+from review.quantity import amount, number
 
-POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
 NODE = "kubernetes:core/v1:Node"
-NO_POOL = "(no pool named)"
-_ACCELERATOR = ("nvidia.com/", "habana.ai/", "amd.com/", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/")
 _GIB = Decimal(2**30)
 
 
@@ -32,20 +32,6 @@ class Offer:
     memory_gib: Decimal
     group: bool = False
     """Whether these are the nodes of a node group, which may share its pool with others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSet:
-    """Like pods of one workload."""
-
-    urn: str
-    name: str
-    pool: str
-    replicas: int
-    resource: str
-    cards: int
-    memory_gib: Decimal
-    template: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +58,13 @@ def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) 
         offer = _offer(each) or (read_offer(each) if read_offer else None)
         if offer is not None:
             found.setdefault(offer.pool, []).append(offer)
-        for pods in pod_sets(each):
+        for pods in each.pods:
             asked.setdefault(pods.pool, []).append(pods)
     # Pods without accelerators and without a pool run anywhere: they are no pool of their own.
-    names = [*found, *(pool for pool, sets in asked.items() if pool not in found and (pool != NO_POOL or any(each.cards for each in sets)))]
+    names = [
+        *found,
+        *(pool for pool, sets in asked.items() if pool not in found and (pool != NO_POOL or any(each.accelerators for each in sets))),
+    ]
     return {name: _capacity(name, found.get(name, []), asked.get(name, [])) for name in sorted(names)}
 
 
@@ -89,7 +78,7 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         nodes=sum(each.nodes for each in offers),
         resource=resources[0] if resources else "",
         offered=sum(each.accelerators for each in offers),
-        asked=sum(each.cards * each.replicas for each in sets),
+        asked=sum(each.accelerators * each.replicas for each in sets),
         memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
         memory_asked_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
     )
@@ -138,61 +127,3 @@ def sizes_of(inputs: dict[str, Any]) -> tuple[int, int, int]:
     least = number(scaling.get("minSize"), 0)
     most = number(scaling.get("maxSize"), least)
     return least, min(max(number(scaling.get("desiredSize"), least), least), most), most
-
-
-def pod_sets(resource: Declared) -> Iterator[PodSet]:
-    """Pods that `resource` keeps running: of a Deployment, and of any custom resource with replicas beside a pod template."""
-    if not resource.type.startswith("kubernetes:") or resource.type.startswith("kubernetes:batch/"):
-        return
-    for owner, template in _owners(mapping(resource.inputs, "spec")):
-        spec = mapping(template, "spec")
-        containers = [each for each in spec.get("containers") or [] if isinstance(each, dict)]
-        asked = [mapping(each, "resources", "limits") | mapping(each, "resources", "requests") for each in containers]
-        cards = [accelerators_in(each) for each in asked]
-        yield PodSet(
-            urn=resource.urn,
-            name=resource.name,
-            pool=pool_of(mapping(spec, "nodeSelector")),
-            replicas=number(owner.get("replicas"), 1),
-            resource=next((name for name, _ in cards if name), ""),
-            cards=sum(count for _, count in cards),
-            memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in asked), Decimal(0)) / _GIB,
-            template=template,
-        )
-
-
-def _owners(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each pod template with what says how many pods it makes."""
-    group = mapping(spec, "leaderWorkerTemplate")
-    if not group:
-        yield from _templates(spec, 0)
-        return
-    groups, size = number(spec.get("replicas"), 1), number(group.get("size"), 1)
-    worker = mapping(group, "workerTemplate")
-    yield {"replicas": groups}, mapping(group, "leaderTemplate") or worker
-    yield {"replicas": groups * (size - 1)}, worker
-
-
-def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    if depth > 8:
-        return
-    if isinstance(value, dict):
-        if isinstance(mapping(value, "template", "spec").get("containers"), list):
-            yield value, value["template"]
-            return
-        for item in value.values():
-            yield from _templates(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _templates(item, depth + 1)
-
-
-def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
-    """Name and number of the accelerators in a map of resources, ("", 0) where it has none."""
-    named = sorted(key for key in resources if key.startswith(_ACCELERATOR))
-    return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
-
-
-def pool_of(labels: dict[str, Any]) -> str:
-    """The pool that `labels` name, NO_POOL where they name none."""
-    return next((labels[label] for label in POOL_LABELS if isinstance(labels.get(label), str)), NO_POOL)

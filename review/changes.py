@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from review.events import PropertyDiff
+from review.events import PropertyDiff, State
 from review.leaves import decoded
 from review.paths import MISSING, Path, order_of, parse, text_of
-from review.preview import Preview, Step
+from review.step import Step
 from review.text import clean
-from review.values import COMPUTED, HIDDEN, SECRET, Mark, at, show, veil
+from review.values import COMPUTED, HIDDEN, SECRET, Mark, show, veil, veil_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +35,9 @@ def property_changes(step: Step) -> tuple[PropertyChange, ...]:
     return tuple(_compared(step))
 
 
-def output_changes(preview: Preview) -> tuple[PropertyChange, ...]:
-    """What changes in the outputs of the stack, which the engine tells only in the stack's own event."""
-    step = preview.stack_step
-    if step is None:
-        return ()
-    old = (step.old.outputs if step.old else None) or {}
-    new = (step.new.outputs if step.new else None) or {}
-    if preview.incomplete:
-        # A cut stream has not said its outputs yet: their absence is no deletion.
-        old = {key: value for key, value in old.items() if key in new}
-    return tuple(_pairs(old, new, veil(old), veil(new)))
+def output_changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[PropertyChange, ...]:
+    """The changes between two sets of stack outputs."""
+    return tuple(_pairs(old, new))
 
 
 def _whole(inputs: dict[str, Any] | None, type_: str, *, old: bool) -> Iterator[PropertyChange]:
@@ -66,23 +58,20 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _detailed(step: Step, found: dict[str, PropertyDiff]) -> Iterator[PropertyChange]:
-    sides = {
-        (side, part): veil(getattr(state, part) or {}, step.type) if state else {}
-        for side, state in (("old", step.old), ("new", step.new))
-        for part in ("inputs", "outputs")
-    }
     entries = [(_path_or_none(text), text, diff) for text, diff in found.items()]
     for path, text, diff in sorted(entries, key=lambda entry: order_of(entry[0] or (entry[1],))):
-        old, new = _sides(sides, path, diff) if path else (MISSING, MISSING)
+        old, new = _sides(step, path, diff) if path else (MISSING, MISSING)
         yield from _opened(clean(text), old, new, diff)
 
 
-def _sides(sides: dict[tuple[str, str], Any], path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
+def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
+    def value(state: State | None, part: str) -> Any:
+        return veil_at((getattr(state, part) if state else None) or {}, path, step.type)
+
     # As the CLI does: the old value is read from the inputs when the diff is one of inputs, else from the state.
     first, second = ("inputs", "outputs") if diff.input_diff else ("outputs", "inputs")
-    old = at(sides["old", first], path)
-    old = at(sides["old", second], path) if old is MISSING else old
-    return old, at(sides["new", "inputs"], path)
+    old = value(step.old, first)
+    return value(step.old, second) if old is MISSING else old, value(step.new, "inputs")
 
 
 def _change(path: str, old: Any, new: Any, diff: PropertyDiff) -> PropertyChange:
@@ -99,7 +88,7 @@ def _change(path: str, old: Any, new: Any, diff: PropertyDiff) -> PropertyChange
 def _compared(step: Step) -> Iterator[PropertyChange]:
     old = (step.old.inputs if step.old else None) or {}
     new = (step.new.inputs if step.new else None) or {}
-    changes = list(_pairs(old, new, veil(old, step.type), veil(new, step.type), frozenset(step.keys)))
+    changes = list(_pairs(old, new, step.type, frozenset(step.keys)))
     seen = {change.path for change in changes}
     yield from changes
     for text in (*step.keys, *step.diffs):
@@ -107,14 +96,14 @@ def _compared(step: Step) -> Iterator[PropertyChange]:
         if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in seen):
             seen.add(text)
             path = _path_or_none(text)
-            hidden = path is not None and _holds_secret(at(veil(new, step.type), path))
+            hidden = path is not None and _holds_secret(veil_at(new, path, step.type))
             words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine gave no values)")
             yield PropertyChange(path=clean(text), old=words[0], new=words[1], replaces=text in step.keys)
 
 
-def _pairs(old: Any, new: Any, old_veiled: Any, new_veiled: Any, keys: frozenset[str] = frozenset()) -> Iterator[PropertyChange]:
+def _pairs(old: Any, new: Any, type_: str = "", keys: frozenset[str] = frozenset()) -> Iterator[PropertyChange]:
     for path in sorted(_differing(old, new, ()), key=order_of):
-        before, after = at(old_veiled, path), at(new_veiled, path)
+        before, after = veil_at(old, path, type_), veil_at(new, path, type_)
         text = _spelled(path)
         kind = "add" if before is MISSING else "delete" if after is MISSING else "update"
         word = f"{kind}-replace" if text in keys or text.split(".")[0] in keys else kind
@@ -131,9 +120,8 @@ def _opened(path: str, old: Any, new: Any, diff: PropertyDiff) -> Iterator[Prope
     if not inside:
         yield PropertyChange(path=path, old="JSON", new="the same JSON, written differently", replaces=diff.word.endswith("-replace"))
         return
-    hidden = veil(before), veil(after)
     for part in inside if () not in inside else [()]:
-        was, will = (at(each, part) for each in hidden)
+        was, will = (veil_at(each, part) for each in (before, after))
         kind = "add" if was is MISSING else "delete" if will is MISSING else "update"
         word = f"{kind}-replace" if diff.word.endswith("-replace") else kind
         within = _spelled(part) if part else ""
@@ -145,6 +133,8 @@ _DEEPEST = 100
 
 def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
     """Paths at which `old` and `new` part, as deep as both are maps or lists."""
+    if old == new:
+        return
     if len(path) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() | new.keys():
             if key in old and key in new:
@@ -160,7 +150,7 @@ def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
     ):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _differing(before, after, (*path, index))
-    elif old != new:
+    else:
         yield path
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from review.capacity import NODE, machines_of
 from review.cost_lines import CostLine
-from review.declared import NODE_GROUP, Declared, amount, mapping, with_templates
+from review.declared import NODE_GROUP, Declared, with_templates
 from review.demand import Pool, pools_of
+from review.paths import mapping
 from review.prices import PriceList, price_list
+from review.quantity import amount
 from review.storage_cost import stored_weights
 
 BUDGET_KEY = "inferplan:budget"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from review.changes import PropertyChange
 from review.kinds import RED, ROUTINE, is_known, is_label, meaning_of, owned
-from review.preview import Step, name_of
 from review.properties import Match, matches
+from review.step import Step, name_of
 from review.text import clean, told_apart
 
 REPLACED = "replaced"
@@ -58,17 +58,8 @@ class Danger:
 
 def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
     """The risks that `step` earns; `changes` are its property changes."""
-    if step.lost:
-        yield _danger(
-            step,
-            RED,
-            GONE,
-            "its replacement failed after the original was deleted",
-            "nothing took its place: run the update again once the cause is fixed",
-            order=-1,
-        )
     # What is in a component goes with it, and is told one by one.
-    elif (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
+    if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
     if off := _taken_off(step):
         yield _danger(
@@ -83,6 +74,19 @@ def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Dang
         if not met and step.op != "replace" and (telling or not changes) and (meaning := meaning_of(step.type, "change")):
             told = "; ".join(map(_turn, telling[:3])) or "the engine gave no properties"
             yield _danger(step, meaning.weight, "changes", told, meaning.consequence, order=meaning.order, common=not meaning.known)
+
+
+def gone(urn: str, type_: str) -> Danger:
+    """The risk of a resource that was deleted for a replacement that then failed."""
+    cause = "its replacement failed after the original was deleted"
+    return _danger(
+        Step(op="replace", urn=urn, type=type_),
+        RED,
+        GONE,
+        cause,
+        "nothing took its place: run the update again once the cause is fixed",
+        order=-1,
+    )
 
 
 def _matters(type_: str) -> bool:

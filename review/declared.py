@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from review.preview import Preview, Step
+from review.paths import mapping
+from review.pods import PodSet, pod_sets
+from review.preview import Preview
+from review.quantity import amount
+from review.summary import Side, StepSummary
 
-Side = Literal["before", "after"]
+When = Literal["before", "after"]
 
 _BEFORE = frozenset({"same", "read", "update", "replace", "delete", "discard"})
 _GONE = frozenset({"delete", "discard"})
-_SUFFIXES = {"": 1, "m": Decimal("0.001"), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_TOO_LARGE = 10**24  # more than any quantity; sums stay exact below it
-_SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +27,21 @@ class Declared:
     urn: str
     name: str
     inputs: dict[str, Any]
+    counted: tuple[PodSet, ...] | None = None
+    """Its pods, if they were counted when its inputs were read."""
+
+    @property
+    def pods(self) -> tuple[PodSet, ...]:
+        """The pods that it keeps running."""
+        return tuple(pod_sets(self.type, self.urn, self.name, self.inputs)) if self.counted is None else self.counted
 
 
-def declared(preview: Preview, side: Side) -> Iterator[Declared]:
+def declared(preview: Preview, side: When) -> Iterator[Declared]:
     """The resources of `preview` on one side. A digest lists no unchanged ones; see `whole`."""
     for step in preview.steps:
         state = _state(step, side)
         if state is not None:
-            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=state)
+            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=state.inputs, counted=state.pods)
 
 
 def whole(preview: Preview) -> bool:
@@ -41,46 +49,13 @@ def whole(preview: Preview) -> bool:
     return preview.form == "events" and not preview.incomplete
 
 
-def _state(step: Step, side: Side) -> dict[str, Any] | None:
+def _state(step: StepSummary, side: When) -> Side | None:
     if side == "before":
         if step.op not in _BEFORE:
             return None
         # In the first plan of a stack the old state of an unchanged resource may be left out.
-        state = step.old or (step.new if step.op == "same" else None)
-    else:
-        state = None if step.op in _GONE else (step.new or step.old)
-    return None if state is None else state.inputs or {}
-
-
-def amount(quantity: Any) -> Decimal | None:
-    """A Kubernetes quantity (`16Gi`, `500m`, 8) as a number, None for what is none, such as a computed value."""
-    if isinstance(quantity, Decimal):
-        return quantity if quantity.is_finite() else None
-    if isinstance(quantity, bool):
-        return None
-    if isinstance(quantity, int | float):
-        return Decimal(str(quantity))
-    if not isinstance(quantity, str):
-        return None
-    number = quantity.rstrip("KMGTPikm")
-    try:
-        value = Decimal(number) * _SUFFIXES[quantity[len(number) :]]
-    except (ArithmeticError, KeyError):
-        return None
-    return value if value.is_finite() and abs(value) < _TOO_LARGE else None
-
-
-def mapping(value: Any, *path: str) -> dict[str, Any]:
-    """The map at `path` inside `value`, {} where there is none."""
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def number(value: Any, default: int) -> int:
-    """`value` as a whole number, `default` where it is none or not known."""
-    read = amount(value)
-    return default if read is None else int(read)
+        return step.old or (step.new if step.op == "same" else None)
+    return None if step.op in _GONE else step.side
 
 
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

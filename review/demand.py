@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from review.capacity import NO_POOL, PodSet, machines_of, pod_sets, pool_of, sizes_of
-from review.declared import NODE_GROUP, Declared, mapping
+from review.capacity import machines_of, sizes_of
+from review.declared import NODE_GROUP, Declared
+from review.paths import mapping
+from review.pods import NO_POOL, PodSet, pool_of
 from review.prices import Machine, price_list
 
 
@@ -36,7 +38,7 @@ def pools_of(resources: Sequence[Declared]) -> Iterator[Pool]:
         return
     sets: dict[str, list[PodSet]] = {}
     for each in resources:
-        for pods in pod_sets(each):
+        for pods in each.pods:
             sets.setdefault(pods.pool, []).append(pods)
     for name, members in groups.items():
         sizes = [sizes_of(each.inputs) for each in members]
@@ -52,7 +54,7 @@ def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> in
     """Nodes of `machine` that `sets` fill by accelerators and memory, the largest pods first; `most` where more are needed."""
     if machine is None or not machine.accelerators:
         return 0
-    pods = sorted(((each.cards, float(each.memory_gib), each.replicas) for each in sets if each.cards), reverse=True)
+    pods = sorted(((each.accelerators, float(each.memory_gib), each.replicas) for each in sets if each.accelerators), reverse=True)
     full, room = 0, []
     for cards, memory, replicas in pods:
         for _ in range(max(replicas, 0)):

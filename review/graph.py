@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from review.events import STACK_TYPE
-from review.preview import Preview, Step, name_of
+from review.preview import Preview
+from review.step import name_of
 from review.steps import type_of
+from review.summary import StepSummary
 from review.text import clean
 
 MAX_NODES = 40
@@ -44,7 +46,7 @@ def graph_of(preview: Preview) -> Graph:
     """The graph of `preview`. Edges are dependencies, as far as the stream tells them."""
     by_urn = {step.urn: step for step in preview.steps}
     tops = {step.urn: _top(step, by_urn) for step in preview.steps if step.type != STACK_TYPE}
-    groups: dict[str, list[Step]] = {}
+    groups: dict[str, list[StepSummary]] = {}
     for step in preview.changed:
         if step.urn in tops:
             groups.setdefault(tops[step.urn], []).append(step)
@@ -53,14 +55,14 @@ def graph_of(preview: Preview) -> Graph:
         (order[tops[other]], order[top])
         for step in preview.steps
         if (top := tops.get(step.urn)) in order
-        for other in _dependencies(step)
+        for other in (step.side.dependencies if step.side else ())
         if tops.get(other) in order and tops[other] != top
     }
     nodes = tuple(_node(order[top], top, groups[top], by_urn.get(top)) for top in order)
     return Graph(nodes=nodes, edges=tuple(sorted(edges, key=lambda edge: (int(edge[0][1:]), int(edge[1][1:])))))
 
 
-def _top(step: Step, by_urn: dict[str, Step]) -> str:
+def _top(step: StepSummary, by_urn: dict[str, StepSummary]) -> str:
     seen = {step.urn}
     while (above := by_urn.get(step.parent)) is not None and above.type != STACK_TYPE and above.urn not in seen:
         step = above
@@ -68,15 +70,7 @@ def _top(step: Step, by_urn: dict[str, Step]) -> str:
     return step.urn
 
 
-def _dependencies(step: Step) -> list[str]:
-    state = step.state
-    if state is None:
-        return []
-    by_property = [urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()]
-    return [*(state.dependencies or ()), *by_property]
-
-
-def _node(key: str, urn: str, steps: list[Step], top: Step | None) -> Node:
+def _node(key: str, urn: str, steps: list[StepSummary], top: StepSummary | None) -> Node:
     ops = {step.op for step in steps}
     own = top.op if top is not None else "update"
     inside = Counter((step.op, clean(step.kind)) for step in steps if step.urn != urn)

@@ -62,6 +62,13 @@ def value_at(value: Any, path: Path) -> Any:
     return value
 
 
+def mapping(value: Any, *path: str) -> dict[str, Any]:
+    """The map at `path` inside `value`, {} if there is none."""
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
 def order_of(path: Path) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts `[2]` before `[10]` and parts of unlike type in a fixed order."""
     return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in path)

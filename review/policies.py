@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from review.events import PolicyEvent
-from review.preview import Preview, name_of
+from review.preview import Preview
+from review.step import name_of
 from review.steps import type_of
 from review.text import clean
 

@@ -4,44 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from review.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent, PropertyDiff, State
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What happens to one resource. A replacement is one step, `replace`, however many the engine takes."""
-
-    op: str
-    urn: str
-    type: str
-    old: State | None = None
-    new: State | None = None
-    keys: tuple[str, ...] = ()
-    diffs: tuple[str, ...] = ()
-    detailed_diff: dict[str, PropertyDiff] | None = None
-    failed: bool = False
-    lost: bool = False
-    """Whether the original was deleted for a replacement that then failed."""
-
-    @property
-    def name(self) -> str:
-        """The resource's name in the program."""
-        return name_of(self.urn)
-
-    @property
-    def kind(self) -> str:
-        """The last word of the type: `Deployment` of `kubernetes:apps/v1:Deployment`."""
-        return self.type.rpartition(":")[2] or self.type
-
-    @property
-    def state(self) -> State | None:
-        """The state after the step, or before it where there is none after."""
-        return self.new or self.old
-
-    @property
-    def parent(self) -> str:
-        """URN of the parent, "" for the stack itself."""
-        return self.state.parent if self.state else ""
+from review.changes import PropertyChange, output_changes
+from review.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent
+from review.summary import StepSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +16,7 @@ class Preview:
     source: str
     project: str
     stack: str
-    steps: tuple[Step, ...]
+    steps: tuple[StepSummary, ...]
     counts: dict[str, int]
     planner: str = "pulumi"
     against: str = ""
@@ -72,16 +37,16 @@ class Preview:
     diagnostics: tuple[DiagnosticEvent, ...] = ()
 
     @property
-    def changed(self) -> tuple[Step, ...]:
+    def changed(self) -> tuple[StepSummary, ...]:
         """The steps that do something."""
         return tuple(step for step in self.steps if step.op not in ("same", "read"))
 
     @property
-    def stack_step(self) -> Step | None:
-        """The step of the stack itself, which carries the stack's outputs."""
-        return next((step for step in self.steps if step.type == STACK_TYPE), None)
-
-
-def name_of(urn: str) -> str:
-    """The name at the end of `urn`."""
-    return urn.split("::", 3)[-1]
+    def output_changes(self) -> tuple[PropertyChange, ...]:
+        """The changes in the stack's outputs, which only the stack's own event has."""
+        step = next((step for step in self.steps if step.type == STACK_TYPE), None)
+        old, new = ((side.outputs if side else None) or {} for side in ((step.old, step.new) if step else (None, None)))
+        if self.incomplete:
+            # A cut stream may end before it has the new outputs: their absence is no deletion.
+            old = {key: value for key, value in old.items() if key in new}
+        return output_changes(old, new)

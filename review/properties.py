@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from operator import ne
 from typing import Any
 
-from review.declared import amount
 from review.kinds import PropertyRule, rules_for
-from review.leaves import leaves
+from review.leaves import differing_leaves, leaves
 from review.paths import MISSING
-from review.preview import Step
+from review.quantity import amount
+from review.step import Step
 from review.text import clean, told_apart
-from review.values import show, veil
+from review.values import show, veil, veil_at
 
 _LONGEST = 60
 _PLACE = re.compile(r"\{([^{}]+)\}")
@@ -30,21 +32,51 @@ class Match:
     consequence: str
 
 
+class _Comparison:
+    """The values of a step that differ, by path, and how they are shown."""
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any], type_: str) -> None:
+        self.inputs = old, new
+        self.type = type_
+        self.leaves = differing_leaves(old, new), differing_leaves(new, old)
+        self.paths = [path for path in dict.fromkeys((*self.leaves[0], *self.leaves[1])) if ne(*self.values(path))]
+
+    def values(self, path: str) -> tuple[Any, Any]:
+        old, new = (MISSING if path not in each else each[path].value for each in self.leaves)
+        return old, new
+
+    def shown(self, path: str) -> tuple[Any, Any]:
+        """Both values at `path` as a report may show them."""
+        old, new = (self._shown(index, path) for index in (0, 1))
+        return old, new
+
+    def _shown(self, side: int, path: str) -> Any:
+        leaf = self.leaves[side].get(path)
+        if leaf is None:
+            return self.all_shown[side].get(path, MISSING)
+        return leaves(veil_at(self.inputs[side], leaf.place, self.type), leaf.base).get(path, MISSING)
+
+    @cached_property
+    def all_shown(self) -> tuple[dict[str, Any], ...]:
+        return tuple(leaves(veil(each, self.type)) for each in self.inputs)
+
+    @cached_property
+    def remaining(self) -> dict[str, Any]:
+        """Every value after the change, the unchanged ones too."""
+        return leaves(self.inputs[1])
+
+
 def matches(step: Step) -> Iterator[Match]:
     """The rules on properties that `step` meets; none unless it has a state on both sides."""
     rules = rules_for(step.type)
     if not rules or step.old is None or step.new is None:
         return
-    old, new = (leaves(state.inputs or {}) for state in (step.old, step.new))
-    differing = [path for path in dict.fromkeys((*old, *new)) if old.get(path, MISSING) != new.get(path, MISSING)]
-    if not differing:
-        return
-    shown = leaves(veil(step.old.inputs or {}, step.type)), leaves(veil(step.new.inputs or {}, step.type))
+    sides = _Comparison(step.old.inputs or {}, step.new.inputs or {}, step.type)
     for rule in rules:
         told: set[str] = set()
-        for path in differing:
+        for path in sides.paths:
             found = rule.path.fullmatch(path)
-            if found is None or not _meets(rule, old, new, path, found):
+            if found is None or not _meets(rule, sides, path, found):
                 continue
             named = found.groupdict()
             part = named.get("part") or ""
@@ -55,17 +87,17 @@ def matches(step: Step) -> Iterator[Match]:
                 rule=rule,
                 subject=rule.subject,
                 name=clean(named.get("name") or ""),
-                cause=_cause(rule, path, *(values.get(path, MISSING) for values in shown)),
-                consequence=_filled(rule.consequence, shown[1], step),
+                cause=_cause(rule, path, *sides.shown(path)),
+                consequence=_PLACE.sub(lambda place: show(sides.all_shown[1].get(place[1], MISSING)) or clean(step.name), rule.consequence),
             )
 
 
-def _meets(rule: PropertyRule, old: dict[str, Any], new: dict[str, Any], path: str, found: re.Match[str]) -> bool:
-    before, after = old.get(path, MISSING), new.get(path, MISSING)
+def _meets(rule: PropertyRule, sides: _Comparison, path: str, found: re.Match[str]) -> bool:
+    before, after = sides.values(path)
     if rule.group and before is not MISSING and after is MISSING:
         # A part is gone when nothing of it is left.
         whole = path[: found.end("part")]
-        return not any(each == whole or each.startswith((f"{whole}.", f"{whole}[")) for each in new)
+        return not any(each == whole or each.startswith((f"{whole}.", f"{whole}[")) for each in sides.remaining)
     if rule.pick is not None:
         before, after = (MISSING if each is MISSING else rule.pick.findall(str(each)) for each in (before, after))
     elif rule.default is not None:
@@ -114,7 +146,3 @@ def _cause(rule: PropertyRule, path: str, before: Any, after: Any) -> str:
     old, new = told_apart(show(before), show(after), _LONGEST)
     unit = f" {rule.unit}{'' if new == '1' else 's'}" if rule.unit and new else ""
     return f"{clean(path)}: {old or 'nothing'} → {new or 'nothing'}{unit}"
-
-
-def _filled(text: str, shown: dict[str, Any], step: Step) -> str:
-    return _PLACE.sub(lambda place: show(shown.get(place[1], MISSING)) or clean(step.name), text)

@@ -27,7 +27,7 @@ from review.events import (
 from review.integrity import changing, mismatch, outcome
 from review.preview import Preview
 from review.records import GIVE, excerpt, records
-from review.steps import StepCollector, digest_steps, owner_of
+from review.steps import StepCollector, counts_of, digest_steps, owner_of
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,
@@ -41,10 +41,12 @@ _EVENTS: dict[str, type[BaseModel]] = {
     "errorEvent": ErrorEvent,
 }
 
+_BUFFER = 2**20
+
 
 def read_file(path: Path) -> Preview:
     """The preview in the file `path`. Raises EventsError; OSError where the file cannot be opened."""
-    with path.open("rb") as stream:
+    with path.open("rb", buffering=_BUFFER) as stream:
         return read(stream, source=path.name)
 
 
@@ -172,7 +174,7 @@ class _Collector:
         steps = self.steps.steps()
         summary = self.summary
         project, stack = self.steps.owner
-        listed = self.steps.counts()
+        listed = counts_of(steps)
         stated = _positive(summary.resource_changes) if summary and summary.resource_changes is not None else listed
         return Preview(
             source=self.source,

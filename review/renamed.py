@@ -1,36 +1,35 @@
-"""Puts together what is deleted under one name and created under another: an object whose name holds a digest of its content.
+"""Puts together a deletion under one name and a creation under another, for an object whose name holds a digest of its content.
 
 To the engine these are a deletion and a creation; to a reader the object is replaced.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from review.preview import Step
-
-_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
-
-
-def as_replacements(steps: Iterable[Step]) -> Iterator[Step]:
-    """`steps`, each deletion with the one creation that takes its place as a replacement of the new resource."""
-    steps = list(steps)
-    gone, come = ({}, {})
-    for step in steps:
-        sides = {"delete": gone, "create": come}.get(step.op)
-        if sides is not None and _DIGEST.search(step.name):
-            sides.setdefault(_key(step), []).append(step)
-    pairs = {gone[key][0].urn: come[key][0] for key in gone if len(gone[key]) == 1 and len(come.get(key, ())) == 1}
-    taken = {each.urn for each in pairs.values()}
-    for step in steps:
-        if step.urn in pairs and step.op == "delete":
-            new = pairs[step.urn]
-            yield replace(new, op="replace", old=step.old, keys=("metadata.name",))
-        elif not (step.urn in taken and step.op == "create"):
-            yield step
+from review.danger import Danger, dangers_of
+from review.summary import StepSummary, without_digest
 
 
-def _key(step: Step) -> tuple[str, str, str]:
-    return step.type, step.parent, _DIGEST.sub("", step.name)
+def risks_of(steps: Sequence[StepSummary]) -> Iterator[Danger]:
+    """The risks of `steps`; a deletion and the one creation that takes its place have those of a replacement."""
+    deleted: dict[tuple[str, str, str], list[StepSummary]] = {}
+    created: dict[tuple[str, str, str], list[StepSummary]] = {}
+    for each in steps:
+        if each.step is not None:
+            (deleted if each.op == "delete" else created).setdefault(_key(each), []).append(each)
+    pairs = {
+        old[0].urn: new[0].step for key, old in deleted.items() if len(old) == 1 and len(new := created.get(key, [])) == 1 and new[0].step
+    }
+    replacing = {new.urn for new in pairs.values()}
+    for each in steps:
+        new = pairs.get(each.urn) if each.op == "delete" else None
+        if new is not None and each.step is not None:
+            yield from dangers_of(replace(new, op="replace", old=each.step.old, keys=("metadata.name",)), ())
+        elif each.op != "create" or each.urn not in replacing:
+            yield from each.risks
+
+
+def _key(step: StepSummary) -> tuple[str, str, str]:
+    return step.type, step.parent, without_digest(step.name)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from review.access import lost_access
 from review.capacity import OfferReader
-from review.changes import PropertyChange, output_changes, property_changes
-from review.danger import REPLACED, Danger, dangers_of, once
+from review.changes import PropertyChange
+from review.danger import REPLACED, Danger, once
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
@@ -16,9 +16,10 @@ from review.graph import Graph, graph_of
 from review.guards import GuardReader, guard_risks
 from review.outage import outages
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
-from review.preview import Preview, Step
+from review.preview import Preview
 from review.removal import softened
-from review.renamed import as_replacements
+from review.renamed import risks_of
+from review.summary import StepSummary
 from review.text import clean, one_line
 from review.verdict import CALM, NOTHING, plural, verdict
 
@@ -161,14 +162,12 @@ def stack_report(
     """What there is to say about one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
-    tables = {id(step): property_changes(step) for step in changed}
     figures = figures_of(preview, read_offer)
     guards = read_guards(preview.stack) if read_guards and preview.stack else None
-    judged_steps = as_replacements(preview.steps)
-    told = softened((danger for step in judged_steps for danger in dangers_of(step, tables.get(id(step), ()))), preview)
+    told = softened(risks_of(preview.steps), preview)
     dangers = once((*lost_access(preview), *sorted(told, key=lambda each: each.order), *guard_risks(preview, guards)))
     dangers += outages(figures, told={each.urn for each in dangers if each.what == REPLACED})
-    resources = [_resource(step, tables[id(step)], by_urn) for step in changed]
+    resources = [_resource(step, by_urn) for step in changed]
     policies = policy_results(preview, read_rule)
     rehearsed = [each for each in rehearsals if each.stack == preview.stack]
     judged, rank = verdict(preview, dangers, policies, figures, rehearsed)
@@ -186,7 +185,7 @@ def stack_report(
         dangers=tuple(sorted(dangers, key=lambda each: (each.weight, not each.refused, each.order, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
-        outputs=output_changes(preview),
+        outputs=preview.output_changes,
         resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
@@ -234,7 +233,7 @@ def _origin(preview: Preview) -> str:
     return "previewed by the Pulumi CLI against the recorded state of the stack"
 
 
-def _resource(step: Step, changes: tuple[PropertyChange, ...], by_urn: dict[str, Step]) -> ResourceChange:
+def _resource(step: StepSummary, by_urn: dict[str, StepSummary]) -> ResourceChange:
     return ResourceChange(
         op=clean(step.op),
         kind=clean(step.kind),
@@ -243,11 +242,11 @@ def _resource(step: Step, changes: tuple[PropertyChange, ...], by_urn: dict[str,
         urn=clean(step.urn),
         component=_component(step, by_urn),
         failed=step.failed,
-        properties=changes,
+        properties=step.changes,
     )
 
 
-def _component(step: Step, by_urn: dict[str, Step]) -> str:
+def _component(step: StepSummary, by_urn: dict[str, StepSummary]) -> str:
     """The component below the stack that `step` belongs to; itself when it is one."""
     seen = {step.urn}
     while (above := by_urn.get(step.parent)) is not None and above.type != STACK_TYPE and above.urn not in seen:

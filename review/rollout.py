@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from review.capacity import PodSet, PoolCapacity, pod_sets
-from review.declared import Declared, mapping, number
-from review.preview import Preview, Step
+from review.capacity import PoolCapacity
+from review.paths import mapping
+from review.pods import PodSet
+from review.preview import Preview
+from review.quantity import number
+from review.summary import StepSummary
 from review.text import clean
 
 IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"
@@ -57,7 +60,7 @@ class _Workload:
     """Pods that are exchanged together as replicas: single pods, groups of pods, or the workers of a cluster."""
 
     replicas: int
-    cards: int
+    accelerators: int
     sets: tuple[PodSet, ...]
 
     @property
@@ -66,7 +69,7 @@ class _Workload:
 
     @property
     def pool(self) -> str:
-        return next((each.pool for each in self.sets if each.cards), self.sets[0].pool)
+        return next((each.pool for each in self.sets if each.accelerators), self.sets[0].pool)
 
 
 def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
@@ -75,26 +78,25 @@ def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollo
     for step in preview.changed:
         if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT:
             continue
-        old, new = (_workload(step, state.inputs if state else None) for state in (step.old, step.new))
+        old, new = (_workload(step, side.pods if side else ()) for side in (step.old, step.new))
         if old is None or new is None:
             continue
-        if step.op == "replace" or [each.template for each in old.sets] != [each.template for each in new.sets]:
+        if step.op == "replace" or step.pods_change:
             found.append(_forecast(step, old, new, after.get(new.pool)))
     return tuple(sorted(found, key=lambda each: (not each.stuck, not each.silent, each.name)))
 
 
-def _workload(step: Step, inputs: dict[str, Any] | None) -> _Workload | None:
-    sets = tuple(pod_sets(Declared(type=step.type, urn=step.urn, name=step.name, inputs=inputs or {})))
+def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload | None:
     if not sets:
         return None
     replicas = sets[0].replicas
     if step.kind.startswith("Ray"):
-        replicas = sum(each.replicas for each in sets if each.cards) or replicas
-    cards = sum(each.cards * each.replicas for each in sets)
-    return _Workload(replicas, cards // replicas if replicas else sets[0].cards, sets)
+        replicas = sum(each.replicas for each in sets if each.accelerators) or replicas
+    accelerators = sum(each.accelerators * each.replicas for each in sets)
+    return _Workload(replicas, accelerators // replicas if replicas else sets[0].accelerators, sets)
 
 
-def _forecast(step: Step, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
+def _forecast(step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
     strategy = _strategy(step, old, new)
     # What must stay is counted from the new number of replicas: one more of them makes up for one that is away.
     stays = 0 if strategy.manner == RECREATE else max(new.replicas - strategy.missing, 0)
@@ -108,14 +110,14 @@ def _forecast(step: Step, old: _Workload, new: _Workload, pool: PoolCapacity | N
         replicas=old.replicas,
         unavailable=max(old.replicas - stays, 0),
         minutes=None if minutes is None or strategy.manner == BY_HAND else minutes * waves,
-        extra=strategy.surge * new.cards,
+        extra=strategy.surge * new.accelerators,
         resource=new.resource,
         free=_free(pool),
         stuck=_stuck(strategy, new, pool),
     )
 
 
-def _strategy(step: Step, old: _Workload, new: _Workload) -> _Strategy:
+def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
     spec = mapping(step.new.inputs if step.new else None, "spec")
     declared = mapping(spec, "strategy") or mapping(spec, "updateStrategy")
     if step.op == "replace" or declared.get("type") == "Recreate":
@@ -136,9 +138,9 @@ def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> st
     if strategy.manner == BY_HAND:
         return "its upgradeStrategy is None: what runs keeps running unchanged until the object is deleted"
     # Of a pool without known nodes nobody can say what is free on it.
-    if pool is None or not pool.nodes or not new.cards or not new.replicas:
+    if pool is None or not pool.nodes or not new.accelerators or not new.replicas:
         return ""
-    needed = new.cards * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)
+    needed = new.accelerators * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)
     if strategy.surge and not strategy.missing and _free(pool) < needed:
         what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
         return (
@@ -165,10 +167,5 @@ def share_of(value: Any, replicas: int, *, up: bool) -> int:
 
 
 def _start_minutes(sets: Sequence[PodSet]) -> int | None:
-    seconds = 0
-    for pods in sets:
-        for container in mapping(pods.template, "spec").get("containers") or []:
-            probe = mapping(container, "startupProbe")
-            if probe:
-                seconds = max(seconds, number(probe.get("failureThreshold"), 3) * number(probe.get("periodSeconds"), 10))
+    seconds = max((each.start_seconds for each in sets), default=0)
     return math.ceil(seconds / 60) if seconds else None

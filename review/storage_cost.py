@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from review.cost_lines import CostLine
-from review.declared import Declared, amount, mapping
+from review.declared import Declared
+from review.paths import mapping
 from review.prices import PriceList
+from review.quantity import amount
 
 _GB = Decimal(10**9)
 _OLD_COPIES = 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 HIDDEN = "[hidden: looks like a credential]"
 
@@ -44,6 +45,8 @@ _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
 
 
 _masks: list[re.Pattern[str]] = []
+_SHORT = 200
+"""Characters of a text that is remembered: names and values are cleaned again and again."""
 
 
 def add_masks(patterns: Iterable[str]) -> None:
@@ -52,10 +55,20 @@ def add_masks(patterns: Iterable[str]) -> None:
         _masks.extend(re.compile(each) for each in patterns)
     except re.error as error:
         raise ValueError(f"{error.pattern!r} is not a regular expression: {error}") from error
+    _clean_short.cache_clear()
 
 
 def clean(text: str) -> str:
     """`text` without colours, control characters and anything that looks like a credential."""
+    return _clean_short(text) if len(text) <= _SHORT else _clean(text)
+
+
+@lru_cache(maxsize=8192)
+def _clean_short(text: str) -> str:
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "<{%" in text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from review.paths import MISSING, Path
@@ -46,7 +47,7 @@ DEEP = Mark(f"nested deeper than {_MAX_DEPTH} levels")
 def veil(value: Any, type_: str = "") -> Any:
     """A copy of `value` with a Mark wherever nothing may or can be shown. `type_` is the type of the resource."""
     veiled = _veil(value, 0)
-    if _SECRET_OBJECT.fullmatch(type_) and isinstance(veiled, dict):
+    if _is_secret_object(type_) and isinstance(veiled, dict):
         for part in ("data", "stringData"):
             if isinstance(veiled.get(part), dict):
                 veiled[part] = dict.fromkeys(veiled[part], SECRET)
@@ -68,15 +69,27 @@ def _veil(value: Any, depth: int) -> Any:
 
 
 def _veil_map(value: dict[str, Any], depth: int) -> dict[str, Any]:
-    veiled = {key: HIDDEN if _is_credential(key, item) else _veil(item, depth + 1) for key, item in value.items()}
-    # An entry of a container's environment: the name stands beside the value.
-    if isinstance(value.get("name"), str) and _is_credential(value["name"], value.get("value")):
-        veiled["value"] = HIDDEN
-    return veiled
+    return {key: HIDDEN if _is_hidden(value, key) else _veil(item, depth + 1) for key, item in value.items()}
 
 
-def _is_credential(key: str, value: Any) -> bool:
-    return isinstance(value, str) and value not in ("", UNKNOWN_TEXT) and _CREDENTIAL_KEY.search(key) is not None
+def _is_hidden(values: dict[str, Any], key: str) -> bool:
+    """True if the name of the value at `key` says that it is a credential."""
+    value = values[key]
+    if not isinstance(value, str) or value in ("", UNKNOWN_TEXT):
+        return False
+    # An environment variable of a container has its name in the neighbouring entry.
+    name = values.get("name") if key == "value" else None
+    return _names_credential(key) or (isinstance(name, str) and _names_credential(name))
+
+
+@lru_cache(maxsize=4096)
+def _names_credential(key: str) -> bool:
+    return _CREDENTIAL_KEY.search(key) is not None
+
+
+@cache
+def _is_secret_object(type_: str) -> bool:
+    return _SECRET_OBJECT.fullmatch(type_) is not None
 
 
 def _marked(value: dict[str, Any], depth: int) -> Any:
@@ -90,6 +103,29 @@ def _marked(value: dict[str, Any], depth: int) -> Any:
     named = _KINDS.get(kind, "value") if isinstance(kind, str) else "value"
     detail = next((value[key] for key in ("path", "uri", "urn", "hash") if isinstance(value.get(key), str)), "")
     return Mark(clean(f"{named} {detail}".strip()))
+
+
+def veil_at(value: Any, path: Path, type_: str = "") -> Any:
+    """Return what `path` leads to in `veil(value, type_)`, without veiling the rest of a large value."""
+    if not path or _is_secret_object(type_):
+        return at(veil(value, type_), path)
+    depth = 0
+    for part in path:
+        while isinstance(value, dict) and value.get(SIGNATURE) == _OUTPUT and not value.get("secret") and "value" in value:
+            value, depth = value["value"], depth + 1
+        if depth > _MAX_DEPTH or not isinstance(value, dict | list) or (isinstance(value, dict) and SIGNATURE in value):
+            veiled = _veil(value, depth)
+            return veiled if isinstance(veiled, Mark) else MISSING
+        if isinstance(value, dict) and isinstance(part, str) and part in value:
+            if _is_hidden(value, part):
+                return HIDDEN
+            value = value[part]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return MISSING
+        depth += 1
+    return _veil(value, depth)
 
 
 def at(veiled: Any, path: Path) -> Any:

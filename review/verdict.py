@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from review.changes import output_changes
 from review.danger import Danger
 from review.figures import Figures
 from review.findings import Findings
@@ -49,7 +48,7 @@ def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures, rehe
     words += [f"{grave} grave"] if grave else []
     if words:
         return ", ".join(words), DANGEROUS
-    if preview.changed or output_changes(preview):
+    if preview.changed or preview.output_changes:
         return "changes, none of them dangerous", CALM
     return "no changes", NOTHING
 

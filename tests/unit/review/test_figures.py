@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.capacity import Offer, accelerators_in, pools
+from review.capacity import Offer, pools
 from review.cost import budget_of, monthly_cost, over_budget, usd
-from review.declared import Declared, amount, declared
+from review.declared import Declared, declared
 from review.figures import figures_of
 from review.markdown import render
+from review.pods import accelerators_in
 from review.prices import price_list
+from review.quantity import amount
 from review.report import make_report
 from review.rollout import rollouts, share_of
 from tests.review_streams import preview, step

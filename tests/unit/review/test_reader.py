@@ -13,7 +13,7 @@ from review.preview import Preview
 from review.reader import read, read_bytes, read_file
 from review.records import MAX_RECORD
 from review.report import make_report
-from review.steps import StepCollector
+from review.steps import StepCollector, counts_of
 from review.verdict import INCOMPLETE
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -229,4 +229,4 @@ def test_any_json_in_an_event_is_read_or_refused(kind, body):
 
 
 def test_a_collector_without_events_counts_nothing():
-    assert StepCollector().counts() == {}
+    assert counts_of(StepCollector().steps()) == {}

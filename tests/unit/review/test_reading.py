@@ -7,7 +7,6 @@ import json
 import pytest
 
 from review import html as page
-from review.changes import property_changes
 from review.json import render as as_json
 from review.markdown import render
 from review.report import make_report
@@ -66,7 +65,7 @@ def test_capacity_and_cost_that_change_are_tables():
 
 def changes(old, new, type_=ROLE_POLICY, **more):
     (each,) = [each for each in preview(step("update", type_, "x", old, new, **more)).steps if each.op == "update"]
-    return [(each.path, each.old, each.new) for each in property_changes(each)]
+    return [(each.path, each.old, each.new) for each in each.changes]
 
 
 @pytest.mark.parametrize("more", [{}, {"diff": {"policy": {"diffKind": "update", "inputDiff": True}}}])

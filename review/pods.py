@@ -1,0 +1,100 @@
+"""The pods that a workload keeps running: how many, on which pool, with which accelerators and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from review.paths import mapping
+from review.quantity import amount, number
+
+POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
+NO_POOL = "(no pool named)"
+_ACCELERATOR = ("nvidia.com/", "habana.ai/", "amd.com/", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/")
+_GIB = Decimal(2**30)
+_DEEPEST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Like pods of one workload. `start_seconds` is the longest time that their start-up probes allow, 0 without one."""
+
+    urn: str
+    name: str
+    pool: str
+    replicas: int
+    resource: str
+    accelerators: int
+    memory_gib: Decimal
+    start_seconds: int
+
+
+def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterator[PodSet]:
+    """Pods that a resource keeps running: a Deployment, or any custom resource with replicas and a pod template."""
+    for owner, template in _owners(type_, inputs):
+        spec = mapping(template, "spec")
+        containers = [each for each in spec.get("containers") or [] if isinstance(each, dict)]
+        requests = [mapping(each, "resources", "limits") | mapping(each, "resources", "requests") for each in containers]
+        accelerators = [accelerators_in(each) for each in requests]
+        yield PodSet(
+            urn=urn,
+            name=name,
+            pool=pool_of(mapping(spec, "nodeSelector")),
+            replicas=number(owner.get("replicas"), 1),
+            resource=next((resource for resource, _ in accelerators if resource), ""),
+            accelerators=sum(count for _, count in accelerators),
+            memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in requests), Decimal(0)) / _GIB,
+            start_seconds=max(map(_start_seconds, containers), default=0),
+        )
+
+
+def templates_of(type_: str, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates of a resource, in the order of its pod sets."""
+    return [template for _, template in _owners(type_, inputs)]
+
+
+def _start_seconds(container: dict[str, Any]) -> int:
+    probe = mapping(container, "startupProbe")
+    return number(probe.get("failureThreshold"), 3) * number(probe.get("periodSeconds"), 10) if probe else 0
+
+
+def _owners(type_: str, inputs: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each pod template with what says how many pods it makes."""
+    if not type_.startswith("kubernetes:") or type_.startswith("kubernetes:batch/"):
+        return
+    spec = mapping(inputs, "spec")
+    group = mapping(spec, "leaderWorkerTemplate")
+    if not group:
+        yield from _templates(spec, 0)
+        return
+    groups, size = number(spec.get("replicas"), 1), number(group.get("size"), 1)
+    worker = mapping(group, "workerTemplate")
+    yield {"replicas": groups}, mapping(group, "leaderTemplate") or worker
+    yield {"replicas": groups * (size - 1)}, worker
+
+
+def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, dict):
+        if isinstance(mapping(value, "template", "spec").get("containers"), list):
+            yield value, value["template"]
+            return
+        for item in value.values():
+            yield from _templates(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _templates(item, depth + 1)
+
+
+def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
+    """Name and number of the accelerators in a map of resources, ("", 0) without any."""
+    named = sorted(key for key in resources if key.startswith(_ACCELERATOR))
+    return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
+
+
+def pool_of(labels: dict[str, Any]) -> str:
+    """The pool that `labels` name, NO_POOL if they name none."""
+    return next((labels[label] for label in POOL_LABELS if isinstance(labels.get(label), str)), NO_POOL)

@@ -1,0 +1,47 @@
+"""One step of the engine, as the stream gives it: what happens to one resource, with its state on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from review.events import PropertyDiff, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What happens to one resource. A replacement is one step, `replace`, however many the engine takes."""
+
+    op: str
+    urn: str
+    type: str
+    old: State | None = None
+    new: State | None = None
+    keys: tuple[str, ...] = ()
+    diffs: tuple[str, ...] = ()
+    detailed_diff: dict[str, PropertyDiff] | None = None
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program."""
+        return name_of(self.urn)
+
+    @property
+    def kind(self) -> str:
+        """The last word of the type."""
+        return kind_of(self.type)
+
+    @property
+    def parent(self) -> str:
+        """URN of the parent, "" for the stack itself."""
+        state = self.new or self.old
+        return state.parent if state else ""
+
+
+def name_of(urn: str) -> str:
+    """The name at the end of `urn`."""
+    return urn.split("::", 3)[-1]
+
+
+def kind_of(type_: str) -> str:
+    """The last word of a type: `Deployment` of `kubernetes:apps/v1:Deployment`."""
+    return type_.rpartition(":")[2] or type_
