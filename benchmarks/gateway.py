@@ -129,8 +129,8 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     home.mkdir()
     proxy = Proxy(home)
     # One worker, as the bare proxy has, and no log on disk for either: what is compared is the work for a request.
-    object.__setattr__(proxy.place, "workers", 1)
-    object.__setattr__(proxy.place, "access_log", "/dev/null")
+    object.__setattr__(proxy.layout, "workers", 1)
+    object.__setattr__(proxy.layout, "access_log", "/dev/null")
     names = {f"c{number}": consumer(keys=[1]) for number in range(consumers)}
     stack.callback(proxy.stop)
     proxy.run(spec(), [endpoint("llama", backend, tuple(names))], names)

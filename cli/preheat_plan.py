@@ -70,7 +70,7 @@ class PlannedPreheat:
         lent = self.ca.bundle
         value = f'index .data "{lent.key}"{" | base64decode" if lent.kind == "Secret" else ""}'
         ask = f"kubectl -n {self.namespace} get {lent.kind.lower()} {lent.name} -o 'go-template={{{{{value}}}}}' > ca.crt"
-        return str(replace(refusal, remedy=f"the Job is lent the CA of {self.ca.place}: fetch it with {ask} and add --ca-bundle ca.crt"))
+        return str(replace(refusal, remedy=f"the Job is lent the CA of {self.ca.location}: fetch it with {ask} and add --ca-bundle ca.crt"))
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
@@ -138,10 +138,10 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
         request=parse(clear[VARIABLE], workspace.settings.namespace),
         environment={key: value for key, value in clear.items() if key.startswith(_SOURCE_VARIABLES)},
         secrets={key: found["name"] for key, found in references.items() if found},
-        origin=f"{weights.store} ({workspace.settings.storage[weights.store].place}), {weights.path}",
+        origin=f"{weights.store} ({workspace.settings.storage[weights.store].location}), {weights.path}",
         source=weights.store,
         store=into,
-        share=f"{into} ({workspace.settings.storage[into].place})",
+        share=f"{into} ({workspace.settings.storage[into].location})",
         stated_size=weights.size,
         ca=getattr(workspace.settings.storage[weights.store], "ca_bundle", None),
         namespace=workspace.settings.namespace,

@@ -210,7 +210,7 @@ def _pod_reason(name: str, pods: list[Any], held: _Held) -> str:
 
 def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
     for name, spec in settings.storage.items():
-        yield StoreRow(name=name, kind=spec.kind, place=spec.place, state=_store_state(name, spec, claims))
+        yield StoreRow(name=name, kind=spec.kind, place=spec.location, state=_store_state(name, spec, claims))
 
 
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:

@@ -82,7 +82,7 @@ class VolumeClaim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EksHome:
+class EksClusterHandle:
     """An EKS cluster as pools, stores, identities and the Kubernetes provider see it.
 
     `subnets` are private subnets by zone, empty where only the cluster itself knows its own (`own_subnets`). `before_nodes`
@@ -174,7 +174,7 @@ class ModelMount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
+class EndpointProtocol:
     """One way to talk to a model server: a port of its Service and the path prefix its API starts at."""
 
     kind: ProtocolKind
@@ -212,7 +212,7 @@ class Endpoint:
     model: str
     engine: str
     host: str
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[EndpointProtocol, ...]
     health_path: str
     metrics_path: str
     metrics_port: int

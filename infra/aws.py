@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 import pulumi
 
 from components.cluster.eks_cluster import ClusterAddons, CreatedCluster, adopted_cluster
-from components.handles import EksHome, NodeTarget
+from components.handles import EksClusterHandle, NodeTarget
 from components.nodes.eks_pool import EksNodePool, NodeIdentity
 from components.nodes.eks_spec import EksPool
 from components.storage.aws_spec import EfsStoreSpec
@@ -34,7 +34,7 @@ class AwsPlatform:
     """
 
     spec: EksCluster
-    home: EksHome
+    home: EksClusterHandle
     provider: pulumi.ProviderResource
     targets: Mapping[str, NodeTarget]
     ready: tuple[pulumi.Resource, ...]

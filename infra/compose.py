@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import pulumi
 
-from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
+from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import requirements
 from components.gateway.gateway import GATEWAY_PODS, Gateway
@@ -78,13 +78,13 @@ def compose(stack: Stack) -> Exports:
         namespace=home.inside,
         seeds=secrets.seeds,
         imported_keys=secrets.imported_keys,
-        in_clear=spec.gateway is not None and not spec.gateway.hashes_keys,
+        plain_text=spec.gateway is not None and not spec.gateway.hashes_keys,
         opts=inside,
     )
     images = _images(spec, targets, namespace=home.inside, opts=inside)
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
     gateway = _gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=inside)
-    entrance = () if gateway is None else gateway.entrance
+    entrance = () if gateway is None else gateway.ready
     queues = (
         Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=inside) if spec.queues else None
     )
@@ -94,7 +94,7 @@ def compose(stack: Stack) -> Exports:
     weights = {name: _serve(name, model, around, opts=inside) for name, model in spec.models.items()}
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
-        lent = BenchmarkGround(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
+        lent = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
         BenchmarkJob("benchmark", spec.benchmark, lent, endpoints=endpoints, opts=inside)
     if spec.monitoring is not None:
         MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=inside)

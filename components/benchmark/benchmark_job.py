@@ -38,7 +38,7 @@ _SECURITY = core.SecurityContextArgs(
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkGround:
+class BenchmarkInputs:
     """What a comparison borrows: files that count tokens, a consumer's key, the labels of the gateway's pods."""
 
     tokenizer: ModelMount | ObjectStore
@@ -54,7 +54,7 @@ class BenchmarkJob(pulumi.ComponentResource):
         self,
         name: str,
         spec: BenchmarkSpec,
-        ground: BenchmarkGround,
+        ground: BenchmarkInputs,
         *,
         endpoints: Sequence[Endpoint],
         opts: pulumi.ResourceOptions | None = None,

@@ -14,7 +14,7 @@ from components.cluster.aws_api import aws_api
 from components.cluster.eks_access import administrators, warn_stranger
 from components.cluster.eks_network import EksNetwork
 from components.cluster.eks_spec import EksCluster, EksCreation
-from components.handles import EksHome
+from components.handles import EksClusterHandle
 from components.identity.policies import ROLE_NAME, pod_identity_trust, service_trust
 from components.lookups import look_up
 from components.naming import autonamed
@@ -22,7 +22,7 @@ from components.naming import autonamed
 _POLICY = "arn:aws:iam::aws:policy"
 
 
-def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksHome:
+def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksClusterHandle:
     """The home of pools and stores in a cluster that exists. A missing one is reported with the key that names it."""
     remedy = (
         f"correct cluster.name or cluster.region ({spec.region}), check whose credentials these are, or add cluster.create to create it"
@@ -39,7 +39,7 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
     found = pulumi.Output.from_input(asked)
     network = found.apply(lambda known: known.vpc_config)
     issuer = found.apply(lambda known: known.identities[0].oidcs[0].issuer)
-    return EksHome(
+    return EksClusterHandle(
         name=spec.name,
         region=spec.region,
         arn=found.apply(lambda known: known.arn),
@@ -97,7 +97,7 @@ class CreatedCluster(pulumi.ComponentResource):
         if spec.identity == "irsa":
             oidc_provider_arn = iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child).arn
         addons = _addons_before_nodes(name, spec, cluster, child)
-        self.home = EksHome(
+        self.home = EksClusterHandle(
             name=cluster.name,
             region=spec.region,
             arn=cluster.arn,
@@ -128,7 +128,7 @@ class ClusterAddons(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        home: EksHome,
+        home: EksClusterHandle,
         efs: bool,
         nodes: tuple[pulumi.Resource, ...],
         opts: pulumi.ResourceOptions | None = None,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pulumi
 
 if TYPE_CHECKING:
-    from components.handles import EksHome
+    from components.handles import EksClusterHandle
 
 
-def kubeconfig(home: EksHome) -> pulumi.Output[str]:
+def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
     """A kubeconfig that asks the AWS CLI for a token each time: it holds no secret, and lives in memory only."""
     return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
         lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True)

@@ -1,4 +1,4 @@
-"""What the gateway itself says and what it lets through besides bodies: error answers, and headers by name."""
+"""The gateway's own error responses, and the headers that it forwards or removes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorAnswer:
-    """An error in the shape of the OpenAI API. `statuses` are nginx's own, `answer` and `header` are what the client sees."""
+    """An error in the format of the OpenAI API. `statuses` are nginx's; `answer` and `header` are what the client receives."""
 
     answer: int
     type: str
@@ -29,21 +29,19 @@ class ErrorAnswer:
 
 _REQUEST = "invalid_request_error"
 
-# Not 400, 408 and 414: nginx cannot redirect a request whose first line it could not read, and answers those itself.
+# Without 400, 408 and 414: nginx cannot redirect a request whose first line it could not parse, and answers those itself.
 ERRORS: tuple[ErrorAnswer, ...] = (
     ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal", header="WWW-Authenticate Bearer"),
-    ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key has no right to call $served_model"),
-    ErrorAnswer(
-        answer=404, type=_REQUEST, code="not_found", message="nothing is served here; calls read POST /<model>/v1/chat/completions"
-    ),
-    ErrorAnswer(answer=405, type=_REQUEST, code="method_not_allowed", message="this method is not served"),
-    ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="the request needs a Content-Length"),
+    ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key may not call $served_model"),
+    ErrorAnswer(answer=404, type=_REQUEST, code="not_found", message="no such route; call POST /<model>/v1/chat/completions"),
+    ErrorAnswer(answer=405, type=_REQUEST, code="method_not_allowed", message="this method is not allowed"),
+    ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="a Content-Length header is required"),
     ErrorAnswer(answer=413, type=_REQUEST, code="request_too_large", message="the request body is larger than this gateway accepts"),
     ErrorAnswer(
         answer=429,
         type="rate_limit_error",
         code="rate_limit_exceeded",
-        message="$consumer asks for more than its limits; retry later",
+        message="$consumer exceeded its limits; retry later",
         header="Retry-After $pause",
     ),
     ErrorAnswer(
@@ -54,20 +52,22 @@ ERRORS: tuple[ErrorAnswer, ...] = (
         statuses="494",
         becomes=431,
     ),
-    ErrorAnswer(answer=500, type="server_error", code="internal_error", message="the gateway failed; its log has the request id"),
+    ErrorAnswer(
+        answer=500, type="server_error", code="internal_error", message="internal error of the gateway; its log contains the request id"
+    ),
     ErrorAnswer(answer=501, type=_REQUEST, code="not_implemented", message="this transfer encoding is not supported"),
     ErrorAnswer(
         answer=502,
         type="server_error",
         code="bad_gateway",
-        message="no server of $served_model answers; retry later",
+        message="no server of $served_model is available; retry later",
         header="Retry-After 5",
     ),
     ErrorAnswer(
         answer=503,
         type="server_error",
         code="unavailable",
-        message="the gateway cannot take this request now; retry later",
+        message="the gateway cannot process this request now; retry later",
         header="Retry-After 5",
     ),
     ErrorAnswer(answer=504, type="server_error", code="gateway_timeout", message="the server of $served_model did not answer in time"),
@@ -76,10 +76,10 @@ ERRORS: tuple[ErrorAnswer, ...] = (
 GRPC_ERRORS: tuple[tuple[int, str], ...] = (
     (3, "the request is not valid or too large"),
     (4, "the model server did not answer in time"),
-    (7, "this key has no right to call the model"),
-    (8, "the consumer asks for more than its limits"),
-    (12, "nothing is served here: name the model in the metadata x-model"),
-    (14, "no server of the model answers"),
+    (7, "this key may not call the model"),
+    (8, "the consumer exceeded its limits"),
+    (12, "no such method or model; set the metadata x-model to the model's name"),
+    (14, "no server of the model is available"),
     (16, "the API key is missing or not valid"),
 )
 
@@ -97,7 +97,7 @@ PASSED_HEADERS: Mapping[str, frozenset[ProtocolKind]] = {
     "Tracestate": frozenset(),
     "User-Agent": frozenset(),
 }
-"""Request headers that reach a server, with the protocols that know them (none: all do); every other one stays at the gateway."""
+"""Request headers that the gateway forwards, with the protocols that use them (empty: all). It removes every other header."""
 
 STRIPPED_HEADERS = (
     "Cookie",
@@ -115,7 +115,7 @@ STRIPPED_HEADERS = (
     "X-User",
     "X-User-Id",
 )
-"""Metadata of gRPC calls that stays at the gateway: credentials and claims of identity."""
+"""Metadata of gRPC calls that the gateway removes: credentials and identity headers."""
 
 CORS_REQUEST_HEADERS = (
     "authorization",
@@ -127,9 +127,9 @@ CORS_REQUEST_HEADERS = (
     "tracestate",
     "user-agent",
 )
-"""Headers that pages of a listed origin may send."""
+"""Headers that web pages of a listed origin may send."""
 CORS_SECONDS = 600
-"""How long a browser may keep the permission of an origin."""
+"""Seconds that a browser may cache the permission of an origin."""
 
 CORS_HEADERS = (
     "Access-Control-Allow-Credentials",
@@ -139,4 +139,4 @@ CORS_HEADERS = (
     "Access-Control-Expose-Headers",
     "Access-Control-Max-Age",
 )
-"""A server's own CORS headers, which would contradict the gateway's."""
+"""CORS headers of model servers, removed because they could contradict the gateway's."""

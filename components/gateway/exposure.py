@@ -1,6 +1,6 @@
-"""How clients outside the cluster reach the proxy: an Ingress, routes on a Gateway that exists, a load balancer, or not at all.
+"""How clients outside the cluster reach the gateway: an Ingress, routes on an existing Gateway, a load balancer, or not at all.
 
-It installs no controller: the class or the Gateway is named by the user and belongs to the cluster.
+It installs no controller: the user names the ingress class or the Gateway, which belong to the cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def requirements(spec: GatewaySpec | None) -> GatewayRequirements:
 def expose(
     name: str, spec: NginxGatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
 ) -> None:
-    """Registers what leads from outside to the Service `name`, or to the `pods` behind it."""
+    """Register the objects that expose the Service `name`, or the `pods` behind it, outside the cluster."""
     match spec.exposure:
         case "ingress":
             networking.Ingress(name, metadata=_annotated(metadata, spec), spec=_ingress(name, spec, grpc=grpc), opts=opts)
@@ -43,14 +43,14 @@ def expose(
             if grpc:
                 _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, spec), opts)
         case "loadBalancer" if spec.nlb is not None:
-            about = _annotated(metadata, spec, name=f"{name}-nlb")
-            core.Service(f"{name}-nlb", metadata=about, spec=_balanced(spec.nlb, pods), opts=opts)
+            annotated = _annotated(metadata, spec, name=f"{name}-nlb")
+            core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(spec.nlb, pods), opts=opts)
         case "internal" | "loadBalancer":
             pass
 
 
-def _balanced(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
-    """The Service that the controller answers, beside the one inside the cluster."""
+def _balancer_service(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
+    """Return the Service that the load balancer controller handles, in addition to the one inside the cluster."""
     return core.ServiceSpecArgs(
         type="LoadBalancer",
         load_balancer_class=nlb.LOAD_BALANCER_CLASS,
@@ -62,14 +62,14 @@ def _balanced(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArg
 
 
 def url_of(name: str, spec: GatewaySpec) -> str:
-    """What a client's base URL starts with; for an internal gateway, inside the namespace."""
+    """Return the start of a client's base URL; for an internal gateway, inside the namespace."""
     if spec.host is None or spec.exposure == "internal":
         return f"http://{name}"
     return f"{spec.public_scheme}://{spec.host}"
 
 
 def grpc_of(name: str, spec: NginxGatewaySpec) -> str | None:
-    """host:port that gRPC clients call, inside the namespace for an internal gateway; None where the way in carries no gRPC."""
+    """Return host:port for gRPC clients, inside the namespace for an internal gateway; None if gRPC cannot pass."""
     if spec.host is None or spec.exposure == "internal":
         return f"{name}:{SERVICE_GRPC_PORT}"
     if not spec.carries_grpc:
@@ -78,7 +78,7 @@ def grpc_of(name: str, spec: NginxGatewaySpec) -> str | None:
 
 
 def _annotated(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, *, name: pulumi.Input[str] | None = None) -> meta.ObjectMetaArgs:
-    # The address comes from a controller that others run; an update must not wait for it.
+    # The address comes from a controller outside this stack; an update must not wait for it.
     annotations = {"pulumi.com/skipAwait": "true"}
     if spec.tls is not None and spec.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = spec.tls.cluster_issuer
@@ -112,8 +112,8 @@ def _route(kind: str, name: str, metadata: meta.ObjectMetaArgs, spec: dict[str, 
     CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata=identity, spec=spec, opts=opts)
 
 
-def attached(spec: GatewaySpec) -> dict[str, Any]:
-    """The head of a route: the Gateway and the host that it belongs to."""
+def parent_of_route(spec: GatewaySpec) -> dict[str, Any]:
+    """Return the fields of a route that name its Gateway and its host."""
     parent = {} if spec.parent is None else spec.parent.model_dump(by_alias=True, exclude_none=True)
     return {"parentRefs": [parent], "hostnames": [spec.host]}
 
@@ -122,12 +122,12 @@ def _http_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
         "backendRefs": [{"name": name, "port": SERVICE_PORT}],
-        # Off: Envoy's default of 15 s would end most answers; the proxy behind has its own limits.
+        # Disabled: Envoy's default of 15 s would end most responses; the gateway has its own timeouts.
         "timeouts": {"request": "0s"},
     }
-    return {**attached(spec), "rules": [rule]}
+    return {**parent_of_route(spec), "rules": [rule]}
 
 
 def _grpc_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
     matches = [{"method": {"service": GRPC_SERVICE, "method": method}} for method in GRPC_METHODS]
-    return {**attached(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}
+    return {**parent_of_route(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}

@@ -1,6 +1,6 @@
-"""The entrance: an nginx that checks keys and forwards inference calls, and nothing else, to the models' servers.
+"""The nginx gateway: checks keys and forwards inference calls, and nothing else, to the model servers.
 
-It keeps no key in clear but the servers' own, terminates no TLS (the ingress does), and judges no request body.
+It stores no consumer key in plain text, does not terminate TLS (the Ingress does), and does not inspect request bodies.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
-from components.gateway.api_keys import KeyRing
+from components.gateway.api_keys import GatewayKeys
 from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, grpc_of, url_of
 from components.gateway.proxy import proxy_config
-from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, place
+from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, layout
 from components.gateway.spec import AutoscalingSpec, NginxGatewaySpec
 from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
@@ -28,25 +28,25 @@ from components.network import policy as network_policy
 
 COMPONENT = "gateway"
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
-"""The labels of the gateway's pods, for the policies that let them in."""
-# A quarter of the pods at a time, each of which may wait for its image and for a load balancer to find it healthy.
+"""The labels of the gateway's pods, for the network policies that admit them."""
+# A quarter of the pods at a time; each may wait for its image and for the load balancer's health check.
 _ROLLOUT = "30m"
-# The label that every model server's pods carry; each server's own policy says which port opens.
+# The label of every model server's pods; each server's own policy opens its port.
 _MODEL_PODS = {"app.kubernetes.io/component": "model"}
 
 
 class Gateway(pulumi.ComponentResource):
-    """The key-checking proxy in front of `endpoints`, and the way in that `spec` asks for.
+    """nginx pods that check keys in front of `endpoints`, exposed as `spec` says.
 
-    Its objects are called `name`, and its pods carry `GATEWAY_PODS`, so a namespace holds one gateway.
+    Its objects are named `name` and its pods have the labels `GATEWAY_PODS`, so a namespace has one gateway.
     """
 
     url: str
-    """What a client's base URL starts with, before `/<model>/v1`."""
-    entrance: tuple[pulumi.Resource, ...]
-    """The proxy and its Service, for whoever has to come after them and go before them."""
+    """The start of a client's base URL, before `/<model>/v1`."""
+    ready: tuple[pulumi.Resource, ...]
+    """The Deployment and the Service; model servers depend on them, so they are created later and deleted earlier."""
     grpc: str | None
-    """host:port for gRPC clients; None where no model speaks it, or the way in carries none."""
+    """host:port for gRPC clients; None if no model serves gRPC or the gateway cannot carry it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Gateway(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
-        keys: KeyRing,
+        keys: GatewayKeys,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent()}, opts)
@@ -63,13 +63,13 @@ class Gateway(pulumi.ComponentResource):
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
         metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
         content = {
-            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, place(), two_seeds=keys.two_seeds),
+            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, layout(), two_seeds=keys.two_seeds),
             "prepare.sh": _prepare_script(),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
-        named = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
-        # Named by content: a change creates a new object next to the old one, so old pods keep theirs until they are gone.
-        config = core.ConfigMap(config_name, metadata=named, data=content, immutable=True, opts=child)
+        config_metadata = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
+        # Named by content: a change creates a new object next to the old one, which old pods use until they terminate.
+        config = core.ConfigMap(config_name, metadata=config_metadata, data=content, immutable=True, opts=child)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
         proxy = deployment(
             spec,
@@ -80,10 +80,10 @@ class Gateway(pulumi.ComponentResource):
             service_account=account.metadata.name,
             grpc=grpc,
         )
-        patient = pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=_ROLLOUT, update=_ROLLOUT))
-        running = apps.Deployment(name, metadata=metadata, spec=proxy, opts=patient)
-        inside = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
-        self.entrance = (running, inside)
+        rollout = pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=_ROLLOUT, update=_ROLLOUT))
+        pods_ready = apps.Deployment(name, metadata=metadata, spec=proxy, opts=rollout)
+        service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
+        self.ready = (pods_ready, service)
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child)
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
@@ -108,7 +108,7 @@ def _service(*, grpc: bool) -> core.ServiceSpecArgs:
 
 
 def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgs:
-    # Where clients and ingress controllers come from is not ours to know; keys decide who is answered.
+    # The addresses of clients and ingress controllers are unknown, so any source may connect; keys decide who is served.
     inbound = networking.NetworkPolicyIngressRuleArgs(ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT))
     ports = sorted({protocol.port for endpoint in endpoints for protocol in endpoint.protocols})
     outbound = [networking.NetworkPolicyEgressRuleArgs(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
@@ -119,11 +119,11 @@ def _budget() -> policy.PodDisruptionBudgetSpecArgs:
     return policy.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=dict(GATEWAY_PODS)))
 
 
-def _scaling(name: str, spec: NginxGatewaySpec, wanted: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
-    target = autoscaling.MetricTargetArgs(type="Utilization", average_utilization=wanted.cpu_percent)
+def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
+    target = autoscaling.MetricTargetArgs(type="Utilization", average_utilization=limits.cpu_percent)
     return autoscaling.HorizontalPodAutoscalerSpecArgs(
         scale_target_ref=autoscaling.CrossVersionObjectReferenceArgs(api_version="apps/v1", kind="Deployment", name=name),
         min_replicas=spec.replicas,
-        max_replicas=wanted.max_replicas,
+        max_replicas=limits.max_replicas,
         metrics=[autoscaling.MetricSpecArgs(type="Resource", resource=autoscaling.ResourceMetricSourceArgs(name="cpu", target=target))],
     )

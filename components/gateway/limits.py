@@ -1,4 +1,4 @@
-"""Each replica's share of what consumers may ask for, grouped by equal shares since nginx sets limits on groups."""
+"""Limits of consumers per replica, grouped by equal limits because nginx configures limits per group."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
-    """Consumers that one replica grants the same: requests a minute (with a burst) or requests in flight, each for itself."""
+class LimitGroup:
+    """Consumers with the same limit on one replica: requests per minute (with a burst) or concurrent requests, for each consumer."""
 
     amount: int
     burst: int
     consumers: tuple[str, ...]
 
 
-def rate_shares(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[Share]:
-    """Requests a minute, by share. Rounded up, so that no consumer is shut out by many replicas."""
+def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    """Return requests per minute, by limit. Rounded up, so that a consumer is not locked out by a high number of replicas."""
     groups: dict[tuple[int, int], list[str]] = {}
     for name, spec in sorted(consumers.items()):
         rate = spec.limits.requests_per_minute
         if rate is not None:
             burst = ceil(rate / 10) if spec.limits.burst is None else spec.limits.burst
             groups.setdefault((ceil(rate / replicas), ceil(burst / replicas)), []).append(name)
-    return [Share(amount=rate, burst=burst, consumers=tuple(names)) for (rate, burst), names in sorted(groups.items())]
+    return [LimitGroup(amount=rate, burst=burst, consumers=tuple(names)) for (rate, burst), names in sorted(groups.items())]
 
 
-def connection_shares(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[Share]:
-    """Requests in flight, by share, rounded up."""
+def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    """Return concurrent requests, by limit, rounded up."""
     groups: dict[int, list[str]] = {}
     for name, spec in sorted(consumers.items()):
         if spec.limits.concurrent_requests is not None:
             groups.setdefault(ceil(spec.limits.concurrent_requests / replicas), []).append(name)
-    return [Share(amount=amount, burst=0, consumers=tuple(names)) for amount, names in sorted(groups.items())]
+    return [LimitGroup(amount=amount, burst=0, consumers=tuple(names)) for amount, names in sorted(groups.items())]
 
 
-def pauses(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]:
-    """The seconds after which a consumer that was refused may try again, where that is more than one."""
+def retry_delays(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]:
+    """Return the seconds after which a rate-limited consumer may retry, for consumers with more than one second."""
     rates = {name: spec.limits.requests_per_minute for name, spec in sorted(consumers.items())}
     return [(name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60]

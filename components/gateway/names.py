@@ -1,39 +1,39 @@
-"""Names of the Secrets that hold keys, each spelled once: whoever reads a key addresses it by these."""
+"""Names of the Secrets that contain keys, and of their fields."""
 
 from __future__ import annotations
 
 PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
-"""What the gateway's proxy mounts: hashes of consumers' keys, and the servers' keys that it presents."""
+"""The Secret that nginx mounts: hashes of the consumers' keys, and the keys of the model servers."""
 
 CLIENTS_SECRET = "gateway-clients"  # noqa: S105 - the name of a Secret, not its content
-"""What an Envoy Gateway reads: every valid key, in clear since it compares no hashes, by client id."""
+"""The Secret that an Envoy Gateway reads: every valid key by client id, in plain text because it cannot compare hashes."""
 
 PROXY_EDGES = "gateway-proxies"
-"""The NetworkPolicy that lets the proxies of an Envoy Gateway reach the models."""
+"""The NetworkPolicy that admits the proxies of an Envoy Gateway to the models."""
 
 CREDENTIAL = "credential"
-"""The field of a server's Secret that an Envoy Gateway presents as it is."""
+"""The field of a server's Secret that an Envoy Gateway sends unchanged."""
 
 SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
-"""The field of a consumer's or a server's Secret that holds the key."""
+"""The field of a consumer's or server's Secret that contains the key."""
 
 NEXT_KEY = "next-api-key"
-"""The field of a server's Secret with the key that the gateway presents once `previousApiKeySeed` is removed."""
+"""The field of a server's Secret with the key that the gateway sends once `previousApiKeySeed` is removed."""
 
 ISSUED = "inferplan.dev/issued"
-"""The annotation with the day on which the oldest key inside was made valid; the policy pack holds it to an age."""
+"""The annotation with the day the Secret's oldest key was added; a policy limits the age of keys."""
 
 
 def consumer_secret(consumer: str) -> str:
-    """The Secret with a consumer's newest key, for clients inside the cluster."""
+    """Return the name of the Secret with a consumer's newest key, for clients inside the cluster."""
     return f"consumer-{consumer}"
 
 
 def server_key_secret(model: str) -> str:
-    """The Secret with the key that a model's server asks for; only the server and the gateway read it."""
+    """Return the name of the Secret with the key of a model's server; only the server and the gateway read it."""
     return f"{model}-server-key"
 
 
 def client_id(consumer: str, version: int, *, previous: bool = False) -> str:
-    """A key by its public part; a consumer's name has no underscore, so there is one way to read it."""
+    """Return the public id of a key. A consumer's name has no underscore, so the id is unambiguous."""
     return f"{consumer}_{version}{'_previous' if previous else ''}"

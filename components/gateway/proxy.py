@@ -1,7 +1,7 @@
-"""The proxy's configuration: a typed model built from what the stack's models export, and the nginx text made of it.
+"""Renders the nginx configuration of the gateway from the endpoints of the models.
 
-It decides nothing at run time and holds no key. Every value that reaches the text is checked against the characters that
-its place allows, so nothing a stack says can become a directive.
+The configuration contains no key. Every value is checked against the characters that are allowed where it is inserted, so
+no setting of a stack can become an nginx directive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from components.gateway.answers import (
     STRIPPED_HEADERS,
 )
 from components.gateway.imported_keys import imported_key_pattern
-from components.gateway.limits import Share, connection_shares, pauses, rate_shares
+from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
 from components.gateway.nlb import KEEPALIVE_SECONDS
 from components.spec import bytes_of
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
     from components.gateway.consumer_spec import ConsumerSpec
     from components.gateway.spec import NginxGatewaySpec
-    from components.handles import Endpoint, Protocol
+    from components.handles import Endpoint, EndpointProtocol
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _SERVED_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]{0,255}")
 _MODEL = re.compile(routes.MODEL)
-# Protocols of servers that read their key from a header of their own.
+# Protocols whose servers read their key from a custom header.
 _TOKEN_KINDS = {"kserve-v2-http", "kserve-v2-grpc", "triton-generate"}
-# Longer than any proxy in front keeps a connection that it may use again (Envoy an hour, an ALB up to 4,000 s): whoever closes first
-# must be the one that sends the next call, or that call is lost.
+# Longer than any proxy in front keeps an idle connection (Envoy an hour, an ALB up to 4,000 s). If nginx closed first, a call that the
+# proxy sends at that moment would be lost.
 _IDLE_SECONDS = LONGEST_IDLE_SECONDS + 60
 _IDLE_SECONDS_OF_CLIENTS = 75
 KEPT_SECONDS = 10
-"""How long a proxy that stops listening keeps a connection that was in use, so that a call under way on it is not lost (prepare.sh)."""
+"""Seconds that a stopping nginx keeps a connection that was in use, so that a call sent on it is not lost (prepare.sh)."""
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the proxy runs: addresses it listens on and files it uses. The defaults are those inside the pod."""
+class ProxyLayout:
+    """Addresses that nginx listens on and files that it uses. The defaults are those inside the pod."""
 
     listen: str = "8080"
     grpc_listen: str = "8082"
@@ -70,30 +70,32 @@ def proxy_config(
     spec: NginxGatewaySpec,
     endpoints: Sequence[Endpoint],
     consumers: Mapping[str, ConsumerSpec],
-    place: Place = Place(),
+    layout: ProxyLayout = ProxyLayout(),
     *,
     two_seeds: bool = False,
 ) -> str:
-    """The nginx configuration for `endpoints`; the same input gives the same bytes.
+    """Return the nginx configuration for `endpoints`; the same input gives the same bytes.
 
-    With `two_seeds`, a consumer's key is found by its checksum too, since two keys share consumer and version.
+    With `two_seeds`, keys are also looked up by their checksum, because two keys have the same consumer and version.
 
-    Raises ValueError when an endpoint carries a value that has no place in a configuration file.
+    Raises ValueError if an endpoint has a value with characters that are not allowed in the configuration.
     """
-    return _template().render(site=_site(spec, endpoints, consumers, place) | {"two_seeds": two_seeds})
+    return _template().render(site=_site(spec, endpoints, consumers, layout) | {"two_seeds": two_seeds})
 
 
-def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], place: Place) -> dict[str, object]:
+def _site(
+    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], layout: ProxyLayout
+) -> dict[str, object]:
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
     kinds = {protocol.kind for endpoint in ordered for protocol in endpoint.protocols}
-    used = [route for route in routes.ROUTES if route.kind in kinds]
+    active = [route for route in routes.ROUTES if route.kind in kinds]
     grpc = "kserve-v2-grpc" in kinds
     backends = sorted(_backends(ordered))
     grants = sorted((consumer, each.model) for each in ordered for consumer in each.consumers if consumer in consumers)
     return {
-        **vars(place),
+        **vars(layout),
         **_limits(spec, consumers),
         "drain_seconds": spec.drain_seconds,
         "read_timeout_seconds": spec.read_timeout_seconds,
@@ -104,12 +106,12 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
         "key": keys.printed_pattern("owner", "version", "check"),
         "imported_key": imported_key_pattern("tail") if any(each.imported_keys for each in consumers.values()) else "",
         "server_tokens": bool(kinds & _TOKEN_KINDS),
-        # Metadata stands first, where nothing in it can look like the end of a call.
+        # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",
         "model_pattern": routes.MODEL,
         "models": [each.model for each in ordered],
-        "routes": used,
-        "by_name": any(route.served for route in used),
+        "routes": active,
+        "by_name": any(route.served for route in active),
         "backends": backends,
         "grants": grants,
         "map_hash_max_size": _table_size(len(backends) + len(grants)),
@@ -127,11 +129,11 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
     }
 
 
-def _limits(spec: NginxGatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[Share] | list[tuple[str, int]]]:
+def _limits(spec: NginxGatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[LimitGroup] | list[tuple[str, int]]]:
     return {
-        "rates": rate_shares(consumers, spec.replicas),
-        "connections": connection_shares(consumers, spec.replicas),
-        "pauses": pauses(consumers),
+        "rates": rate_limits(consumers, spec.replicas),
+        "connections": connection_limits(consumers, spec.replicas),
+        "pauses": retry_delays(consumers),
     }
 
 
@@ -156,11 +158,11 @@ def _grpc_backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
                 yield endpoint.model, f"grpc://{_authority(endpoint, protocol)}"
 
 
-def _authority(endpoint: Endpoint, protocol: Protocol) -> str:
-    """Host and port, the host completed at run time by the domains that the pod's resolver searches."""
+def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:
+    """Return host and port; nginx completes the host at run time with the search domains of the pod's resolver."""
     host = _fits(_HOST, endpoint.host, f"host of {endpoint.model}")
     if not 0 < protocol.port < 2**16:
-        raise ValueError(f"port of {endpoint.model}: {protocol.port} is no TCP port; ports are 1 to 65535")
+        raise ValueError(f"port of {endpoint.model}: {protocol.port} is not a TCP port. Use a port from 1 to 65535.")
     if _ADDRESS.fullmatch(host) is None:
         if "." not in host:
             host += "$own_domain"
@@ -171,12 +173,12 @@ def _authority(endpoint: Endpoint, protocol: Protocol) -> str:
 
 def _fits(pattern: re.Pattern[str], value: str, where: str) -> str:
     if pattern.fullmatch(value) is None:
-        raise ValueError(f"{where}: {value!r} cannot stand in the proxy's configuration; it must match {pattern.pattern}")
+        raise ValueError(f"{where}: {value!r} is not allowed in the nginx configuration. It must match {pattern.pattern}.")
     return value
 
 
 def _table_size(entries: int) -> int:
-    """Room for nginx's hash tables: a power of two, at least twice the entries, so that building them stays linear."""
+    """Return the size of nginx's hash tables: a power of two, at least twice the entries, so that building them takes linear time."""
     return max(2048, 1 << (2 * entries).bit_length())
 
 
@@ -187,7 +189,7 @@ def _template() -> jinja2.Template:
     def load(name: str) -> str:
         return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
 
-    # What enters is checked by `_fits` and by the specs.
+    # `_fits` and the specs check every value.
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(load),
         undefined=jinja2.StrictUndefined,

@@ -1,8 +1,8 @@
-"""The part of the proxy's configuration that is secret: hashes of the valid keys, and the servers' keys.
+"""Renders the secret part of the nginx configuration: hashes of the valid keys, and the keys of the model servers.
 
-It lives in a Secret and is included by the configuration that everybody may read. Consumers' keys are not in it: the proxy
-knows each key by a peppered hash, found by the key's public part (consumer and version, or the last characters of a key that
-a user imported), so looking one up and comparing it takes the same time whatever the secret part is.
+It is stored in a Secret and included by the public configuration. It does not contain the consumers' keys: nginx looks up a
+peppered hash by the public part of a key (consumer and version, or the last characters of an imported key), so lookup and
+comparison take the same time for every secret part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROXY_FILE = "keys.conf"
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyKeys:
-    """The include file of the proxy, kept out of the repr, and a mark of its content that may be shown."""
+    """The include file of nginx, which stays out of the repr, and a fingerprint of it that may be shown."""
 
     text: str = field(repr=False)
     fingerprint: str
@@ -35,46 +35,46 @@ def proxy_keys(
     seed: str,
     consumers: Mapping[str, ConsumerSpec],
     models: Sequence[str],
-    own: ImportedKeys | None = None,
+    imported: ImportedKeys | None = None,
     *,
     previous_seed: str | None = None,
 ) -> ProxyKeys:
-    """The include file in nginx's syntax; the same input gives the same bytes. Its first line carries the fingerprint.
+    """Return the include file in nginx's syntax, with the fingerprint in its first line; the same input gives the same bytes.
 
-    With a `previous_seed`, derived keys of both seeds are valid, each found by its checksum too, and servers get the key of the
-    previous seed. Raises ValueError when a seed is too weak, KeyError when `own` lacks a key that the consumer's importedKeys names.
+    With a `previous_seed`, derived keys of both seeds are valid and also looked up by their checksum, and servers get the key of
+    the previous seed. Raises ValueError if a seed is too weak, KeyError if `imported` lacks a key that importedKeys names.
     """
     salt = keys.pepper(seed)
     checks, owners = [], []
     for consumer, spec in sorted(consumers.items()):
         for version in sorted(spec.keys):
-            imported, last_day = version in spec.imported_keys, spec.expires.get(version)
-            for each in (seed,) if imported or previous_seed is None else (seed, previous_seed):
-                key = key_of(each, consumer, version, spec, own or {})
+            is_imported, last_day = version in spec.imported_keys, spec.expires.get(version)
+            for each in (seed,) if is_imported or previous_seed is None else (seed, previous_seed):
+                key = key_of(each, consumer, version, spec, imported or {})
                 check = "" if previous_seed is None else f"_{key[-keys.CHECK_DIGITS :]}"
-                found_by = f"_{tail_of(key)}" if imported else f"{consumer}_{version}{check}"
+                key_id = f"_{tail_of(key)}" if is_imported else f"{consumer}_{version}{check}"
                 digest = keys.proxy_digest(key, salt)
-                checks.append(f'    {found_by} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
-            if imported:
-                owners.append((found_by, consumer, version))
+                checks.append(f'    {key_id} "{digest if last_day is None else f"{digest},{end_of(last_day)}"}";')
+            if is_imported:
+                owners.append((key_id, consumer, version))
     lines = [f'secure_link_md5 "$key {salt}";', "secure_link $key_check;"]
     lines += _map("$key_id", "$key_check", checks)
     if owners:
-        lines += _map("$key_id", "$own_consumer", [f"    {found_by} {consumer};" for found_by, consumer, _ in owners])
-        lines += _map("$key_id", "$own_version", [f"    {found_by} {version};" for found_by, _, version in owners])
+        lines += _map("$key_id", "$imported_consumer", [f"    {key_id} {consumer};" for key_id, consumer, _ in owners])
+        lines += _map("$key_id", "$imported_version", [f"    {key_id} {version};" for key_id, _, version in owners])
     authorizations = [f'    /{model} "Bearer {keys.server_key(previous_seed or seed, model)}";' for model in sorted(models)]
     lines += _map("/$model", "$server_authorization", authorizations)
     content = "\n".join([*lines, ""])
-    mark = keys.fingerprint(seed, content)
-    return ProxyKeys(text=f"# fingerprint {mark}\n{content}", fingerprint=mark)
+    fingerprint = keys.fingerprint(seed, content)
+    return ProxyKeys(text=f"# fingerprint {fingerprint}\n{content}", fingerprint=fingerprint)
 
 
-def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, own: ImportedKeys) -> str:
-    """The key of one consumer and version: the imported one, if the spec names it, else the derived one.
+def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, imported: ImportedKeys) -> str:
+    """Return the key of one consumer and version: the imported one if the spec names it, otherwise the derived one.
 
-    Raises ValueError when the seed is too weak, KeyError when an imported key is missing.
+    Raises ValueError if the seed is too weak, KeyError if an imported key is missing.
     """
-    return own[consumer, version] if version in spec.imported_keys else keys.consumer_key(seed, consumer, version)
+    return imported[consumer, version] if version in spec.imported_keys else keys.consumer_key(seed, consumer, version)
 
 
 def _map(source: str, target: str, entries: Sequence[str]) -> list[str]:
@@ -82,5 +82,5 @@ def _map(source: str, target: str, entries: Sequence[str]) -> list[str]:
 
 
 def end_of(day: date) -> int:
-    """The last second of `day` in UTC, as Unix time: nginx refuses a key once the clock is past it."""
+    """Return the last second of `day` in UTC as Unix time; nginx denies the key afterwards."""
     return int((datetime.combine(day, time.min, UTC) + timedelta(days=1)).timestamp()) - 1

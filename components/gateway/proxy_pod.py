@@ -1,8 +1,8 @@
-"""The proxy's pods: how nginx is started, checked, kept to itself and drained.
+"""The gateway's pods: how nginx starts, is probed, secured and drained.
 
-A change of keys or configuration reaches clients by a rollout, not by a reload inside the pod: the update then ends when the
-new keys are live and the old ones refused, a configuration that nginx rejects never replaces one that works, and no process
-has to watch files. Old pods finish their streams meanwhile.
+A change of keys or configuration is rolled out with new pods instead of reloading nginx: the update ends when the new keys
+work and the old ones are denied, a configuration that nginx rejects never replaces a working one, and no process has to watch
+files. Old pods finish their streams in the meantime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.gateway.proxy import Place
+from components.gateway.proxy import ProxyLayout
 from components.naming import DOMAIN
 from components.spread import spread
 
@@ -28,13 +28,13 @@ STATUS_PORT = 8081
 CONFIG = "/etc/gateway"
 KEYS_ANNOTATION = f"{DOMAIN}/keys"
 _KEYS = "/etc/gateway-keys"
-_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
+_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not a directory of the node
 _USER = 101
 _SYSCTLS = {
-    # Each call has a connection, whose port rests for a minute afterwards: so many ports are 900 calls a second to one model.
+    # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900 calls per second to one model.
     "ip_local_port_range": "10000 65535",
-    # A silent model's connection is probed after a minute and given up after two. The kernel's two hours are beyond any answer: neither
-    # would the proxy learn that a node is gone, nor a network that forgets silent connections that one is in use.
+    # An idle connection to a model is probed after one minute and closed after two. With the kernel's default of two hours nginx would
+    # not notice a lost node, and a network that drops idle connections would drop those that are in use.
     "tcp_keepalive_time": "60",
     "tcp_keepalive_intvl": "20",
     "tcp_keepalive_probes": "3",
@@ -42,9 +42,9 @@ _SYSCTLS = {
 _MARGIN_SECONDS = 15
 
 
-def place() -> Place:
-    """The paths and ports inside the pod."""
-    return Place(
+def layout() -> ProxyLayout:
+    """Return the paths and ports inside the pod."""
+    return ProxyLayout(
         listen=str(HTTP_PORT),
         grpc_listen=str(GRPC_PORT),
         status_listen=str(STATUS_PORT),
@@ -64,9 +64,9 @@ def deployment(
     service_account: pulumi.Input[str],
     grpc: bool,
 ) -> apps.DeploymentSpecArgs:
-    """The Deployment of the proxy; a replica leaves only after its successor is ready."""
+    """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
     return apps.DeploymentSpecArgs(
-        # An autoscaler owns the number: stating it would reset the autoscaler at each update.
+        # An autoscaler sets the number of replicas; a value here would reset it at each update.
         replicas=None if spec.autoscaling else spec.replicas,
         selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
         strategy=apps.DeploymentStrategyArgs(
@@ -81,7 +81,7 @@ def deployment(
                 automount_service_account_token=False,
                 enable_service_links=False,
                 termination_grace_period_seconds=spec.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
-                # Pods that are about to leave do not count, or those that stay could end up in one zone.
+                # Terminating pods do not count, or the remaining ones could end up in one zone.
                 topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
                 init_containers=[_prepare(spec)],
@@ -93,14 +93,14 @@ def deployment(
 
 
 def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgs:
-    made_for = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']"))
-    where = place()
+    fingerprint = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']"))
+    files = layout()
     return core.ContainerArgs(
         name="prepare",
         image=spec.image,
         working_dir="/",
-        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", where.keys_file, where.runtime_file],
-        env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=made_for)],
+        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", files.keys_file, files.runtime_file],
+        env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
         security_context=_container_security(),
         volume_mounts=_mounts(),
@@ -114,10 +114,10 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
     ]
     if grpc:
         ports.append(core.ContainerPortArgs(name="grpc", container_port=GRPC_PORT))
-    answers = core.HTTPGetActionArgs(path="/healthz", port="status")
+    health = core.HTTPGetActionArgs(path="/healthz", port="status")
     pid = f"{_SCRATCH}/nginx.pid"
-    # It listens until what stands in front has learned that it leaves. Then SIGQUIT lets streams finish where the kubelet's SIGTERM
-    # would cut them; the hook holds that back until nginx is gone.
+    # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where the kubelet's SIGTERM would cut
+    # them; the hook delays SIGTERM until nginx has exited.
     drain = f'sleep {spec.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
     return core.ContainerArgs(
         name="nginx",
@@ -126,9 +126,9 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
         command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
         ports=ports,
         resources=_resources(),
-        startup_probe=core.ProbeArgs(http_get=answers, period_seconds=1, failure_threshold=60, timeout_seconds=2),
-        readiness_probe=core.ProbeArgs(http_get=answers, period_seconds=5, failure_threshold=2, timeout_seconds=2),
-        liveness_probe=core.ProbeArgs(http_get=answers, period_seconds=10, failure_threshold=6, timeout_seconds=5),
+        startup_probe=core.ProbeArgs(http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2),
+        readiness_probe=core.ProbeArgs(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
+        liveness_probe=core.ProbeArgs(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
         lifecycle=core.LifecycleArgs(pre_stop=core.LifecycleHandlerArgs(exec_=core.ExecActionArgs(command=["sh", "-c", drain]))),
         security_context=_container_security(),
         volume_mounts=_mounts(),

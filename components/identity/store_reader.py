@@ -11,7 +11,7 @@ from typing import Literal
 import pulumi
 from pulumi_aws import eks, iam
 
-from components.handles import EksHome, WorkloadIdentity
+from components.handles import EksClusterHandle, WorkloadIdentity
 from components.identity.policies import ROLE_NAME, irsa_trust, key_use, objects_read, pod_identity_trust
 from components.naming import autonamed
 
@@ -34,7 +34,7 @@ class StoreReader(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        home: EksHome,
+        home: EksClusterHandle,
         method: Literal["podIdentity", "irsa"],
         namespace: str,
         service_account: str,
@@ -69,7 +69,9 @@ class StoreReader(pulumi.ComponentResource):
         self.register_outputs({"role": role.arn})
 
 
-def _trust(home: EksHome, method: Literal["podIdentity", "irsa"], namespace: str, account: str) -> pulumi.Output[dict[str, object]]:
+def _trust(
+    home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str
+) -> pulumi.Output[dict[str, object]]:
     if method == "podIdentity":
         name = pulumi.Output.from_input(home.name)
         return name.apply(lambda cluster: pod_identity_trust(cluster=cluster, namespace=namespace, account=account))

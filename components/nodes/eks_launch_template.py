@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_aws import ec2
 
-from components.handles import EksHome, NodeTarget
+from components.handles import EksClusterHandle, NodeTarget
 from components.nodes import eks_user_data
 from components.nodes.eks_spec import SMALLEST_ROOT, EksPool
 from components.spec import bytes_of
@@ -94,13 +94,13 @@ def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecifica
     return ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
 
 
-def tag_specifications(name: str, home: EksHome) -> list[ec2.LaunchTemplateTagSpecificationArgs]:
+def tag_specifications(name: str, home: EksClusterHandle) -> list[ec2.LaunchTemplateTagSpecificationArgs]:
     """Tags of machines and disks: the provider's default tags do not reach what an autoscaling group makes."""
     tags = {**home.tags, "Name": f"inferplan-{name}", "inferplan.dev/pool": name}
     return [ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in ("instance", "volume")]
 
 
-def user_data(spec: EksPool, target: NodeTarget, home: EksHome, directories: Sequence[str] = ()) -> pulumi.Input[str] | None:
+def user_data(spec: EksPool, target: NodeTarget, home: EksClusterHandle, directories: Sequence[str] = ()) -> pulumi.Input[str] | None:
     """The user data in base64, None where the image needs to be told nothing. `directories` are made at boot."""
     if spec.ami.startswith("BOTTLEROCKET"):
         return _encoded(eks_user_data.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))

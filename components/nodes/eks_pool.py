@@ -21,7 +21,7 @@ from components.nodes.spec import target_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from components.handles import EksHome, NodeTarget
+    from components.handles import EksClusterHandle, NodeTarget
     from components.nodes.accelerators import Taint
     from components.nodes.eks_spec import EksPool
 
@@ -39,7 +39,7 @@ class NodeIdentity(pulumi.ComponentResource):
     rights, for clusters whose CNI has no role of its own.
     """
 
-    def __init__(self, name: str, *, home: EksHome, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, *, home: EksClusterHandle, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
         policies = (*_MANAGED_POLICIES, _CNI_POLICY) if cni else _MANAGED_POLICIES
         super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, opts)
         child = pulumi.ResourceOptions(parent=self)
@@ -76,7 +76,7 @@ class EksNodePool(pulumi.ComponentResource):
         name: str,
         spec: EksPool,
         *,
-        home: EksHome,
+        home: EksClusterHandle,
         identity: NodeIdentity,
         images: int = 1,
         directories: Sequence[str] = (),
@@ -113,7 +113,7 @@ def _launch_template(
     name: str,
     spec: EksPool,
     *,
-    home: EksHome,
+    home: EksClusterHandle,
     identity: NodeIdentity,
     together: ec2.PlacementGroup | None,
     efa: ec2.SecurityGroup | None,
@@ -145,7 +145,7 @@ async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
 
 
 def _node_group(
-    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksHome, identity: NodeIdentity, launch: ec2.LaunchTemplate
+    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksClusterHandle, identity: NodeIdentity, launch: ec2.LaunchTemplate
 ) -> eks.NodeGroupArgs:
     keeps = spec.size.min if capacity == spec.capacity_types[-1] else 0
     return eks.NodeGroupArgs(
@@ -182,7 +182,7 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
     return {f"{_TEMPLATE_TAG}/{resource}": str(amount) for resource, amount in offered.items() if amount}
 
 
-def _subnets(spec: EksPool, home: EksHome) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:
+def _subnets(spec: EksPool, home: EksClusterHandle) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:
     zones = [spec.capacity_reservation.zone] if spec.capacity_reservation else spec.zones
     if zones is None:
         return list(home.subnets.values()) or home.own_subnets
@@ -193,7 +193,7 @@ def _taint(taint: Taint) -> eks.NodeGroupTaintArgs:
     return eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect])
 
 
-def _efa_group(name: str, home: EksHome, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+def _efa_group(name: str, home: EksClusterHandle, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
     """All traffic among the pool's own nodes, both ways: EFA wants the group itself named (EC2 user guide, EFA, read 2026-11)."""
     within = {"protocol": "-1", "from_port": 0, "to_port": 0, "self": True}
     return ec2.SecurityGroup(

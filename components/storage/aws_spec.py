@@ -73,7 +73,7 @@ class EfsStoreSpec(Spec):
     """Protects the file system, and keeps it when the stack is destroyed."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return f"{self.file_system_id or 'a file system of this stack'}:{self.path}"
 

@@ -31,7 +31,7 @@ class CaBundleSpec(Spec):
         return self
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the certificates are, as people write it."""
         return f"{self.bundle.kind} {self.bundle.name}, key {self.key}"
 

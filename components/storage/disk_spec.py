@@ -37,7 +37,7 @@ class ClaimStoreSpec(Spec):
     """How much fits; plans check models against it where it is stated, the Job checks in any case."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return f"claim {self.claim_name}"
 
@@ -54,6 +54,6 @@ class NodeDiskStoreSpec(Spec):
     """How much fits on one node; plans check models against it."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return f"{self.path} on nodes of {self.pool}"

@@ -20,7 +20,7 @@ from components.storage.static_volume import static_claim
 if TYPE_CHECKING:
     from pulumi_aws import ec2, efs
 
-    from components.handles import EksHome
+    from components.handles import EksClusterHandle
     from components.storage.aws_spec import EfsStoreSpec
 
 _DRIVER = "efs.csi.aws.com"
@@ -41,7 +41,7 @@ class EfsStore(pulumi.ComponentResource):
         name: str,
         spec: EfsStoreSpec,
         *,
-        home: EksHome,
+        home: EksClusterHandle,
         clients: Sequence[pulumi.Input[str]],
         namespace: pulumi.Output[str],
         scope: str,
@@ -93,7 +93,7 @@ async def _adopted(name: str, spec: EfsStoreSpec, parent: EfsStore) -> str:
 
 
 def _file_system(
-    name: str, spec: EfsStoreSpec, home: EksHome, clients: Sequence[pulumi.Input[str]], parent: EfsStore
+    name: str, spec: EfsStoreSpec, home: EksClusterHandle, clients: Sequence[pulumi.Input[str]], parent: EfsStore
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
     """A created file system: its volume handle, and what must be there before it can be mounted."""
     from pulumi_aws import efs
@@ -165,7 +165,7 @@ def _only_by_access_point(system_arn: pulumi.Input[str], point_arn: pulumi.Input
     }
 
 
-def _open_to(name: str, home: EksHome, clients: Sequence[pulumi.Input[str]], child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+def _open_to(name: str, home: EksClusterHandle, clients: Sequence[pulumi.Input[str]], child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
     from pulumi_aws import ec2
 
     return ec2.SecurityGroup(

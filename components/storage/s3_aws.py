@@ -16,7 +16,7 @@ from components.storage.model_store import S3Store
 from components.storage.s3_bucket import ModelBucket
 
 if TYPE_CHECKING:
-    from components.handles import EksHome, ObjectStore
+    from components.handles import EksClusterHandle, ObjectStore
     from components.storage.spec import S3StoreSpec
 
 
@@ -28,7 +28,7 @@ class AwsS3Store(S3Store):
         name: str,
         spec: S3StoreSpec,
         *,
-        home: EksHome,
+        home: EksClusterHandle,
         method: Literal["podIdentity", "irsa"],
         namespace: str,
         opts: pulumi.ResourceOptions,

@@ -122,7 +122,7 @@ class S3StoreSpec(Spec):
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
@@ -160,7 +160,7 @@ class NfsStoreSpec(Spec):
     """What is on the share outlives the stack; nothing here deletes a share."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return f"{self.server}:{self.path}"
 

@@ -74,7 +74,7 @@ class HttpStoreSpec(Spec):
         return refuse_in_clear(bundle, "url", info.data.get("url"))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return self.url
 
@@ -98,6 +98,6 @@ class HubStoreSpec(Spec):
         return refuse_in_clear(bundle, "endpoint", info.data.get("endpoint"))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as people write it."""
         return self.endpoint

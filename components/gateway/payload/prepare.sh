@@ -1,21 +1,21 @@
 #!/bin/sh
-# Writes what only the running pod knows into an include file, then has nginx check the whole configuration. A pod whose
-# configuration nginx refuses stops here, with nginx's own words in the log, while the pods before it go on serving.
+# Writes the values that only the running pod knows to an include file, then checks the configuration with nginx -t. A pod whose
+# configuration nginx rejects stops here with nginx's error in its log, while the old pods continue to serve.
 #
 # usage: prepare.sh <nginx.conf> <keys.conf> <runtime.conf to write> [resolv.conf]
-# KEYS_FINGERPRINT, when set, is the mark of the keys that this pod was made for.
+# KEYS_FINGERPRINT, if set, is the fingerprint of the keys that this pod expects.
 set -eu
 main=$1 keys=$2 runtime=$3 resolv=${4:-/etc/resolv.conf}
 
-# A node may still hold the Secret of before: stop, and the next try finds the new one.
+# The node may still have the old Secret: stop, and the next attempt finds the new one.
 if [ -n "${KEYS_FINGERPRINT:-}" ] && [ "$(head -n 1 "$keys")" != "# fingerprint $KEYS_FINGERPRINT" ]; then
-  echo "prepare: the mounted keys are not those this pod was made for ($KEYS_FINGERPRINT); run an update if this stays" >&2
+  echo "prepare: the mounted keys do not have the expected fingerprint ($KEYS_FINGERPRINT). If this continues, run an update." >&2
   exit 1
 fi
 
-# nginx asks the resolver itself and knows no search domains, so the pod's are handed over as variables.
+# nginx queries the resolver itself and ignores search domains, so it gets the pod's search domains as variables.
 awk '
-  function refuse(text) { print "prepare: " text > "/dev/stderr"; failed = 1; exit 1 }
+  function fail(text) { print "prepare: " text > "/dev/stderr"; failed = 1; exit 1 }
   $1 == "nameserver" && $2 ~ /^[0-9A-Fa-f.:]+$/ { servers = servers " " (index($2, ":") ? "[" $2 "]" : $2) }
   $1 == "search" { for (i = 2; i <= NF; i++) {
     if (own == "" && $i ~ /^[a-z0-9-]+\.svc\.[a-z0-9.-]+$/) own = $i
@@ -23,8 +23,8 @@ awk '
   } }
   END {
     if (failed) exit 1
-    if (servers == "") refuse("no nameserver in resolv.conf; the pod needs dnsPolicy ClusterFirst")
-    if (own == "" || cluster == "") refuse("no search domain <namespace>.svc.<cluster domain> in resolv.conf; the pod needs dnsPolicy ClusterFirst")
+    if (servers == "") fail("no nameserver in resolv.conf. Set dnsPolicy ClusterFirst.")
+    if (own == "" || cluster == "") fail("no search domain <namespace>.svc.<cluster domain> in resolv.conf. Set dnsPolicy ClusterFirst.")
     sub(/\.$/, "", own); sub(/\.$/, "", cluster)
     print "resolver" servers " valid=10s;"
     print "resolver_timeout 5s;"
@@ -33,10 +33,10 @@ awk '
   }
 ' "$resolv" > "$runtime"
 
-# What request ids of this pod start with.
+# The prefix of this pod's request ids.
 echo "map \"\" \$instance { default $(od -An -N8 -tx1 /dev/urandom | tr -d ' \n'); }" >> "$runtime"
 
-# Since 1.27.4 nginx can keep idle connections open a little on shutdown, so that a request under way on one is not lost.
+# Since 1.27.4 nginx can keep idle connections open briefly on shutdown, so that a request sent on one is not lost.
 if nginx -v 2>&1 | awk -F'[/. ]' '{ for (i = 1; i < NF; i++) if ($i == "nginx") exit !($(i+1) * 1000000 + $(i+2) * 1000 + $(i+3) >= 1027004) ; exit 1 }'; then
   echo "keepalive_min_timeout 10s;" >> "$runtime"
 fi

@@ -17,7 +17,7 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
 from components.egress import peers, peers_are_known
-from components.handles import Endpoint, ModelMount, ObjectStore, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
 from components.naming import DOMAIN, labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
@@ -85,9 +85,9 @@ def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None
     """What gateway, policies and status read about this service."""
     llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
     routes = tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication))
-    openai = [Protocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
+    openai = [EndpointProtocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
     # Ray's own application has further routes than OpenAI's, so a way to every path is made for applications of one's own only.
-    own = [Protocol(kind="ray-serve", port=PORT, path="")] if routes else []
+    own = [EndpointProtocol(kind="ray-serve", port=PORT, path="")] if routes else []
     return Endpoint(
         model=name,
         engine="ray-serve",

@@ -9,7 +9,7 @@ import json
 
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ModelMount, Protocol
+from components.handles import Endpoint, EndpointProtocol, ModelMount
 from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, model_mount, model_volume
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
@@ -43,7 +43,7 @@ def endpoint(name: str, spec: TensorrtLlmSpec) -> Endpoint:
         model=name,
         engine="tensorrt-llm",
         host=name,
-        protocols=(Protocol(kind="openai", port=PORT, path="/v1"),),
+        protocols=(EndpointProtocol(kind="openai", port=PORT, path="/v1"),),
         health_path="/health",
         # /metrics is a JSON list of iterations; what Prometheus reads comes with return_perf_metrics.
         metrics_path="/prometheus/metrics",

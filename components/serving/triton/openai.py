@@ -5,7 +5,7 @@ Options, routes and restrictions: python/openai (main.py, api_restriction.py, RE
 
 from __future__ import annotations
 
-from components.handles import Endpoint, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, SecretRef
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.vllm_model import VllmModel
 
@@ -38,7 +38,7 @@ def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
         model=name,
         engine="triton",
         host=name,
-        protocols=(Protocol(kind="openai", port=spec.ports.http, path="/v1"),),
+        protocols=(EndpointProtocol(kind="openai", port=spec.ports.http, path="/v1"),),
         health_path="/health/ready",
         metrics_path="/metrics",
         metrics_port=spec.ports.http,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ObjectStore, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ObjectStore, SecretRef
 from components.serving import workload
 from components.serving.gaudi import torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
@@ -49,9 +49,9 @@ def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, consumers: tu
         engine=engine,
         host=name,
         protocols=(
-            Protocol(kind="kserve-v2-http", port=ports.http, path="/v2"),
-            Protocol(kind="triton-generate", port=ports.http, path="/v2"),
-            Protocol(kind="kserve-v2-grpc", port=ports.grpc, path=""),
+            EndpointProtocol(kind="kserve-v2-http", port=ports.http, path="/v2"),
+            EndpointProtocol(kind="triton-generate", port=ports.http, path="/v2"),
+            EndpointProtocol(kind="kserve-v2-grpc", port=ports.grpc, path=""),
         ),
         health_path="/v2/health/ready",
         metrics_path="/metrics",

@@ -8,7 +8,7 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.ca_bundle import CA_FILE, ca_mount, ca_volume
-from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
 from components.serving.gaudi import on_gaudi
@@ -38,7 +38,7 @@ def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
         model=name,
         engine="vllm",
         host=name,
-        protocols=(Protocol(kind="openai", port=PORT, path="/v1"),),
+        protocols=(EndpointProtocol(kind="openai", port=PORT, path="/v1"),),
         health_path="/health",
         metrics_path="/metrics",
         metrics_port=PORT,

@@ -21,10 +21,10 @@ import pytest
 from components.gateway import keys
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.imported_keys import ImportedKeys
-from components.gateway.proxy import Place, proxy_config
+from components.gateway.proxy import ProxyLayout, proxy_config
 from components.gateway.proxy_keys import proxy_keys
 from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -55,14 +55,14 @@ def spec(**written: object) -> NginxGatewaySpec:
 
 
 def endpoint(
-    model: str, port: int, consumers: tuple[str, ...], *protocols: Protocol, served: tuple[str, ...] = (), host: str = "127.0.0.1"
+    model: str, port: int, consumers: tuple[str, ...], *protocols: EndpointProtocol, served: tuple[str, ...] = (), host: str = "127.0.0.1"
 ) -> Endpoint:
     """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1."""
     return Endpoint(
         model=model,
         engine="test",
         host=host,
-        protocols=protocols or (Protocol(kind="openai", port=port, path="/v1"),),
+        protocols=protocols or (EndpointProtocol(kind="openai", port=port, path="/v1"),),
         health_path="/health",
         metrics_path="/metrics",
         metrics_port=port,
@@ -91,7 +91,7 @@ class Proxy:
         self.previous_seed: str | None = None
         self.own = own or {}
         self.port, self.status_port, self.grpc_port = free_port(), free_port(), free_port()
-        self.place = Place(
+        self.layout = ProxyLayout(
             listen=f"127.0.0.1:{self.port}{listen_options}",
             grpc_listen=f"127.0.0.1:{self.grpc_port}",
             status_listen=f"127.0.0.1:{self.status_port}",
@@ -108,7 +108,7 @@ class Proxy:
     ) -> subprocess.CompletedProcess[str]:
         """Renders the files and has the pod's own prepare script check them."""
         (self.directory / "nginx.conf").write_text(
-            proxy_config(gateway, endpoints, consumers, self.place, two_seeds=self.previous_seed is not None)
+            proxy_config(gateway, endpoints, consumers, self.layout, two_seeds=self.previous_seed is not None)
         )
         models = [each.model for each in endpoints]
         (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own, previous_seed=self.previous_seed).text)
@@ -150,7 +150,7 @@ class Proxy:
         checked = self.write(gateway, endpoints, consumers)
         assert checked.returncode == 0, checked.stderr
         self.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: len(self.workers() - before) >= self.place.workers, "new workers run")
+        wait_for(lambda: len(self.workers() - before) >= self.layout.workers, "new workers run")
         wait_for(lambda: not self.listening() & before, "old workers stop listening")
 
     @property

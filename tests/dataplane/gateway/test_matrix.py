@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from components.handles import Protocol
+from components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
@@ -61,8 +61,11 @@ def served(tmp_path_factory):
         "other": consumer(keys=[1]),
         "former": consumer(keys=[1], expires={1: LONG_AGO.isoformat()}),
     }
-    triton = (Protocol(kind="kserve-v2-http", port=mine.port, path="/v2"), Protocol(kind="triton-generate", port=mine.port, path="/v2"))
-    ray = Protocol(kind="ray-serve", port=mine.port, path="/summarize")
+    triton = (
+        EndpointProtocol(kind="kserve-v2-http", port=mine.port, path="/v2"),
+        EndpointProtocol(kind="triton-generate", port=mine.port, path="/v2"),
+    )
+    ray = EndpointProtocol(kind="ray-serve", port=mine.port, path="/summarize")
     endpoints = [
         endpoint("llama", mine.port, ("chat", "former")),
         endpoint("vision", mine.port, ("chat", "former"), *triton, served=("llama",)),

@@ -95,4 +95,4 @@ def test_a_configuration_that_nginx_refuses_never_starts_the_proxy(manifest, run
 def test_a_pod_that_mounts_the_keys_of_before_does_not_start(manifest, run):
     made = run({**manifest, "annotations": dict.fromkeys(manifest["annotations"], "0" * 16)})
     assert made["prepared"] == 1
-    assert "the mounted keys are not those this pod was made for" in made["words"]
+    assert "the mounted keys do not have the expected fingerprint" in made["words"]

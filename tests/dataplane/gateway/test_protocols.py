@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from components.gateway import keys
-from components.handles import Protocol
+from components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine
@@ -21,15 +21,15 @@ from tests.patience import PATIENCE_SECONDS
 def triton(tmp_path):
     http, engine = Backend().start(), GrpcEngine()
     protocols = (
-        Protocol(kind="kserve-v2-http", port=http.port, path="/v2"),
-        Protocol(kind="triton-generate", port=http.port, path="/v2"),
-        Protocol(kind="kserve-v2-grpc", port=engine.port, path="/"),
+        EndpointProtocol(kind="kserve-v2-http", port=http.port, path="/v2"),
+        EndpointProtocol(kind="triton-generate", port=http.port, path="/v2"),
+        EndpointProtocol(kind="kserve-v2-grpc", port=engine.port, path="/"),
     )
     proxy = Proxy(tmp_path)
     endpoints = [
         endpoint("vision", http.port, ("chat", "former"), *protocols, served=("resnet", "densenet_onnx")),
         endpoint("closed", http.port, ("other",), *protocols, served=("resnet",)),
-        endpoint("app", http.port, ("chat",), Protocol(kind="ray-serve", port=http.port, path="/summarize")),
+        endpoint("app", http.port, ("chat",), EndpointProtocol(kind="ray-serve", port=http.port, path="/summarize")),
         endpoint("llm", http.port, ("chat",)),
     ]
     consumers = {

@@ -184,7 +184,7 @@ def test_a_pod_that_sees_other_keys_than_it_was_made_for_does_not_start(proxy, b
     assert proxy.prepare(KEYS_FINGERPRINT=mark).returncode == 0
     refused = proxy.prepare(KEYS_FINGERPRINT="0" * 16)
     assert refused.returncode == 1
-    assert "not those this pod was made for" in refused.stderr
+    assert "do not have the expected fingerprint" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.benchmark.benchmark_job import BenchmarkGround, BenchmarkJob
+from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
 from components.benchmark.spec import BenchmarkSpec
 from components.handles import SecretRef
 from components.serving.triton.service import endpoint as triton_endpoint
@@ -26,7 +26,7 @@ def benchmark(**written: Any) -> BenchmarkSpec:
 
 def made(spec: BenchmarkSpec, **ground: Any):
     endpoints = [vllm_endpoint("plain", vllm(), KEY), triton_endpoint("writer", triton(), KEY)]
-    lent = BenchmarkGround(tokenizer=MOUNT, key=SecretRef(name="consumer-chat", key="api-key"), gateway=GATEWAY, namespace="inference")
+    lent = BenchmarkInputs(tokenizer=MOUNT, key=SecretRef(name="consumer-chat", key="api-key"), gateway=GATEWAY, namespace="inference")
     return declare(lambda: BenchmarkJob("benchmark", spec, replace(lent, **ground), endpoints=endpoints))
 
 

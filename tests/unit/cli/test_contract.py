@@ -8,7 +8,7 @@ import pytest
 from cli.contract import Contract, contract, endpoint_of
 from cli.state import read_state
 from cli.workspace import open_workspace
-from components.handles import Endpoint, Protocol
+from components.handles import Endpoint, EndpointProtocol
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "tensorrt-llm": "/v1", "ray-serve": "/v1"}
@@ -33,7 +33,7 @@ def test_status_shows_the_endpoint_of_each_engine_as_the_stack_exports_it(engine
 
 def made(**fields):
     return Endpoint(
-        model="m", engine="e", host="m", protocols=(Protocol(kind="openai", port=9000, path="/v7"),), health_path="/h", metrics_path="/m",
+        model="m", engine="e", host="m", protocols=(EndpointProtocol(kind="openai", port=9000, path="/v7"),), health_path="/h", metrics_path="/m",
         metrics_port=1, served_names=("m",), consumers=(), server_key=None, **fields,
     )  # fmt: skip
 

@@ -362,9 +362,9 @@ def test_retiring_an_imported_version_takes_its_key_out_of_the_file(stack, keys)
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("sk-tooshort-canary", "has 18 characters; an own key has 40 to 200"),
-        ("canary-canary-" * 4, "holds 121 bits at most besides its last 8 characters, fewer than 128, so it can be guessed"),
-        (f"ipk_chat_1_{IMPORTED}", "starts like the keys that are derived here"),
+        ("sk-tooshort-canary", "The key has 18 characters. Use 40 to 200."),
+        ("canary-canary-" * 4, "The key can be guessed: it has at most 121 bits without its last 8 characters. Use at least 128 bits."),
+        (f"ipk_chat_1_{IMPORTED}", "The key starts like a derived key (ipk_ or ips_)"),
     ],
 )
 def test_a_plan_refuses_a_weak_key_at_its_line_without_quoting_it(stack, monkeypatch, capsys, key, said):

@@ -8,14 +8,14 @@ from components.gateway.api_keys import ApiKeys
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.gateway import Gateway
 from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, Protocol, SecretRef
+from components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests import recorder
 
 SEED = "canary-0f3b1c5a79d24e68b1f0canary-6c2e9d4a8b7f"
 CONSUMERS = {name: ConsumerSpec.model_validate(written) for name, written in {"chat": {"keys": [2, 1]}, "batch": {"keys": [1]}}.items()}
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type token
-OPENAI = Protocol(kind="openai", port=8000, path="/v1")
+OPENAI = EndpointProtocol(kind="openai", port=8000, path="/v1")
 
 
 def endpoint(model, *protocols):

@@ -15,7 +15,7 @@ _PEER_KEYS = {"podSelector", "namespaceSelector", "ipBlock"}
 
 
 @dataclass(frozen=True)
-class Place:
+class NetworkEndpoint:
     """A pod (labels, and its namespace's labels), or an address outside when `address` is given."""
 
     name: str
@@ -28,13 +28,15 @@ class Place:
         return {"kubernetes.io/metadata.name": self.namespace}
 
 
-def reaches(source: Place, target: Place, port: int, policies: Iterable[Mapping[str, Any]], protocol: str = "TCP") -> bool:
+def reaches(
+    source: NetworkEndpoint, target: NetworkEndpoint, port: int, policies: Iterable[Mapping[str, Any]], protocol: str = "TCP"
+) -> bool:
     """Whether a packet of `source` may arrive at `port` of `target`."""
     every = list(policies)
     return _open(source, target, (port, protocol), every, "Egress") and _open(target, source, (port, protocol), every, "Ingress")
 
 
-def _open(owner: Place, peer: Place, port: tuple[int, str], policies: list[Mapping[str, Any]], direction: str) -> bool:
+def _open(owner: NetworkEndpoint, peer: NetworkEndpoint, port: tuple[int, str], policies: list[Mapping[str, Any]], direction: str) -> bool:
     if owner.address:
         return True
     selecting = [
@@ -65,11 +67,11 @@ def _port_matches(rule: Mapping[str, Any], port: tuple[int, str]) -> bool:
     )
 
 
-def _peer_matches(peers: list[Mapping[str, Any]] | None, owner: Place, other: Place) -> bool:
+def _peer_matches(peers: list[Mapping[str, Any]] | None, owner: NetworkEndpoint, other: NetworkEndpoint) -> bool:
     return not peers or any(_is(peer, owner, other) for peer in peers)
 
 
-def _is(peer: Mapping[str, Any], owner: Place, other: Place) -> bool:
+def _is(peer: Mapping[str, Any], owner: NetworkEndpoint, other: NetworkEndpoint) -> bool:
     if set(peer) - _PEER_KEYS:
         raise NotImplementedError(f"peer {peer}")
     if "ipBlock" in peer:

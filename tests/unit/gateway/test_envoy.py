@@ -14,7 +14,7 @@ from components.gateway.spec import NginxGatewaySpec
 from rehearsal.engine.values import reveal
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.unit.gateway.envoy_semantics import EnvoyGateway
-from tests.unit.gateway.network_policies import Place, reaches
+from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 from tests.unit.gateway.whole_stack import ROOT, SEED, recorded, refusals
 
 ENVOY = {
@@ -139,16 +139,16 @@ def test_the_gateway_s_own_proxies_reach_the_models_port_and_nobody_else_does(re
     policies = [each.inputs for each in recording.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")]
     owner = "gateway.envoyproxy.io/owning-gateway"
     proxy = {f"{owner}-name": "public", f"{owner}-namespace": "gateways"}
-    inside = Place("its proxy", "envoy-gateway-system", proxy)
+    inside = NetworkEndpoint("its proxy", "envoy-gateway-system", proxy)
     others = [
-        Place("another Gateway's proxy", "envoy-gateway-system", {**proxy, f"{owner}-name": "private"}),
-        Place("a client", "web", {"app": "chat"}),
-        Place("a pod labelled like the proxy of ours that is not there", "web", dict(GATEWAY_PODS)),
-        Place("the internet", address="203.0.113.7"),
+        NetworkEndpoint("another Gateway's proxy", "envoy-gateway-system", {**proxy, f"{owner}-name": "private"}),
+        NetworkEndpoint("a client", "web", {"app": "chat"}),
+        NetworkEndpoint("a pod labelled like the proxy of ours that is not there", "web", dict(GATEWAY_PODS)),
+        NetworkEndpoint("the internet", address="203.0.113.7"),
     ]
     for each in recording.of_type("kubernetes:apps/v1:Deployment"):
         if each.name in RIGHTS:
-            model = Place(each.name, "inference", each.inputs["spec"]["template"]["metadata"]["labels"])
+            model = NetworkEndpoint(each.name, "inference", each.inputs["spec"]["template"]["metadata"]["labels"])
             assert [port for port in (22, 80, 443, 8000, 8080) if reaches(inside, model, port, policies)] == [8000]
             assert not [other.name for other in others for port in (80, 8000, 8080) if reaches(other, model, port, policies)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.gateway.gateway import GATEWAY_PODS
-from components.handles import Protocol
+from components.handles import EndpointProtocol
 from tests.unit.gateway.declared import OPENAI, declare, endpoint, pod_of
 
 ARN = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
@@ -58,7 +58,7 @@ def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_p
     arn = ARN
     alb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24", "2001:db8::/32"]}
     lent = {}
-    spoken = Protocol(kind="kserve-v2-grpc", port=8001, path="/")
+    spoken = EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/")
     ingress = declare(endpoint("llama", OPENAI, spoken), tls=None, ingressClassName="alb", alb=alb, lent=lent).one(
         "kubernetes:networking.k8s.io/v1:Ingress"
     )
@@ -136,7 +136,7 @@ def test_an_internal_gateway_has_no_way_in_from_outside():
 def test_grpc_opens_a_port_a_path_and_an_edge_and_only_then():
     plain = declare()
     assert [each["name"] for each in plain.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]] == ["http"]
-    spoken = declare(endpoint("vision", Protocol(kind="kserve-v2-grpc", port=8001, path="/")))
+    spoken = declare(endpoint("vision", EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/")))
     assert [each["name"] for each in spoken.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]] == ["http", "grpc"]
     paths = spoken.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["spec"]["rules"][0]["http"]["paths"]
     assert [each["path"] for each in paths] == ["/", "/inference.GRPCInferenceService"]

@@ -13,7 +13,7 @@ from components.gateway.api_keys import ApiKeys
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.gateway import GATEWAY_PODS, Gateway
 from components.gateway.spec import NginxGatewaySpec
-from components.handles import Protocol, SecretRef
+from components.handles import EndpointProtocol, SecretRef
 from rehearsal.engine.values import Secret, reveal
 from tests import recorder
 from tests.unit.gateway.declared import CONSUMERS, DEPLOYMENT, SECRET, SEED, declare, endpoint, pod_of
@@ -61,7 +61,7 @@ def test_references_to_keys_are_lent_and_unknown_ones_refused():
     assert lent["ring"].consumer_key("chat") == SecretRef(name="consumer-chat", key="api-key")
     with pytest.raises(KeyError, match="llama-2"):
         lent["ring"].server_key("llama-2")
-    with pytest.raises(KeyError, match="there are batch, chat"):
+    with pytest.raises(KeyError, match="Consumers in this stack: batch, chat"):
         lent["ring"].consumer_key("ghost")
     assert lent["gateway"].url == "https://llm.test"
 
@@ -171,7 +171,7 @@ def test_an_autoscaler_owns_the_number_of_replicas():
 
 
 def test_the_network_edges_are_clients_to_the_proxy_and_the_proxy_to_model_ports():
-    policy = declare(endpoint("llama"), endpoint("vision", Protocol(kind="kserve-v2-http", port=8010, path="/v2"))).one(
+    policy = declare(endpoint("llama"), endpoint("vision", EndpointProtocol(kind="kserve-v2-http", port=8010, path="/v2"))).one(
         "kubernetes:networking.k8s.io/v1:NetworkPolicy"
     )
     spec = policy.inputs["spec"]

@@ -30,18 +30,18 @@ def test_keys_of_random_bytes_are_accepted(make):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("", "has 0 characters; an own key has 40 to 200"),
+        ("", "The key has 0 characters. Use 40 to 200."),
         (KEY[:39], "has 39 characters"),
-        (KEY * 8, "characters; an own key has 40 to 200"),
-        (KEY[:-1] + " ", "characters that an Authorization header cannot carry"),
-        (KEY[:-1] + '"', "characters that an Authorization header cannot carry"),
-        (KEY[:-1] + "ü", "characters that an Authorization header cannot carry"),
-        ("a" * 64, "bits at most besides its last 8 characters, fewer than 128"),
+        (KEY * 8, "characters. Use 40 to 200."),
+        (KEY[:-1] + " ", "characters that an Authorization header does not allow"),
+        (KEY[:-1] + '"', "characters that an Authorization header does not allow"),
+        (KEY[:-1] + "ü", "characters that an Authorization header does not allow"),
+        ("a" * 64, "bits without its last 8 characters. Use at least 128"),
         ("correct-horse-" * 4, "repeats a part of itself"),
         (KEY[:24] * 3, "repeats a part of itself"),
-        (string.ascii_lowercase + string.ascii_uppercase, "runs through the alphabet"),
-        ("ipk_chat_1_" + KEY, "starts like the keys that are derived here"),
-        ("ips_" + KEY, "starts like the keys that are derived here"),
+        (string.ascii_lowercase + string.ascii_uppercase, "it follows the alphabet"),
+        ("ipk_chat_1_" + KEY, "The key starts like a derived key (ipk_ or ips_)"),
+        ("ips_" + KEY, "The key starts like a derived key (ipk_ or ips_)"),
     ],
 )
 def test_a_key_that_can_be_guessed_or_sent_badly_is_refused_without_being_quoted(key, said):

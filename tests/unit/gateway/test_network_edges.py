@@ -10,17 +10,17 @@ import pytest
 from cli.project import stack_files
 from rehearsal.engine.record import record
 from stackfile.reader import read_stack
-from tests.unit.gateway.network_policies import Place, reaches
+from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 
 ROOT = Path(__file__).resolve().parents[3]
 PORTS = (22, 53, 80, 443, 2049, 8000, 8001, 8002, 8080, 8081, 8082, 8265, 6379, 9000, 10250)
-DNS = Place("dns", "kube-system", {"k8s-app": "kube-dns"})
-KUBE_SYSTEM = Place("another pod of kube-system", "kube-system", {"k8s-app": "metrics"})
-CLIENT = Place("client in another namespace", "web", {"app": "chat"})
-STRANGER = Place("unlabelled pod in the namespace", "inference")
-INTERNET = Place("internet", address="203.0.113.7")
-METADATA = Place("metadata", address="169.254.169.254")
-METADATA_6 = Place("metadata over IPv6", address="fd00:ec2::254")
+DNS = NetworkEndpoint("dns", "kube-system", {"k8s-app": "kube-dns"})
+KUBE_SYSTEM = NetworkEndpoint("another pod of kube-system", "kube-system", {"k8s-app": "metrics"})
+CLIENT = NetworkEndpoint("client in another namespace", "web", {"app": "chat"})
+STRANGER = NetworkEndpoint("unlabelled pod in the namespace", "inference")
+INTERNET = NetworkEndpoint("internet", address="203.0.113.7")
+METADATA = NetworkEndpoint("metadata", address="169.254.169.254")
+METADATA_6 = NetworkEndpoint("metadata over IPv6", address="fd00:ec2::254")
 OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, METADATA, METADATA_6)
 
 
@@ -45,7 +45,7 @@ def pods(recording):
         for each in recording.of_type(kind):
             labels = each.inputs["spec"]["template"]["metadata"]["labels"]
             name = prefix + labels["app.kubernetes.io/instance"]
-            made[name] = Place(name, "inference", labels)
+            made[name] = NetworkEndpoint(name, "inference", labels)
     return made
 
 

@@ -8,22 +8,22 @@ import json
 import pytest
 
 from stackfile.reader import read_stack
-from tests.unit.gateway.network_policies import Place, reaches
+from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 from tests.unit.gateway.whole_stack import ROOT, recorded
 
 PORTS = (22, 53, 80, 443, 1000, 2049, 6379, 6443, 8000, 8001, 8002, 8080, 8081, 8082, 8265, 9000, 10001, 10250, 30000)
-DNS = Place("dns", "kube-system", {"k8s-app": "kube-dns"})
-PROMETHEUS = Place("prometheus", "watch", {"app.kubernetes.io/name": "prometheus", "role": "main"})
-IMPOSTOR = Place("prometheus elsewhere", "web", {"app.kubernetes.io/name": "prometheus"})
-NEIGHBOUR = Place("another pod beside prometheus", "watch", {"app.kubernetes.io/name": "grafana"})
-OPERATOR = Place(
+DNS = NetworkEndpoint("dns", "kube-system", {"k8s-app": "kube-dns"})
+PROMETHEUS = NetworkEndpoint("prometheus", "watch", {"app.kubernetes.io/name": "prometheus", "role": "main"})
+IMPOSTOR = NetworkEndpoint("prometheus elsewhere", "web", {"app.kubernetes.io/name": "prometheus"})
+NEIGHBOUR = NetworkEndpoint("another pod beside prometheus", "watch", {"app.kubernetes.io/name": "grafana"})
+OPERATOR = NetworkEndpoint(
     "ray operator", "ray-system", {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/component": "kuberay-operator"}
 )
-CLIENT = Place("client", "web", {"app": "chat"})
-STRANGER = Place("unlabelled pod in the namespace", "inference")
-INTERNET = Place("internet", address="203.0.113.7")
-METADATA = Place("metadata", address="169.254.169.254")
-METADATA_6 = Place("metadata over IPv6", address="fd00:ec2::254")
+CLIENT = NetworkEndpoint("client", "web", {"app": "chat"})
+STRANGER = NetworkEndpoint("unlabelled pod in the namespace", "inference")
+INTERNET = NetworkEndpoint("internet", address="203.0.113.7")
+METADATA = NetworkEndpoint("metadata", address="169.254.169.254")
+METADATA_6 = NetworkEndpoint("metadata over IPv6", address="fd00:ec2::254")
 OUTSIDE = (DNS, PROMETHEUS, IMPOSTOR, NEIGHBOUR, OPERATOR, CLIENT, INTERNET, METADATA, METADATA_6)
 # Per model: the ports that the gateway may call, and the one that Prometheus may read.
 MODELS = {"llama-3-8b": ({8000}, 8000), "vision": ({8000, 8001}, 8002), "tuned": ({8000}, 8080)}
@@ -57,10 +57,10 @@ def pods(recording):
             if each.inputs["metadata"]["namespace"] == "inference":
                 labels = each.inputs["spec"]["template"]["metadata"]["labels"]
                 name = prefix + labels["app.kubernetes.io/instance"]
-                made[name] = Place(name, "inference", labels)
+                made[name] = NetworkEndpoint(name, "inference", labels)
     ray = recording.one("kubernetes:ray.io/v1:RayService").inputs["spec"]["rayClusterConfig"]
-    made["tuned"] = Place("tuned", "inference", ray["headGroupSpec"]["template"]["metadata"]["labels"])
-    made["worker of tuned"] = Place("worker of tuned", "inference", ray["workerGroupSpecs"][0]["template"]["metadata"]["labels"])
+    made["tuned"] = NetworkEndpoint("tuned", "inference", ray["headGroupSpec"]["template"]["metadata"]["labels"])
+    made["worker of tuned"] = NetworkEndpoint("worker of tuned", "inference", ray["workerGroupSpecs"][0]["template"]["metadata"]["labels"])
     return made
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.limits import connection_shares, pauses, rate_shares
+from components.gateway.limits import connection_limits, rate_limits, retry_delays
 from components.gateway.proxy import proxy_config
 from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, Protocol
+from components.handles import Endpoint, EndpointProtocol
 
 SPEC = NginxGatewaySpec.model_validate({"host": "llm.test", "insecure": True})
 
@@ -26,7 +26,7 @@ def endpoint(model="llama", **changed):
         model=model,
         engine="vllm",
         host=model,
-        protocols=(Protocol(kind="openai", port=8000, path="/v1"),),
+        protocols=(EndpointProtocol(kind="openai", port=8000, path="/v1"),),
         health_path="/health",
         metrics_path="/metrics",
         metrics_port=8000,
@@ -68,21 +68,21 @@ def test_a_host_is_completed_by_what_the_pod_s_resolver_searches(host, written):
         {"host": "a;b"},
         {"host": "$arg_host"},
         {"host": "a b"},
-        {"protocols": (Protocol(kind="openai", port=8000, path="/v1; evil"),)},
-        {"protocols": (Protocol(kind="openai", port=8000, path="/$uri"),)},
-        {"protocols": (Protocol(kind="openai", port=8000, path="/v1\n"),)},
-        {"protocols": (Protocol(kind="openai", port=70000, path="/v1"),)},
-        {"protocols": (Protocol(kind="kserve-v2-http", port=8000, path="/v2"),), "served_names": ('x" 1; }',)},
+        {"protocols": (EndpointProtocol(kind="openai", port=8000, path="/v1; evil"),)},
+        {"protocols": (EndpointProtocol(kind="openai", port=8000, path="/$uri"),)},
+        {"protocols": (EndpointProtocol(kind="openai", port=8000, path="/v1\n"),)},
+        {"protocols": (EndpointProtocol(kind="openai", port=70000, path="/v1"),)},
+        {"protocols": (EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"),), "served_names": ('x" 1; }',)},
     ],
 )
 def test_a_value_that_could_become_a_directive_is_refused(changed):
-    with pytest.raises(ValueError, match=r"must match|is no TCP port"):
+    with pytest.raises(ValueError, match=r"must match|is not a TCP port"):
         proxy_config(SPEC, [endpoint(**changed)], CHAT)
 
 
 @given(st.text(), st.text(), st.text())
 def test_no_text_in_an_endpoint_reaches_the_file_unchecked(host, path, served):
-    protocols = (Protocol(kind="kserve-v2-http", port=8000, path=path),)
+    protocols = (EndpointProtocol(kind="kserve-v2-http", port=8000, path=path),)
     try:
         text = proxy_config(SPEC, [endpoint(host=host, protocols=protocols, served_names=(served,))], CHAT)
     except ValueError:
@@ -107,7 +107,7 @@ def test_without_origins_there_is_no_word_of_cors_but_the_hiding_of_the_engine_s
 
 def test_the_grpc_listener_exists_only_for_models_that_speak_it():
     assert "grpc_pass" not in proxy_config(SPEC, [endpoint()], CHAT)
-    both = (Protocol(kind="kserve-v2-http", port=8000, path="/v2"), Protocol(kind="kserve-v2-grpc", port=8001, path="/"))
+    both = (EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"), EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/"))
     assert "grpc_pass" in proxy_config(SPEC, [endpoint(protocols=both)], CHAT)
 
 
@@ -126,6 +126,6 @@ def test_limits_are_shared_among_replicas_and_never_round_to_nothing():
         "c": consumer(limits={"requestsPerMinute": 1, "burst": 0, "concurrentRequests": 1}),
         "d": consumer(),
     }
-    assert [(each.amount, each.burst, each.consumers) for each in rate_shares(consumers, 2)] == [(1, 0, ("c",)), (30, 3, ("a", "b"))]
-    assert [(each.amount, each.consumers) for each in connection_shares(consumers, 2)] == [(1, ("c",)), (3, ("a",))]
-    assert pauses(consumers) == [("c", 60)]
+    assert [(each.amount, each.burst, each.consumers) for each in rate_limits(consumers, 2)] == [(1, 0, ("c",)), (30, 3, ("a", "b"))]
+    assert [(each.amount, each.consumers) for each in connection_limits(consumers, 2)] == [(1, ("c",)), (3, ("a",))]
+    assert retry_delays(consumers) == [("c", 60)]

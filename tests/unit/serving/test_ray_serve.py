@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from components.handles import ModelMount, Protocol
+from components.handles import EndpointProtocol, ModelMount
 from components.serving.ray_serve.service import endpoint
 from components.serving.ray_serve.spec import RayServeSpec
 from components.spec import bytes_of
@@ -177,7 +177,10 @@ def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
 def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
     made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}))
     assert made.host == "chat-serve-svc"
-    assert made.protocols == (Protocol(kind="openai", port=8000, path="/llm/v1"), Protocol(kind="ray-serve", port=8000, path=""))
+    assert made.protocols == (
+        EndpointProtocol(kind="openai", port=8000, path="/llm/v1"),
+        EndpointProtocol(kind="ray-serve", port=8000, path=""),
+    )
     assert (made.served_names, made.routes) == (("llama",), ("/rag",))
 
 

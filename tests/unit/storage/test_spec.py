@@ -198,7 +198,7 @@ def test_a_named_file_is_a_path_with_a_sha256_or_none(files):
     ids=lambda value: value.get("kind") if isinstance(value, dict) else None,
 )
 def test_every_store_says_where_it_is(fields, place):
-    assert other(**fields).place == place
+    assert other(**fields).location == place
 
 
 TLS = {
@@ -219,7 +219,7 @@ TLS = {
 )  # fmt: skip
 def test_a_store_behind_tls_names_where_its_ca_is(store, given, place, bundle):
     spec = other(**store, caBundle=given).ca_bundle
-    assert (spec.place, spec.bundle) == (place, bundle)
+    assert (spec.location, spec.bundle) == (place, bundle)
 
 
 @pytest.mark.parametrize("given", [{}, {"key": "ca.crt"}, {"secretName": "a", "configMapName": "b"}])
@@ -237,4 +237,4 @@ def test_a_key_is_one_that_a_secret_may_have(key):
 
 @pytest.mark.parametrize("fields", [{"kind": "s3", "bucket": "acme-weights"}, {"kind": "huggingface"}], ids=["aws", "the public hub"])
 def test_a_ca_between_a_cluster_and_a_public_service_may_be_named(fields):
-    assert other(**fields, caBundle={"secretName": "proxy-ca"}).ca_bundle.place == "Secret proxy-ca, key ca.crt"
+    assert other(**fields, caBundle={"secretName": "proxy-ca"}).ca_bundle.location == "Secret proxy-ca, key ca.crt"
