@@ -76,11 +76,20 @@ def _environment() -> None:
         _run(sync, "check the network and the package index, then run it again")
     with _Step("inferplan itself, editable"):
         _run([*uv, "pip", "install", *target, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], "read the lines above")
+        _name_root_in_ascii()
     import tomllib  # here, so that an older Python gets the message about its age
 
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     _run([str(BIN / "python"), "-m", "compileall", "-q", *(str(ROOT / package) for package in packages)], "read the lines above")
     STAMP.write_text(wanted)
+
+
+def _name_root_in_ascii() -> None:
+    """Name a checkout with other letters than ASCII by code: Python reads a .pth file in the locale's encoding and fails at start."""
+    folder = os.fsencode(ROOT)
+    if not folder.isascii():
+        for path in VENV.glob("lib/python*/site-packages/_inferplan.pth"):
+            path.write_text(f"import os, sys; sys.path.append(os.fsdecode({folder!r}))\n", encoding="ascii")
 
 
 def _fingerprint() -> str:

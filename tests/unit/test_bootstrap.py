@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -50,3 +51,17 @@ def test_a_python_that_is_too_old_is_told_how_to_name_another(bootstrap, monkeyp
     monkeypatch.setattr(bootstrap, "OLDEST", (99, 0))
     assert bootstrap.main([]) == 1
     assert "99.0 or newer is needed; run make PYTHON=/path/to/python3.12" in capsys.readouterr().err
+
+
+def test_a_checkout_with_other_letters_than_ascii_is_imported_in_any_locale(bootstrap, monkeypatch, tmp_path):
+    root = tmp_path / "próba-é"
+    packages = root / ".venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (root / "checked_out.py").touch()
+    (packages / "_inferplan.pth").write_text(str(root), encoding="utf-8")
+    monkeypatch.setattr(bootstrap, "ROOT", root)
+    monkeypatch.setattr(bootstrap, "VENV", root / ".venv")
+    bootstrap._name_root_in_ascii()
+    program = f"import os, site; site.addsitedir(os.fsdecode({os.fsencode(packages)!r})); import checked_out"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
+    assert (done.returncode, done.stderr) == (0, "")
