@@ -38,7 +38,7 @@ def command(
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
     from cli.errors import CommandError
     from cli.workspace import open_workspace
-    from stackfile.errors import nearest, shown
+    from stackfile.errors import unknown
 
     again = f"inferplan keys {action} {consumer}"
     if not stack:
@@ -49,8 +49,7 @@ def command(
     workspace = open_workspace(stack)
     known = workspace.settings.consumers
     if consumer not in known:
-        listed = f"{workspace.stack} has {', '.join(known)}" if known else f"{workspace.stack} has none; write inferplan:consumers"
-        raise CommandError(f"{shown(consumer)} is no consumer{nearest(consumer, list(known))}; {listed}")
+        raise CommandError(unknown("consumer", consumer, known, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
     if action is Action.SHOW:
         _show(workspace, consumer)
     elif version is None:
@@ -106,8 +105,8 @@ def _seed(workspace: Workspace, consumer: str) -> str:
         )
         raise CommandError(f"the keys of {consumer} cannot be derived: {secrets.reason}; {remedy}")
     seed = secrets.values[f"{PROJECT}:apiKeySeed"]
-    if fault := seed_error(seed):
-        raise CommandError(f"apiKeySeed {fault}")
+    if error := seed_error(seed):
+        raise CommandError(f"apiKeySeed {error}")
     return seed
 
 

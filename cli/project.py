@@ -50,11 +50,10 @@ def stack_name(path: Path) -> str:
 
 
 def unknown_stack(stack: str, known: Mapping[str, Path]) -> str:
-    """What to say about a stack that is none of `known`."""
-    from stackfile.errors import nearest, shown
+    """The message about a stack that is not in `known`."""
+    from stackfile.errors import unknown
 
-    listed = f"this project has {', '.join(known)}" if known else "this project has none yet; write stacks/Pulumi.<name>.yaml"
-    return f"{shown(stack)} is no stack{nearest(stack, list(known))}; {listed}"
+    return unknown("stack", stack, known, owner="this project", remedy="Write stacks/Pulumi.<name>.yaml.")
 
 
 def short_path(path: Path) -> str:

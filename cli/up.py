@@ -115,7 +115,7 @@ def _refuse_public_keys(workspace: Workspace) -> None:
     """The program refuses them too, but only once Pulumi has shown its preview and was told to go on."""
     from cli.errors import CommandError
     from rehearsal.secrets import given_passphrase
-    from stackfile.public_keys import publicity, refusal
+    from stackfile.public_keys import publicity, rejection
     from stackfile.reader import PROJECT, SECRET_KEYS
 
     if workspace.simulated:
@@ -124,7 +124,7 @@ def _refuse_public_keys(workspace: Workspace) -> None:
     passphrase, _ = given_passphrase() or (None, "")
     for key in SECRET_KEYS:
         if why := publicity(secrets.values.get(f"{PROJECT}:{key}", ""), workspace.file.encryption_salt, passphrase):
-            raise CommandError(f"{workspace.file.shown_path}: {key} {refusal(why, workspace.stack, key)}", exit_code=1)
+            raise CommandError(f"{workspace.file.shown_path}: {key}: {rejection(why, workspace.stack, key)}", exit_code=1)
 
 
 def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:

@@ -42,16 +42,28 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """`value` in quotes where it is text, printable and cut to `limit` characters."""
+    """`value` for a message: text in quotes, printable and cut to `limit` characters."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}...{text[-1] if isinstance(value, str) else ''}"
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """The hint `; did you mean 'x'`, or nothing where no name of `known` is near."""
+def suggestion(name: str, known: Collection[str]) -> str:
+    """The sentence ` Did you mean 'x'?` with the name of `known` that is closest to `name`, "" if none is close."""
     folded = {each.lower(): each for each in sorted(known)}
     near = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f"; did you mean {folded[near[0]]!r}" if near else ""
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def unknown(noun: str, name: str, known: Collection[str], *, owner: str = "this stack", plural: str = "", remedy: str = "") -> str:
+    """The message about `name`, which is no `noun` of `owner`: the closest known name and all of them, or `remedy` if there are none."""
+    plural = plural or f"{noun}s"
+    listed = f"{plural.capitalize()} in {owner}: {', '.join(sorted(known))}." if known else f"There are no {plural} in {owner}. {remedy}"
+    return f"Unknown {noun} {shown(name)}.{suggestion(name, known)} {listed}"
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital letter first and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors

@@ -1,23 +1,23 @@
-"""Turns what pydantic found into errors in the user's own terms: the path as written, found, allowed, nearest name.
+"""Turns pydantic's errors into messages for the user: the path as written, the value, the allowed values, the closest name.
 
-A value is never repeated where it might be a secret. It adds no judgement of its own.
+A value that may be a secret is never repeated. It adds no checks of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError
 
-from components.spec import KeyPath, SpecError
-from stackfile.errors import nearest, shown
+from components.spec import Bytes, Cpu, DnsLabel, DnsName, KeyPath, LabelValue, SpecError
+from stackfile.errors import sentence, shown, suggestion
 from stackfile.schema_guide import SchemaGuide
 
 _DISCRIMINATORS = ("engine", "kind", "provider")
-_CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(own)?keys?$", re.IGNORECASE)
-_WANTED = {
+_CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
+_TYPES = {
     "bool_type": "true or false",
     "dict_type": "a mapping of names",
     "float_type": "a number",
@@ -28,6 +28,18 @@ _WANTED = {
     "model_type": "a mapping",
     "string_type": "text",
     "tuple_type": "a list",
+}
+_FORMATS = {
+    str(constraint.pattern): text
+    for each, text in (
+        (Bytes, "a size, for example 16Gi (16 GiB)"),
+        (Cpu, "a number of CPUs, for example 4 or 500m (half a CPU)"),
+        (DnsLabel, "a Kubernetes name: lower-case letters, digits and hyphens, starting with a letter"),
+        (DnsName, "a DNS name, for example llm.acme.example"),
+        (LabelValue, "a Kubernetes label value: at most 63 letters, digits, '-', '_' and '.'"),
+    )
+    for constraint in get_args(each)
+    if isinstance(constraint, StringConstraints)
 }
 _BOUNDS = {
     "greater_than": ("gt", "more than {}"),
@@ -45,27 +57,27 @@ _BOUNDS = {
 def errors_of(
     error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[KeyPath], str | None], *, secrets: tuple[str, ...] = ()
 ) -> list[SpecError]:
-    """The errors that `error` lists about `data`, one for each path, in pydantic's order.
+    """Convert `error`, raised for `data`, into errors of the user's own paths, in pydantic's order.
 
-    `written` gives the text of a scalar as it stands in the file, for where YAML reads it as something else; `secrets`
-    names top-level keys that are allowed although the model does not hold them.
+    `written` returns the text of a scalar in the file, since YAML may read it as another value; `secrets` names the
+    top-level keys that are allowed although the model does not have them.
     """
     guide = SchemaGuide(model, data)
-    wants: dict[KeyPath, list[str]] = {}
-    said: dict[KeyPath, list[str]] = {}
+    expectations: dict[KeyPath, list[str]] = {}
+    messages: dict[KeyPath, list[str]] = {}
     for each in error.errors(include_url=False, include_input=False):
         path = _user_path(data, each["loc"], each["type"])
-        wanted = _wanted(each, path, guide)
-        if wanted is not None:
-            said.setdefault(path, [])
-            wants.setdefault(path, []).append(wanted)
+        expected = _expected(each, path, guide)
+        if expected is not None:
+            messages.setdefault(path, [])
+            expectations.setdefault(path, []).append(expected)
         else:
-            for place, message in _sentence(each, path, guide, secrets):
-                said.setdefault(place, []).append(message)
+            for key_path, message in _messages(each, path, guide, secrets):
+                messages.setdefault(key_path, []).append(message)
     return [
         SpecError(path, message)
-        for path, messages in said.items()
-        for message in dict.fromkeys(messages or [_contrast(path, data, wants[path], written)])
+        for path, texts in messages.items()
+        for message in dict.fromkeys(texts or [_mismatch(path, data, expectations[path], written)])
     ]
 
 
@@ -95,48 +107,49 @@ def _at(data: Any, path: KeyPath) -> Any:
     return data
 
 
-def _wanted(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
-    """What should stand there, when the error is about a value being of another kind than wanted; None otherwise."""
+def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
+    """The expected kind of value, if the error is about a value of another kind; None otherwise."""
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         return None
-    if kind in _WANTED:
+    if kind in _TYPES:
         keys = guide.keys(path) if kind.startswith("model") else []
-        return f"{_WANTED[kind]}{f' with {_listed(keys)}' if keys else ''}"
+        return f"{_TYPES[kind]}{f' with {_listed(keys)}' if keys else ''}"
     if kind in _BOUNDS:
         name, phrase = _BOUNDS[kind]
         return phrase.format(context[name]).replace(" 1 entries", " 1 entry")
     if kind in ("literal_error", "enum"):
         return context["expected"].replace("'", "")
     if kind == "string_pattern_mismatch":
-        return guide.description(path).lower()[:1] + guide.description(path)[1:] or f"text that matches {context['pattern']}"
+        named = _FORMATS.get(context["pattern"])
+        return named or guide.description(path).lower()[:1] + guide.description(path)[1:] or f"text that matches {context['pattern']}"
     return None
 
 
-def _contrast(path: KeyPath, data: Any, wanted: list[str], written: Callable[[KeyPath], str | None]) -> str:
+def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callable[[KeyPath], str | None]) -> str:
     value = _at(data, path)
-    allowed = " or ".join(dict.fromkeys(wanted))
+    allowed = " or ".join(dict.fromkeys(expectations))
     remedy = ""
     text = written(path)
-    if "text" in wanted and isinstance(value, bool | int | float) and not _confidential(path):
-        shape = text or str(value).lower()
-        remedy = f"; quote it: '{shape}'"
-    elif isinstance(value, str) and any(want.startswith(("a whole number", "a number", "true or false")) for want in wanted):
-        remedy = "; write it without quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value) else ""
+    if "text" in expectations and isinstance(value, bool | int | float) and not _confidential(path):
+        remedy = f" Quote it: '{text or str(value).lower()}'"
+    elif isinstance(value, str) and any(each.startswith(("a whole number", "a number", "true or false")) for each in expectations):
+        remedy = " Remove the quotes." if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value) else ""
     if isinstance(value, str) and not remedy and not _confidential(path):
-        remedy = nearest(value, re.split(r", | or ", allowed))
-    return f"found {_found(value, path, text)}, where {allowed} belongs{remedy}"
+        remedy = suggestion(value, re.split(r", | or ", allowed))
+    return f"{_value_text(value, path, text)} is not valid. Expected {allowed.removesuffix('.')}.{remedy}"
 
 
-def _found(value: Any, path: KeyPath, text: str | None) -> str:
+def _value_text(value: Any, path: KeyPath, text: str | None) -> str:
+    """`value` as the subject of a sentence."""
     if isinstance(value, dict):
-        return "a mapping" if value else "an empty mapping"
+        return "A mapping" if value else "An empty mapping"
     if isinstance(value, list):
-        return f"a list of {len(value)}" if value else "an empty list"
+        return f"A list of {len(value)}" if value else "An empty list"
     if value is None:
-        return "nothing"
+        return "An empty value"
     if _confidential(path):
-        return "a value (not repeated here)"
+        return "The value (not repeated here)"
     if isinstance(value, bool | int | float):
         return text or str(value).lower()
     return shown(value)
@@ -146,30 +159,30 @@ def _confidential(path: KeyPath) -> bool:
     return any(isinstance(part, str) and _CONFIDENTIAL.search(part) for part in path[1:])
 
 
-def _sentence(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
+def _messages(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         rule = guide.key_description(path[:-1]) or error["msg"]
-        yield path, f"{shown(path[-1])} cannot be a name here; {rule[:1].lower()}{rule[1:]}"
+        yield path, f"{shown(path[-1])} is not a valid name. Expected {rule[:1].lower()}{sentence(rule)[1:]}"
     elif kind == "missing":
-        meaning = guide.description(path)
-        yield path, f"is missing{f'; {meaning[:1].lower()}{meaning[1:]}' if meaning else '; add it'}"
+        yield path, f"Missing required field. {sentence(guide.description(path) or 'Add it')}"
     elif kind == "extra_forbidden":
-        # Secrets are no part of a spec, and yet keys of the file.
+        # Secrets are keys of the file, but no part of a spec.
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
-        yield path, f"is not a key here{nearest(str(path[-1]), allowed)}; allowed are {_listed(allowed)}"
+        name = str(path[-1])
+        yield path, f"Unknown field {shown(name)}.{suggestion(name, allowed)} Allowed fields: {_listed(allowed)}."
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         name = context["discriminator"].strip("'()")
         allowed = guide.tags(path, name)
         if kind == "union_tag_not_found":
-            yield (*path, name), f"is missing; write one of {_listed(allowed)}"
+            yield (*path, name), f"Missing required field. Supported values: {_listed(allowed)}."
         else:
             tag = str(context["tag"])
-            yield (*path, name), f"{shown(tag)} is not among the choices{nearest(tag, allowed)}; allowed are {_listed(allowed)}"
+            yield (*path, name), f"Unsupported value {shown(tag)}.{suggestion(tag, allowed)} Supported values: {_listed(allowed)}."
     elif kind in ("value_error", "assertion_error"):
         yield path, str(context.get("error", error["msg"]))
     else:
-        yield path, f"{error['msg'][:1].lower()}{error['msg'][1:]}"
+        yield path, sentence(error["msg"])
 
 
 def _listed(names: list[str]) -> str:

@@ -1,6 +1,6 @@
-"""Which stacks have keys that everybody can derive: those with the seed or the passphrase of an example of this project.
+"""Finds stacks whose keys anyone can derive: those with the seed or the passphrase of an example of this project.
 
-It knows the examples by marks that lead back to nothing. Whether such keys matter, it leaves to whoever asks.
+It knows the examples by hashes that cannot be reversed. The caller decides whether such keys matter.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 from contextvars import ContextVar
 
 rehearsed: ContextVar[bool] = ContextVar("rehearsed", default=False)
-"""Whether a rehearsal runs the program: all that it makes is on this machine. Only the process that rehearses can say so."""
+"""True if a rehearsal runs the program, so that all of its resources are on this machine. Set only by the process that rehearses."""
 
 # The mark of the passphrase of the examples.
 _OPENER = "41cddffc75a4911d"
@@ -31,30 +31,30 @@ EXAMPLES = frozenset(
 
 
 def mark(text: str) -> str:
-    """What `text` is known by: 256 random bits cannot be found again from it, and 64 bits of it are enough to tell examples apart."""
+    """Hash `text`: the hash does not reveal 256 random bits, and 64 bits of it tell the examples apart."""
     return hashlib.sha256(f"inferplan/example\x00{text.strip()}".encode()).hexdigest()[:16]
 
 
 def publicity(seed: str, salt: str | None, passphrase: str | None) -> str | None:
-    """Why everybody can derive keys from `seed` or open it, in words that quote nothing; None where nobody can.
+    """Why anyone can derive keys from `seed` or decrypt it, as the end of a sentence that quotes no secret; None if no one can.
 
     `salt` is the `encryptionsalt` of the stack's file, None where it has none and the passphrase means nothing.
     """
     if mark(seed) in EXAMPLES:
-        return "is that of an example, which everybody can read, so everybody can derive the keys of this stack"
+        return "is that of a public example, so anyone can derive the keys of this stack"
     if salt and (mark(salt) in EXAMPLES or mark(passphrase or "") == _OPENER):
         return "is encrypted with the passphrase of the examples, which is public"
     return None
 
 
-def caution(why: str, stack: str, key: str) -> str:
-    """What to say of such a stack where nothing is harmed."""
-    return f"{key} {why}; that does for plans and rehearsals, an up on a real cluster is refused; next: inferplan new NAME --from {stack}"
+def warning(why: str, stack: str, key: str) -> str:
+    """The warning for plans and rehearsals of such a stack."""
+    return f"{key} {why}. Plans and rehearsals work, but up on a real cluster is rejected. Next: inferplan new NAME --from {stack}"
 
 
-def refusal(why: str, stack: str, key: str) -> str:
-    """What to say of such a stack before it comes to a real cluster."""
+def rejection(why: str, stack: str, key: str) -> str:
+    """The error of such a stack on a real cluster."""
     return (
-        f"{why}; take a stack of your own: inferplan new NAME --from {stack}, or keep this one and change both: "
+        f"The seed {why}. Make your own stack: inferplan new NAME --from {stack}. Or keep this one and change both secrets: "
         f'pulumi stack change-secrets-provider passphrase, then pulumi config set --secret {key} "$(openssl rand -hex 32)"'
     )

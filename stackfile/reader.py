@@ -1,7 +1,7 @@
-"""Reads `stacks/Pulumi.<stack>.yaml` as the Pulumi CLI reads it, with line and column of everything.
+"""Reads `stacks/Pulumi.<stack>.yaml` as the Pulumi CLI reads it, with the line and column of every value.
 
-It hands on configuration as strings and secrets as ciphertext: it decrypts nothing, and keeps a secret that stands in
-clear out of everything it returns. Whether the values make a stack is judged elsewhere.
+It returns configuration as strings and secrets as ciphertext: it decrypts nothing, and returns no secret that is in plain
+text. It does not check the values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from components.spec import KeyPath, SpecError
 from stackfile import imported_keys
 from stackfile.encrypted import ciphertext, misplaced, secret_error
-from stackfile.errors import LocatedError, Position, nearest, shown
+from stackfile.errors import LocatedError, Position, shown, suggestion
 from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, ambiguities, find, read_tree, to_data
 
 PROJECT = "inferplan"
@@ -27,7 +27,7 @@ _TOP_LEVEL = ("config", "encryptedkey", "encryptionsalt", "environment", "secret
 
 @dataclass(frozen=True)
 class StackFile:
-    """What a stack file says, and everything that is wrong with how it says it.
+    """The content of a stack file, and every error of its syntax.
 
     `config` holds full keys (`inferplan:cluster`) and the strings the CLI passes to a program, structures as JSON.
     `secrets` holds full keys and ciphertexts. `errors` carry paths as the user thinks of them (`models.chat.pool`).
@@ -43,18 +43,18 @@ class StackFile:
     root: Node | None = field(default=None, repr=False)
 
     def locate(self, path: KeyPath) -> Position | None:
-        """Where `path` (`("models", "chat", "pool")`) was written, or its nearest parent; None where nothing was read."""
+        """The position of `path` (`("models", "chat", "pool")`) or its nearest parent; None if the file could not be read."""
         return None if self.root is None else find(self.root, self._full(path))[1]
 
     def written(self, path: KeyPath) -> str | None:
-        """The text of the scalar at `path` as it stands in the file, None where there is none."""
+        """The text of the scalar at `path` as it is in the file, None if there is no scalar."""
         if self.root is None:
             return None
         node, _ = find(self.root, self._full(path))
         return node.text if isinstance(node, ScalarNode) else None
 
     def written_keys(self, *path: str) -> frozenset[str]:
-        """The keys of the map at `path` as they stand in the file, none where there is no map."""
+        """The keys of the mapping at `path` as they are in the file, none if there is no mapping."""
         if self.root is None:
             return frozenset()
         node, _ = find(self.root, self._full(path))
@@ -85,16 +85,16 @@ def stack_path(root: Path, stack: str) -> Path:
 
 
 def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
-    """What `path` holds. It raises nothing about the file: whatever is wrong stands in `errors`."""
+    """Read the stack file at `path`. It raises no exception for a bad file: `errors` lists what is wrong."""
     name = shown_path or str(path)
     text, error = _text(path)
     if error is not None:
         return StackFile(path, name, errors=(error,))
     tree = read_tree(text)
-    found = [*tree.errors]
+    errors = [*tree.errors]
     if isinstance(tree.root, MapNode):
         reader = _Sections(tree.root)
-        found += reader.read()
+        errors += reader.read()
         return StackFile(
             path,
             name,
@@ -102,26 +102,30 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
             reader.secrets,
             reader.text("encryptionsalt"),
             reader.text("secretsprovider"),
-            _named(found),
+            _named(errors),
             tree.root,
         )
-    if not found:
-        what = "is empty" if tree.root is None or to_data(tree.root) is None else f"holds {kind(tree.root)}"
-        found.append(LocatedError(SpecError((), f"the file {what}; write a mapping that starts with 'config:'"), Position(1, 1)))
-    return StackFile(path, name, errors=_named(found))
+    if not errors:
+        problem = "is empty" if tree.root is None or to_data(tree.root) is None else f"holds {kind(tree.root)}"
+        errors.append(_error((), f"The file {problem}. Write a mapping that starts with 'config:'.", Position(1, 1)))
+    return StackFile(path, name, errors=_named(errors))
+
+
+def _error(path: KeyPath, message: str, position: Position | None) -> LocatedError:
+    return LocatedError(SpecError(path, message), position)
 
 
 def kind(node: Node) -> str:
-    """What `node` is, in words."""
+    """The kind of `node` in words, such as "a mapping"."""
     match node:
         case MapNode():
             return "a mapping"
         case ListNode():
             return "a list"
         case ScalarNode(value=None):
-            return "nothing"
+            return "an empty value"
         case ScalarNode(value=bool()):
-            return "true or false"
+            return "a boolean"
         case ScalarNode(value=int() | float()):
             return "a number"
         case _:
@@ -129,36 +133,36 @@ def kind(node: Node) -> str:
 
 
 def _text(path: Path) -> tuple[str, LocatedError | None]:
-    def refuse(message: str, position: Position | None = None) -> tuple[str, LocatedError]:
-        return "", LocatedError(SpecError((), message), position)
+    def reject(message: str, position: Position | None = None) -> tuple[str, LocatedError]:
+        return "", _error((), message, position)
 
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return refuse("there is no such file; check the name of the stack")
+        return reject("The file does not exist. Check the name of the stack.")
     except (OSError, ValueError) as error:
-        return refuse(f"cannot be read ({getattr(error, 'strerror', None) or error}); a stack is a YAML file that you may read")
+        return reject(f"Cannot read the file ({getattr(error, 'strerror', None) or error}). Check its path and permissions.")
     if len(raw) > MAX_BYTES:
-        return refuse(f"larger than {MAX_BYTES // 1024} KiB; a stack of a thousand models fits, so this is another file")
+        return reject(f"The file is larger than {MAX_BYTES // 1024} KiB, the maximum for a stack. Check its path.")
     try:
         return raw.decode("utf-8-sig"), None
     except UnicodeDecodeError as error:
         before = raw[: error.start]
         position = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        return refuse(f"byte 0x{raw[error.start]:02x} is no UTF-8; save the file as UTF-8 text", position)
+        return reject(f"Byte 0x{raw[error.start]:02x} is not valid UTF-8. Save the file as UTF-8.", position)
 
 
-def _named(found: list[LocatedError]) -> tuple[LocatedError, ...]:
-    return tuple(LocatedError(SpecError(_as_thought(each.error.path), each.error.message), each.position) for each in found)
+def _named(errors: list[LocatedError]) -> tuple[LocatedError, ...]:
+    return tuple(_error(_user_path(each.error.path), each.error.message, each.position) for each in errors)
 
 
-def _as_thought(path: KeyPath) -> KeyPath:
+def _user_path(path: KeyPath) -> KeyPath:
     return (str(path[1]).removeprefix(f"{PROJECT}:"), *path[2:]) if path[:1] == ("config",) and len(path) > 1 else path
 
 
 class _Sections:
-    """Goes through the sections of a stack file once, collecting what they hold."""
+    """Reads the sections of a stack file once, and collects configuration and secrets."""
 
     def __init__(self, root: MapNode) -> None:
         self.root = root
@@ -173,39 +177,37 @@ class _Sections:
         for key, node in self.root.items.items():
             position = self.root.keys[key]
             if key not in _TOP_LEVEL:
-                hint = f"; write it below config as {PROJECT}:{key}" if ":" not in key else "; indent it below config"
-                hint = nearest(key, _TOP_LEVEL) or hint
-                yield LocatedError(SpecError((key,), f"not a key of a stack file{hint}; allowed are {', '.join(_TOP_LEVEL)}"), position)
+                hint = f" Write it below config as {PROJECT}:{key}." if ":" not in key else " Indent it below config."
+                hint = suggestion(key, _TOP_LEVEL) or hint
+                yield _error((key,), f"Unknown field {shown(key)}.{hint} Allowed fields: {', '.join(_TOP_LEVEL)}.", position)
             elif key not in ("config", "environment") and self.text(key) is None:
-                yield LocatedError(SpecError((key,), f"holds {kind(node)}; the Pulumi CLI writes text here"), position)
+                problem = f"{kind(node).capitalize()} is not valid."
+                yield _error((key,), f"{problem} Expected the text that the Pulumi CLI wrote. Restore it.", position)
         config = self.root.items.get("config")
         if config is None:
-            yield LocatedError(
-                SpecError((), f"config is missing; write 'config:' and below it {PROJECT}:cluster and the rest"), Position(1, 1)
-            )
+            message = f"Missing required field config. Write 'config:' and {PROJECT}:cluster, {PROJECT}:nodePools and the rest below it."
+            yield _error((), message, Position(1, 1))
         elif isinstance(config, MapNode):
             for key, node in config.items.items():
                 yield from self._entry(key, node, config.keys[key])
         else:
-            position = self.root.keys["config"]
-            yield LocatedError(SpecError(("config",), f"holds {kind(config)}; write a mapping of keys such as {PROJECT}:cluster"), position)
+            message = f"{kind(config).capitalize()} is not valid. Expected a mapping of keys such as {PROJECT}:cluster."
+            yield _error(("config",), message, self.root.keys["config"])
 
     def _entry(self, key: str, node: Node, position: Position) -> Iterator[LocatedError]:
         parts = key.split(":")
         full = key if len(parts) > 1 else f"{PROJECT}:{key}"
         path = ("config", key)
         if len(parts) > 2:
-            fixed = f"{parts[0]}:{parts[-1]}"
-            yield LocatedError(SpecError(path, f"has {len(parts)} parts; write namespace:name, such as {fixed}"), position)
+            example = f"{parts[0]}:{parts[-1]}"
+            yield _error(path, f"Key {key!r} has {len(parts)} parts. Expected namespace:name, for example {example}.", position)
         elif len(parts) > 1 and parts[0] not in (PROJECT, *PROVIDER_NAMESPACES):
             near = difflib.get_close_matches(parts[0], (PROJECT, *PROVIDER_NAMESPACES), n=1)
-            hint = f"; did you mean '{near[0]}:{parts[1]}'" if near else ""
+            hint = f" Did you mean '{near[0]}:{parts[1]}'?" if near else ""
             allowed = ", ".join(f"{each}:" for each in (PROJECT, *PROVIDER_NAMESPACES))
-            yield LocatedError(SpecError(path, f"{shown(parts[0])} is no namespace of this project{hint}; allowed are {allowed}"), position)
+            yield _error(path, f"Unknown namespace {shown(parts[0])}.{hint} Allowed namespaces: {allowed}.", position)
         elif full in self.config or full in self.secrets:
-            yield LocatedError(
-                SpecError(path, f"stands here a second time, as {full!r} and without the prefix; keep one of them"), position
-            )
+            yield _error(path, f"Duplicate key {full!r}, with and without its prefix. Remove one.", position)
         else:
             yield from self._value(full, path, node, position)
 
@@ -223,10 +225,10 @@ class _Sections:
         if encrypted is not None and not ours:
             self.secrets[full] = encrypted
             return
-        yield from misplaced(node, _as_thought(path), position, allowed=SECRET_KEYS)
+        yield from misplaced(node, _user_path(path), position, allowed=SECRET_KEYS)
         if ours:
             yield from ambiguities(node, path)
-        self.config[full] = _as_the_cli_passes(node)
+        self.config[full] = _cli_text(node)
         if full == f"{PROJECT}:{imported_keys.SECTION}":
             section = to_data(node)
             self.secrets |= {f"{PROJECT}:{key}": text for key, text in imported_keys.ciphertexts(section).items()}
@@ -234,7 +236,7 @@ class _Sections:
                 self.config[full] = json.dumps(kept, sort_keys=True)
 
 
-def _as_the_cli_passes(node: Node) -> str:
+def _cli_text(node: Node) -> str:
     if isinstance(node, ScalarNode) and isinstance(node.value, str):
         return node.value
     text = json.dumps(to_data(node), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

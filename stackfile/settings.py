@@ -1,6 +1,6 @@
-"""What a stack says, as one frozen value. The only reader of Pulumi's configuration, the stack's name and the environment.
+"""Loads a stack as one frozen value. The only reader of Pulumi's configuration, the stack's name and the environment.
 
-It makes no resource and decrypts nothing. Secrets stay apart from the settings, as outputs that the engine marked secret.
+It declares no resource and decrypts nothing. Secrets are apart from the settings, as outputs that the engine marked secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from components.gateway.keys import seed_error
 from components.spec import SpecError
 from stackfile import imported_keys, public_keys
 from stackfile.checks import check
-from stackfile.errors import InvalidStack, LocatedError, nearest
+from stackfile.errors import InvalidStack, LocatedError, suggestion
 from stackfile.messages import errors_of
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -30,7 +30,7 @@ _CONSUMERS = f"{PROJECT}:{imported_keys.SECTION}"
 
 
 def validate(file: StackFile) -> StackSettings:
-    """The settings that `file` holds. Raises InvalidStack with every error of the file, of its values and between them."""
+    """Check `file` and return its settings. Raises InvalidStack with every error of the file, of its values and between them."""
     if file.root is None:
         raise InvalidStack(file.shown_path, file.errors)
     ours = {key: value for key, value in file.config.items() if key.startswith(f"{PROJECT}:")}
@@ -41,7 +41,7 @@ def validate(file: StackFile) -> StackSettings:
 
 
 def load() -> Stack:
-    """The running stack, from the configuration that the engine passes. Raises StackRunError with every error."""
+    """Load the running stack from the configuration that the engine passes. Raises StackRunError with every error."""
     import pulumi
     from pulumi.runtime.config import is_config_secret
 
@@ -73,16 +73,16 @@ def load() -> Stack:
 def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], bool]) -> Iterator[SpecError]:
     for key, seed in seeds.items():
         if weakness := seed_error(seed):
-            yield SpecError((key,), weakness)
+            yield SpecError((key,), f"The seed {weakness}")
         if not is_config_secret(f"{PROJECT}:{key}"):
             yield imported_keys.plain_text_error((key,), f"pulumi config set --secret {key}")
     if seeds.get(PREVIOUS_SEED_KEY) == seeds.get(SEED_KEY, ""):
         remedy = f"Set a new {SEED_KEY}, or remove it: pulumi config rm {PREVIOUS_SEED_KEY}"
-        yield SpecError((PREVIOUS_SEED_KEY,), f"is the same as {SEED_KEY}. {remedy}")
+        yield SpecError((PREVIOUS_SEED_KEY,), f"The seed is the same as {SEED_KEY}. {remedy}")
 
 
 def _public(key: str, seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedError]:
-    """The error of keys that everybody can derive; only a warning where nothing gets to a real cluster."""
+    """The error of keys that anyone can derive; a warning if nothing is deployed to a real cluster."""
     import pulumi
 
     salt = file.encryption_salt if file else None
@@ -90,9 +90,9 @@ def _public(key: str, seed: str, stack: str, file: StackFile | None) -> Iterator
     if why is None:
         return
     if pulumi.runtime.is_dry_run() or public_keys.rehearsed.get():
-        pulumi.log.warn(public_keys.caution(why, stack, key))
+        pulumi.log.warn(public_keys.warning(why, stack, key))
         return
-    yield LocatedError(SpecError((key,), public_keys.refusal(why, stack, key)), file.locate((key,)) if file else None)
+    yield LocatedError(SpecError((key,), public_keys.rejection(why, stack, key)), file.locate((key,)) if file else None)
 
 
 def _plain_keys(consumers: str) -> dict[tuple[str, int], str]:
@@ -135,18 +135,19 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
         settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         found = errors_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
-        found += _errors_between_the_sound(data, found, has_key_seed=has_key_seed)
+        found += _cross_errors_of_valid_sections(data, found, has_key_seed=has_key_seed)
     else:
         found = list(check(settings, has_key_seed=has_key_seed))
     if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*found, *(each.error for each in notation))):
-        found.append(SpecError((SEED_KEY,), f'is missing; set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'))
+        remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
+        found.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
     noted = {each.error.path for each in notation}
     found = [error for error in found if error.path not in noted and error.path[-1:] != ("secure",)]
     return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in found)]
 
 
-def _errors_between_the_sound(data: dict[str, Any], found: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
-    """Cross-checks of what is sound itself and names nothing that is not."""
+def _cross_errors_of_valid_sections(data: dict[str, Any], found: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
+    """The errors between the entries that are valid and refer to no invalid one."""
     part = valid_subset(data, [error.path for error in found])
     if part is None:
         return []
@@ -156,7 +157,7 @@ def _errors_between_the_sound(data: dict[str, Any], found: list[SpecError], *, h
     except ValidationError:
         return []
     # What was left out is missing among the known names, so a name that may mean it is judged once that is sound.
-    return [error for error in check(settings, has_key_seed=has_key_seed) if not nearest(text_at(data, error.path), left_out)]
+    return [error for error in check(settings, has_key_seed=has_key_seed) if not suggestion(text_at(data, error.path), left_out)]
 
 
 def _structure(key: str, text: str) -> Any:

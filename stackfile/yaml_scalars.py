@@ -1,7 +1,7 @@
-"""What an unquoted YAML scalar means to the Pulumi CLI, and which ones mean something else to other readers.
+"""Reads unquoted YAML scalars as the Pulumi CLI does, and finds those that other parsers read differently.
 
-The rules are those of the CLI's YAML library (Go yaml.v3): YAML 1.2, plus dates and old octals. It refuses to guess
-where readers disagree: such a scalar is a error whose remedy is a pair of quotes.
+The rules are those of the CLI's YAML library (Go yaml.v3): YAML 1.2, plus dates and old octals. A scalar
+that parsers read differently is an error; quotes resolve it.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ Scalar = str | int | float | bool | None
 
 _NULLS = ("", "~", "null", "Null", "NULL")
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-# What YAML 1.1 readers (PyYAML, many editors) call booleans and YAML 1.2 readers call text.
-_DISPUTED_BOOLEANS = re.compile(r"^(?:yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$")
+# YAML 1.1 parsers (PyYAML, many editors) read booleans here, YAML 1.2 parsers text.
+_AMBIGUOUS_BOOLEANS = re.compile(r"^(?:yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$")
 _SEXAGESIMAL = re.compile(r"^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$")
 _DATE = re.compile(r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}.*)?$")
 _INTEGER = re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$")
 _FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
-_NO_NUMBER = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
+_NOT_FINITE = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 _PLAIN_NUMBER = re.compile(r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$")
 _LARGEST = 2**64
 _LONGEST_NUMBER = 64
 
 
 def resolve(text: str) -> tuple[Scalar, str | None]:
-    """The value of the unquoted scalar `text`, and what is wrong with leaving it unquoted (None: nothing)."""
+    """The value of the unquoted scalar `text`, and why it is ambiguous (None: it is not)."""
     if text in _NULLS:
         return None, None
     if text in _BOOLEANS:
         return _BOOLEANS[text], None
     first = text[0]
     if not (first.isascii() and (first.isdigit() or first in "+-.")):
-        if _DISPUTED_BOOLEANS.match(text):
-            return text, f"{text} is true or false to some YAML readers and text to others; write true or false, or quote it: '{text}'"
+        if _AMBIGUOUS_BOOLEANS.match(text):
+            return text, f"{text} is ambiguous: some YAML parsers read a boolean, others text. Write true or false, or quote it: '{text}'"
         return text, None
     return _number_like(text)
 
 
 def _number_like(text: str) -> tuple[Scalar, str | None]:
     if _DATE.match(text):
-        return text, f"{text} is read as a date, which changes its spelling; quote it: '{text}'"
+        return text, f"{text} is read as a date, which changes its format. Quote it: '{text}'"
     if _SEXAGESIMAL.match(text):
-        return text, f"{text} is a number in base 60 to some YAML readers and text to others; quote it: '{text}'"
-    if _NO_NUMBER.match(text):
-        return text, f"{text} is no number that a plan can hold; write a finite number, or quote it: '{text}'"
+        return text, f"{text} is ambiguous: some YAML parsers read a base-60 number, others text. Quote it: '{text}'"
+    if _NOT_FINITE.match(text):
+        return text, f"{text} is not a finite number. Write a finite number, or quote it: '{text}'"
     if _INTEGER.match(text) or _FLOAT.match(text):
         return _number(text)
     return text, None
@@ -52,12 +52,12 @@ def _number_like(text: str) -> tuple[Scalar, str | None]:
 
 def _number(text: str) -> tuple[Scalar, str | None]:
     if len(text) > _LONGEST_NUMBER:
-        return text, f"a number of {len(text)} characters; write at most {_LONGEST_NUMBER}, or quote it"
+        return text, f"The number has {len(text)} characters, but the maximum is {_LONGEST_NUMBER}. Shorten it, or quote it."
     value = _value(text)
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return text, f"{text} is larger than any number a plan can hold; write a smaller one, or quote it: '{text}'"
+        return text, f"{text} is out of range. Write a smaller number, or quote it: '{text}'"
     if not _PLAIN_NUMBER.match(text):
-        return value, f"{text} is read as the number {value}; write {value}, or quote it: '{text}'"
+        return value, f"{text} is read as the number {value}. Write {value}, or quote it: '{text}'"
     return value, None
 
 

@@ -1,6 +1,6 @@
-"""YAML as a tree that remembers where everything was written, with every error of the notation.
+"""Parses YAML into a tree with the position of every node, and collects every syntax error.
 
-It reads one small document of plain data. Anchors, aliases, merge keys, tags and further documents are refused: a stack
+It reads one small document of plain data. Anchors, aliases, merge keys, tags and further documents are errors: a stack
 file is reviewed line by line, so each line must say what it means. It knows nothing of stacks.
 """
 
@@ -53,7 +53,7 @@ Node = ScalarNode | ListNode | MapNode
 
 @dataclass(frozen=True)
 class Tree:
-    """What a document holds. `root` is None where nothing could be read; `errors` come in the order of the text."""
+    """A parsed document. `root` is None if nothing could be read; `errors` come in the order of the text."""
 
     root: Node | None
     errors: tuple[LocatedError, ...] = ()
@@ -87,32 +87,30 @@ class _Reader:
         position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
         match event:
             case yaml.ScalarEvent():
-                self.refuse_extras(event, position)
+                self.reject_extras(event, position)
                 self.attach(_scalar(event, position), position)
             case yaml.MappingStartEvent():
-                self.refuse_extras(event, position)
+                self.reject_extras(event, position)
                 self.descend(MapNode(position), position)
             case yaml.SequenceStartEvent():
-                self.refuse_extras(event, position)
+                self.reject_extras(event, position)
                 self.descend(ListNode(position), position)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self.open.pop()
             case yaml.AliasEvent():
-                self.error(
-                    position, self.here(), f"*{event.anchor} repeats what stands elsewhere; write it out, stack files hold no aliases"
-                )
+                self.error(position, self.here(), f"Aliases (*{event.anchor}) are not supported. Write the value out.")
                 self.attach(ScalarNode(position, "", None), position)
             case yaml.DocumentStartEvent():
                 self.documents += 1
                 if self.documents > 1:
-                    self.error(position, (), "a second document starts here, and Pulumi would ignore it; keep one document in a file")
+                    self.error(position, (), "A second document starts here, which Pulumi would ignore. Keep one document per file.")
                     raise _Stop
 
-    def refuse_extras(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, position: Position) -> None:
+    def reject_extras(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, position: Position) -> None:
         if event.anchor is not None:
-            self.error(position, self.here(), f"&{event.anchor} is an anchor; remove it, stack files hold no anchors")
+            self.error(position, self.here(), f"Anchors (&{event.anchor}) are not supported. Remove it.")
         if event.tag is not None:
-            self.error(position, self.here(), f"{event.tag} is a tag; remove it, and quote the value where text is meant")
+            self.error(position, self.here(), f"Tags ({event.tag}) are not supported. Remove it, and quote the value if you mean text.")
 
     def here(self) -> KeyPath:
         if not self.open:
@@ -125,13 +123,15 @@ class _Reader:
     def descend(self, node: MapNode | ListNode, position: Position) -> None:
         path = self.here()
         if len(self.open) >= MAX_DEPTH:
-            self.error(position, (), f"nested more than {MAX_DEPTH} levels deep; a stack needs fewer than ten")
+            self.error(
+                position,
+                (),
+                f"The file is nested more than {MAX_DEPTH} levels deep, but a stack needs fewer than 10. Check brackets and indentation.",
+            )
             raise _Stop
         top = self.open[-1] if self.open else None
         if top is not None and isinstance(top.node, MapNode) and top.key is None:
-            self.error(
-                position, path, "a key is a list or a mapping here; a key is a name (and a value that holds ': ' or '{' needs quotes)"
-            )
+            self.error(position, path, "A key cannot be a list or a mapping. Write a name, and quote values that contain ': ' or '{'.")
             raise _Stop
         self.attach(node, position)
         self.open.append(_Open(node, path))
@@ -144,7 +144,7 @@ class _Reader:
         if isinstance(top.node, ListNode):
             top.node.items.append(node)
         elif top.key is None:
-            assert isinstance(node, ScalarNode)  # noqa: S101 - descend refuses every other key
+            assert isinstance(node, ScalarNode)  # noqa: S101 - descend rejects every other key
             self.name(top, node, position)
         else:
             if top.key not in top.node.items:
@@ -157,14 +157,14 @@ class _Reader:
         top.key, top.key_position = node.text, position
         path = (*top.path, node.text)
         if node.text == "<<":
-            self.error(position, path, "<< merges what stands elsewhere; write it out, stack files hold no merges")
+            self.error(position, path, "Merge keys (<<) are not supported. Write the values out.")
         elif not isinstance(node.value, str):
-            self.error(position, path, f"the key {node.text or 'null'} is no text; quote it: '{node.text}'")
+            self.error(position, path, f"Key {node.text or 'null'} is not text. Quote it: '{node.text}'")
         elif node.ambiguity is not None:
-            self.error(position, path, f"as a key, {node.ambiguity}")
+            self.error(position, path, f"Invalid key. {node.ambiguity}")
         if node.text in top.node.keys:
             first = top.node.keys[node.text]
-            self.error(position, path, f"{node.text!r} stands here a second time, first in line {first.line}; keep one of them")
+            self.error(position, path, f"Duplicate key {node.text!r}, first on line {first.line}. Remove one.")
 
 
 def _scalar(event: yaml.ScalarEvent, position: Position) -> ScalarNode:
@@ -175,7 +175,7 @@ def _scalar(event: yaml.ScalarEvent, position: Position) -> ScalarNode:
 
 
 def read_tree(text: str) -> Tree:
-    """The tree of `text`, and everything that is wrong with its notation."""
+    """Parse `text` into a tree, with every syntax error."""
     reader = _Reader()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -191,18 +191,21 @@ def _syntax_errors(error: yaml.YAMLError, text: str) -> Iterator[LocatedError]:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position if isinstance(error.position, int) else 0]
         position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        yield LocatedError(SpecError((), "a control character, which YAML does not allow; remove it"), position)
+        yield LocatedError(SpecError((), "A control character is not allowed in YAML. Remove it."), position)
         return
     tabs = [number for number, line in enumerate(text.split("\n"), 1) if "\t" in line[: len(line) - len(line.lstrip(" \t"))]]
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(1, 1) if mark is None else Position(mark.line + 1, mark.column + 1)
     for number in tabs:
-        yield LocatedError(SpecError((), "a tab indents this line; YAML allows only spaces there"), Position(number, 1))
+        yield LocatedError(
+            SpecError((), "A tab indents this line, but YAML allows only spaces. Replace it with spaces."), Position(number, 1)
+        )
     if position.line not in tabs:
-        problem = getattr(error, "problem", None) or "this is no YAML"
+        problem = getattr(error, "problem", None) or "the text cannot be parsed"
         context = getattr(error, "context", None)
         yield LocatedError(
-            SpecError((), f"{problem}{f' ({context})' if context else ''}; check indentation, colons, quotes and brackets"), position
+            SpecError((), f"Invalid YAML: {problem}{f' ({context})' if context else ''}. Check indentation, colons, quotes and brackets."),
+            position,
         )
 
 

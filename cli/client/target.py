@@ -58,13 +58,11 @@ def target(contract: Contract, model: str, *, protocol: str | None, gateway: str
 
 
 def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
-    from stackfile.errors import nearest, shown
+    from stackfile.errors import unknown
 
     if model in contract.endpoints:
         return contract.endpoints[model]
-    known = sorted(contract.endpoints)
-    listed = f"{stack} has {', '.join(known)}" if known else f"{stack} has none; write inferplan:models"
-    raise CommandError(f"{shown(model)} is no model{nearest(model, known)}; {listed}")
+    raise CommandError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
 
 
 def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:

@@ -1,4 +1,4 @@
-"""What no spec can judge alone: whether the parts of a stack fit each other. Pure, and all errors at once."""
+"""Cross-checks between the sections of a stack. Pure, and all errors at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ if TYPE_CHECKING:
 
 
 def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
-    """Every error between the parts of a stack, in the order of the stack file's sections.
+    """Check the sections of a stack against each other; errors come in the order of the stack file's sections.
 
-    `has_key_seed` says whether the stack holds an `apiKeySeed`; its value is nobody's business here.
+    `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from stackfile.checks import access, affinity, aws, benchmark, data, names, placement, queues
-    from stackfile.checks import artifacts as beside
+    from stackfile.checks import access, affinity, artifacts, aws, benchmark, data, names, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from affinity.errors(settings)
     yield from queues.errors(settings)
     yield from data.errors(settings)
-    yield from beside.errors(settings)
+    yield from artifacts.errors(settings)
     yield from aws.errors(settings)
     yield from benchmark.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)

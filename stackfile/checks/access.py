@@ -1,4 +1,4 @@
-"""Who may call what: consumers that exist, a way in for those that have keys, a seed to derive the keys from."""
+"""Checks access: consumers that exist, a gateway that checks their keys, a seed to derive the keys from."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
-    """Faults of models' consumers, of the gateway and of the key seed."""
+    """Check models' consumers, the gateway and the key seed."""
     for name, model in settings.models.items():
         for index, consumer in enumerate(model.consumers):
             if consumer not in settings.consumers:
                 yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
     if settings.consumers and settings.gateway is None:
-        yield SpecError(("consumers",), "consumers have keys but nothing checks them; add a gateway, or remove consumers")
+        yield SpecError(("consumers",), "consumers requires gateway, which checks their keys. Add gateway, or remove consumers.")
     if settings.gateway is not None:
         yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
         yield SpecError(
             ("apiKeySeed",),
-            "keys of consumers and of model servers are derived from apiKeySeed, which is missing; "
-            'set one with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
+            "Missing required secret: keys of consumers and model servers are derived from it. "
+            'Set it with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether the terms that users add to where pods go can be met: models that exist, nodes that the pool has."""
+"""Checks the affinity of models: it must name models that exist and nodes that the pool has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of models' `affinity`."""
+    """Check the `affinity` of every model."""
     for name, model in settings.models.items():
         yield from _models(settings, name, model)
         pool = settings.node_pools.get(model.pool)
@@ -32,12 +32,13 @@ def _models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[Sp
                 yield unknown(path, other, "model", settings.models, "models")
             elif other == name and field == "beside":
                 yield SpecError(
-                    path, "a pod that has to stand beside one of its own model never starts, since the first finds none; remove it"
+                    path, "A model cannot require its own pods on the node, because the first pod would never start. Remove it."
                 )
             elif field == "beside" and settings.models[other].pool != model.pool:
                 theirs = settings.models[other].pool
                 yield SpecError(
-                    path, f"{other} runs on pool {theirs!r} and {name} on {model.pool!r}, so they share no node; name one pool for both"
+                    path,
+                    f"{other} runs on pool {theirs!r} and {name} on {model.pool!r}, so they cannot share a node. Use one pool for both.",
                 )
             elif field == "apartFrom" and other in model.affinity.beside:
-                yield SpecError(path, f"{other} stands in beside as well; remove it from one of them")
+                yield SpecError(path, f"{other} is in beside and in apartFrom. Remove it from one of them.")

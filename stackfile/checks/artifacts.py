@@ -1,4 +1,4 @@
-"""Artifacts beside weights: stores that exist and can be copied from, and names that nothing else of the stack claims."""
+"""Checks artifacts: their stores must exist and be sources, and their names must be free."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from components.spec import KeyPath, SpecError
 from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from stackfile.checks import data
+from stackfile.checks.data import not_a_source, not_listed
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of every model's artifacts."""
+    """Check the artifacts of every model."""
     claimed: dict[str, str] = {}
     for name in settings.models:
         claimed |= {name: f"model {name}", bounded(name, "preheat"): f"the service account of {name}'s preheat"}
@@ -33,12 +34,10 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
 def _name_errors(here: KeyPath, model: str, name: str, claimed: dict[str, str]) -> Iterator[SpecError]:
     job = artifact_job(model, name)
     if len(job) > MAX_NAME:
-        yield SpecError(
-            here, f"{job!r}, as its preheat is called, has {len(job)} characters and a label holds {MAX_NAME}; shorten the name"
-        )
+        yield SpecError(here, f"The preheat Job {job!r} has {len(job)} characters, but a label allows {MAX_NAME}. Shorten the name.")
     for made in (job, bounded(job, "preheat")):
         if made in claimed:
-            yield SpecError(here, f"its preheat would be called {made!r}, as {claimed[made]} is; call one of them differently")
+            yield SpecError(here, f"The name {made!r} of the preheat is already used by {claimed[made]}. Rename one of them.")
         claimed[made] = f"the preheat of {model}'s artifact {name}"
 
 
@@ -47,10 +46,8 @@ def _source_errors(here: KeyPath, artifact: ArtifactSpec, settings: StackSetting
     if source is None:
         yield unknown((*here, "store"), artifact.store, "store", settings.storage, "storage")
     elif isinstance(source, NodeDiskStoreSpec):
-        remedy = "name where the files come from"
-        yield SpecError((*here, "store"), f"{artifact.store!r} is a disk of each node, which nothing is copied from; {remedy}")
+        yield SpecError((*here, "store"), not_a_source(artifact.store))
     elif artifact.files and not isinstance(source, HttpStoreSpec):
-        remedy = "remove files, and choose among them with include and exclude"
-        yield SpecError((*here, "files"), f"only a store of kind http needs its files named; {remedy}")
+        yield SpecError((*here, "files"), not_listed(artifact.store, source.kind, "include and exclude"))
     elif isinstance(source, HubStoreSpec):
         yield from data.repository_errors(here, artifact, source)

@@ -1,4 +1,4 @@
-"""Whether the AWS parts of a stack fit each other: pools and stores on a cluster of EKS, zones, scarcity, node updates."""
+"""Checks the AWS parts of a stack against each other: pools and stores on EKS, zones, spot capacity, node updates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
     from stackfile.stack import StackSettings
 
-# EC2 gives a spot machine two minutes' notice; the rest is for the notice to travel.
+# EC2 announces the end of a spot instance two minutes before; the rest is for the notice to arrive.
 _SPOT_NOTICE_SECONDS = 110
 # How long EKS lets one node drain before it calls the update failed (EKS user guide, managed node update behaviour, read 2026-11).
 _DRAIN_LIMIT_SECONDS = 900
@@ -27,72 +27,73 @@ _MI = 2**20
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of everything that AWS provides."""
+    """Check pools, stores and certificates on AWS."""
     cluster = settings.cluster
     if not isinstance(cluster, EksCluster):
-        yield from _without_eks(settings)
+        yield from _outside_eks(settings)
         return
     pools = {name: pool for name, pool in settings.node_pools.items() if isinstance(pool, EksPool)}
     for name, pool in pools.items():
         yield from _zone_errors(name, pool, cluster)
         yield from _scarcity_errors(name, pool, cluster)
         yield from _model_errors(name, pool, settings)
-    yield from _foreign_pools(settings)
+    yield from _simulated_pools(settings)
     yield from _store_errors(settings, cluster)
-    yield from _foreign_arns(settings, cluster)
+    yield from _arn_regions(settings, cluster)
     if cluster.create is not None:
-        yield from _plain_nodes(pools)
-        yield from _preheats_without_room(settings)
+        yield from _untainted_nodes(pools)
+        yield from _oversized_preheats(settings)
 
 
-def _without_eks(settings: StackSettings) -> Iterator[SpecError]:
-    where = f"the cluster is of provider {settings.cluster.provider}"
+def _outside_eks(settings: StackSettings) -> Iterator[SpecError]:
+    provider = settings.cluster.provider
     for name, pool in settings.node_pools.items():
-        if pool.provider == "simulated" and settings.cluster.provider == "existing":
-            # The scheduler would give pods to nodes that no machine stands behind.
-            yield SpecError(
-                ("nodePools", name, "provider"), f"{where}, and pretend nodes have no place in a real one; use provider: existing"
-            )
+        if pool.provider == "simulated" and provider == "existing":
+            # The scheduler would assign pods to nodes without a kubelet.
+            yield SpecError(("nodePools", name, "provider"), "Simulated pools are not allowed on a real cluster. Use provider: existing.")
         if isinstance(pool, EksPool):
-            yield SpecError(
-                ("nodePools", name, "provider"), f"{where}, and pools of eks need one of EKS; use cluster: {{provider: eks, ...}}"
-            )
+            message = f"Pools of provider eks require a cluster of provider eks, not {provider}. Use cluster: {{provider: eks, ...}}."
+            yield SpecError(("nodePools", name, "provider"), message)
     for name, store in settings.storage.items():
         if isinstance(store, EfsStoreSpec):
-            yield SpecError(
-                ("storage", name, "kind"), f"{where}, and a store of kind efs needs one of EKS; use kind: nfs with server and path"
-            )
+            message = f"Stores of kind efs require a cluster of provider eks, not {provider}. Use kind: nfs with server and path."
+            yield SpecError(("storage", name, "kind"), message)
         elif isinstance(store, S3StoreSpec) and store.create is not None:
-            yield SpecError(("storage", name, "create"), f"{where}, so there is no AWS region to create a bucket in; remove create")
+            message = (
+                f"create requires a cluster of provider eks, not {provider}: there is no AWS region to create the bucket in. Remove create."
+            )
+            yield SpecError(("storage", name, "create"), message)
 
 
-def _foreign_pools(settings: StackSettings) -> Iterator[SpecError]:
+def _simulated_pools(settings: StackSettings) -> Iterator[SpecError]:
     for name, pool in settings.node_pools.items():
         if pool.provider == "simulated":
-            yield SpecError(
-                ("nodePools", name, "provider"), "pretend nodes have no place in a cluster of EKS; use provider: eks or existing"
-            )
+            yield SpecError(("nodePools", name, "provider"), "Simulated pools are not allowed on EKS. Use provider: eks or existing.")
 
 
 def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:
     here = ("nodePools", name)
-    asked: list[tuple[KeyPath, str]] = [((*here, "zones", index), zone) for index, zone in enumerate(pool.zones or [])]
+    zones: list[tuple[KeyPath, str]] = [((*here, "zones", index), zone) for index, zone in enumerate(pool.zones or [])]
     if pool.capacity_reservation is not None:
-        asked.append(((*here, "capacityReservation", "zone"), pool.capacity_reservation.zone))
-    for path, zone in asked:
+        zones.append(((*here, "capacityReservation", "zone"), pool.capacity_reservation.zone))
+    for path, zone in zones:
         if aws_api.region_of_zone(zone) != cluster.region:
-            yield SpecError(path, f"{zone!r} is no zone of {cluster.region}, the cluster's region; name one such as {cluster.region}a")
+            yield SpecError(
+                path,
+                f"{zone!r} is not a zone of {cluster.region}, the cluster's region. Use one of that region, for example {cluster.region}a.",
+            )
         elif not cluster.zones:
-            yield SpecError(path, f"which subnet of {zone!r} nodes belong in is not known; add cluster.subnets: {{{zone}: subnet-...}}")
+            yield SpecError(path, f"Zone {zone!r} has no known subnet. Add cluster.subnets: {{{zone}: subnet-...}}.")
         elif zone not in cluster.zones:
             yield SpecError(
-                path, f"the cluster has no subnet in {zone!r}; use {' or '.join(cluster.zones)}, or add the zone to the cluster"
+                path, f"The cluster has no subnet in {zone!r}. Use {' or '.join(cluster.zones)}, or add the zone to the cluster."
             )
     for machine in pool.machines:
         regions = aws_api.ONLY_IN_REGIONS.get(machine.partition(".")[0])
         if regions is not None and cluster.region not in regions:
             yield SpecError(
-                (*here, "accelerator"), f"{machine} is offered in {' and '.join(regions)} only, and the cluster is in {cluster.region}"
+                (*here, "accelerator"),
+                f"{machine} is only available in {' and '.join(regions)}, but the cluster is in {cluster.region}. Use another accelerator or region.",
             )
 
 
@@ -101,43 +102,43 @@ def _scarcity_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[
     if "SPOT" in pool.capacity_types and len(zones) == 1 and not pool.accept_scarcity:
         yield SpecError(
             ("nodePools", name, "zones"),
-            f"spot machines of a single zone ({zones[0]}) run dry together; name a second zone, or say acceptScarcity: true",
+            f"The spot pool has one zone ({zones[0]}) and can lose all capacity at once. Add a zone, or set acceptScarcity: true.",
         )
 
 
 def _model_errors(name: str, pool: EksPool, settings: StackSettings) -> Iterator[SpecError]:
     models = {key: model for key, model in settings.models.items() if model.pool == name}
     for key, model in models.items():
-        leaving = PRE_STOP_SECONDS + model.drain_seconds
-        if "SPOT" in pool.capacity_types and leaving > _SPOT_NOTICE_SECONDS:
+        termination = PRE_STOP_SECONDS + model.drain_seconds
+        if "SPOT" in pool.capacity_types and termination > _SPOT_NOTICE_SECONDS:
             yield SpecError(
                 ("models", key, "drainSeconds"),
-                f"a server of this model takes {leaving} s to leave, and a spot machine of pool {name!r} goes after {_SPOT_NOTICE_SECONDS} s; "
-                f"lower drainSeconds to {_SPOT_NOTICE_SECONDS - PRE_STOP_SECONDS}, or use ON_DEMAND machines",
+                f"Pods of this model terminate in up to {termination} s, but spot instances of pool {name!r} end after {_SPOT_NOTICE_SECONDS} s. "
+                f"Lower drainSeconds to {_SPOT_NOTICE_SECONDS - PRE_STOP_SECONDS}, or use ON_DEMAND.",
             )
-        elif leaving + GRACE_MARGIN_SECONDS > _DRAIN_LIMIT_SECONDS and not pool.update.force:
+        elif termination + GRACE_MARGIN_SECONDS > _DRAIN_LIMIT_SECONDS and not pool.update.force:
             yield SpecError(
                 ("models", key, "drainSeconds"),
-                f"a server of this model takes {leaving} s to leave, and EKS gives a node {_DRAIN_LIMIT_SECONDS} s before it calls the rollout failed; "
-                f"lower drainSeconds, or set nodePools.{name}.update.force: true",
+                f"Pods of this model terminate in up to {termination} s, but EKS stops draining a node after {_DRAIN_LIMIT_SECONDS} s. "
+                f"Lower drainSeconds, or set nodePools.{name}.update.force: true.",
             )
     if pool.update_strategy == "MINIMAL" and not pool.update.force:
         yield from _blocked_update(name, pool, models)
 
 
 def _blocked_update(name: str, pool: EksPool, models: dict[str, ModelSpec]) -> Iterator[SpecError]:
-    """A node is emptied with no successor: a budget lets one replica go at a time, and the next waits until that one is Ready again."""
-    held = target_of(name, pool).capacity.accelerators
-    asked = sum(model.cards * model.pods * model.replicas for model in models.values())
-    left = held * max(0, pool.size.max - pool.update.max_unavailable)
+    """Check that a node can be drained without a new one: its budget evicts one replica, and the next once that one is Ready again."""
+    per_node = target_of(name, pool).capacity.accelerators
+    used = sum(model.cards * model.pods * model.replicas for model in models.values())
+    remaining = per_node * max(0, pool.size.max - pool.update.max_unavailable)
     for key, model in models.items():
-        together = held // model.cards if model.cards else 0
-        if model.replicas > 1 and together > 1 and asked > left:
+        fitting = per_node // model.cards if model.cards else 0
+        if model.replicas > 1 and fitting > 1 and used > remaining:
             yield SpecError(
                 ("models", key, "replicas"),
-                f"{min(together, model.replicas)} replicas fit one node of pool {name!r}, and replacing nodes empties {pool.update.max_unavailable} of its "
-                f"{pool.size.max} nodes with room for {left} of the {asked} cards in use: the second replica could not leave until the first is "
-                f"Ready elsewhere; raise nodePools.{name}.size.max, lower replicas, or set nodePools.{name}.update.force: true",
+                f"Node updates of pool {name!r} would be blocked: they drain {pool.update.max_unavailable} of {pool.size.max} nodes, the others have "
+                f"{remaining} accelerators for the {used} in use, and the disruption budget keeps a second replica (of {min(fitting, model.replicas)} on a node) "
+                f"until the first is Ready elsewhere. Raise nodePools.{name}.size.max, lower replicas, or set nodePools.{name}.update.force: true.",
             )
 
 
@@ -146,35 +147,38 @@ def _store_errors(settings: StackSettings, cluster: EksCluster) -> Iterator[Spec
         if isinstance(store, EfsStoreSpec) and store.file_system_id is None and not cluster.zones:
             yield SpecError(
                 ("storage", name),
-                "a created file system needs a mount target in each zone, and the zones of an adopted cluster are not known; "
-                "add cluster.subnets: {<zone>: subnet-...}, or adopt one with fileSystemId and accessPointId",
+                "A new file system needs a mount target in each zone, but the zones of an existing cluster are unknown. "
+                "Add cluster.subnets: {<zone>: subnet-...}, or use an existing one with fileSystemId and accessPointId.",
             )
         if isinstance(store, EfsStoreSpec):
-            yield from _shut_out(name, store, settings, cluster)
+            yield from _unreachable_file_system(name, store, settings, cluster)
         if isinstance(store, S3StoreSpec) and store.create is not None and store.region not in (None, cluster.region):
-            yield SpecError(("storage", name, "region"), f"a created bucket is in the cluster's region, {cluster.region}; remove region")
+            yield SpecError(
+                ("storage", name, "region"),
+                f"A new bucket is created in the cluster's region, {cluster.region}, not in {store.region}. Remove region.",
+            )
 
 
-def _foreign_arns(settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
-    """Keys and certificates of another region, which no bucket, file system or load balancer can use."""
-    named: list[tuple[KeyPath, str | None, str, str]] = []
+def _arn_regions(settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
+    """Check the regions of KMS keys and certificates, which only resources of the same region can use."""
+    arns: list[tuple[KeyPath, str | None, str, str]] = []
     for name, store in settings.storage.items():
         path = ("storage", name, "kmsKeyArn")
         if isinstance(store, S3StoreSpec):
-            named.append((path, store.kms_key_arn, store.region or cluster.region, f"the bucket {store.bucket}"))
+            arns.append((path, store.kms_key_arn, store.region or cluster.region, f"the bucket {store.bucket}"))
         elif isinstance(store, EfsStoreSpec):
-            named.append((path, store.kms_key_arn, cluster.region, "the file system"))
+            arns.append((path, store.kms_key_arn, cluster.region, "the file system"))
     for kind in ("alb", "nlb"):
         balancer = getattr(settings.gateway, kind, None)
         if balancer is not None:
-            named.append((("gateway", kind, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
-    for path, arn, here, what in named:
+            arns.append((("gateway", kind, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
+    for path, arn, here, user in arns:
         if arn is not None and (there := arn.split(":")[3]) != here:
-            yield SpecError(path, f"{arn!r} is in {there}, and {what} in {here}; name one of {here}")
+            yield SpecError(path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}.")
 
 
-def _shut_out(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
-    """Nodes that the stack did not make carry none of its security groups: a mount from one of them would hang for minutes."""
+def _unreachable_file_system(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
+    """Check that nodes without the stack's security groups do not mount its file systems: such a mount hangs for minutes."""
     if store.file_system_id is not None or store.open_to == "cluster":
         return
     for key, model in settings.models.items():
@@ -182,45 +186,45 @@ def _shut_out(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: 
         filled = model.preheat is not None and model.preheat.into == name
         mounts = filled or (model.preheat is None and model.weights.store == name)
         if mounts and pool is not None and pool.provider == "existing":
-            cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not make"
+            cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not create"
         elif filled and cluster.create is None:
-            cause = f"model {key!r} is preheated into it on whichever plain nodes the adopted cluster has"
+            cause = f"model {key!r} is preheated into it on any untainted node of the existing cluster"
         else:
             continue
         yield SpecError(
-            ("storage", name, "openTo"), f"only nodes of this stack's pools may mount {name!r}, and {cause}; write openTo: cluster"
+            ("storage", name, "openTo"), f"Only nodes of this stack's pools can mount {name!r}, but {cause}. Set openTo: cluster."
         )
         return
 
 
-def _plain_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
+def _untainted_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
     plain = {name: pool for name, pool in pools.items() if not target_of(name, pool).taints}
     if not any(pool.size.min for pool in plain.values()):
-        found = f"size.min of {', '.join(plain)} is 0" if plain else "every pool is tainted"
+        problem = f"size.min of {', '.join(plain)} is 0" if plain else "every pool has taints"
         yield SpecError(
             ("nodePools",),
-            f"a created cluster needs nodes for its own services (DNS, the gateway, preheating), and {found}; "
-            "add a pool without accelerator, such as system: {provider: eks, size: {min: 2, max: 4}}",
+            f"A new cluster needs nodes for its own services (DNS, the gateway, preheats), but {problem}. "
+            "Add a pool without accelerator, for example system: {provider: eks, size: {min: 2, max: 4}}.",
         )
 
 
-def _preheats_without_room(settings: StackSettings) -> Iterator[SpecError]:
-    """A Job that no node of a created cluster can hold would wait for its whole time limit; an adopted cluster may have larger ones."""
+def _oversized_preheats(settings: StackSettings) -> Iterator[SpecError]:
+    """Check that a preheat Job fits a node of a new cluster, or it would be pending until its deadline; an existing one may have larger nodes."""
     targets = [target_of(name, pool) for name, pool in settings.node_pools.items()]
-    open_to_all = [each.capacity for each in targets if all(taint.effect == "PreferNoSchedule" for taint in each.taints)]
-    if not open_to_all:
+    untainted = [each.capacity for each in targets if all(taint.effect == "PreferNoSchedule" for taint in each.taints)]
+    if not untainted:
         return
-    most_cpu = max(each.cpu_millicores for each in open_to_all)
-    most_memory = max(each.memory_bytes for each in open_to_all) // _MI
+    most_cpu = max(each.cpu_millicores for each in untainted)
+    most_memory = max(each.memory_bytes for each in untainted) // _MI
     for name, model in settings.models.items():
         preheat = model.preheat
         if preheat is None or isinstance(settings.storage.get(preheat.into), NodeDiskStoreSpec):
             continue
         cpu, memory = millicores_of(preheat.cpu), bytes_of(preheat.memory) // _MI
-        for key, asked, most, unit in (("cpu", cpu, most_cpu, "m"), ("memory", memory, most_memory, "Mi")):
-            if asked > most:
+        for key, request, most, unit in (("cpu", cpu, most_cpu, "m"), ("memory", memory, most_memory, "Mi")):
+            if request > most:
                 yield SpecError(
                     ("models", name, "preheat", key),
-                    f"its Job asks for {asked}{unit} of {key}, and nodes without taints offer {most}{unit} at most; "
-                    "ask for less, or give a pool without taints larger machines",
+                    f"The preheat Job requests {request}{unit} of {key}, but nodes without taints have at most {most}{unit}. "
+                    "Lower the request, or use larger instance types in a pool without taints.",
                 )

@@ -1,4 +1,4 @@
-"""Whether a comparison can be made: services that exist and take prompts, a consumer who may call them, files that count tokens."""
+"""Checks the benchmark: services that exist and take prompts, a consumer that may call them, a tokenizer on a volume."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of `benchmark`."""
+    """Check `benchmark`."""
     spec = settings.benchmark
     if spec is None:
         return
     if settings.gateway is None:
-        yield SpecError(("benchmark",), "it calls the services through the gateway, and there is none; write gateway, or remove benchmark")
+        yield SpecError(("benchmark",), "benchmark requires gateway, which it calls. Add gateway, or remove benchmark.")
     elif not settings.gateway.runs_in_namespace:
         implementation = settings.gateway.implementation
         yield SpecError(
@@ -37,9 +37,9 @@ def _service(settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: 
     if model is None:
         yield unknown(path, name, "model", settings.models, "models")
     elif not model.takes_prompts:
-        yield SpecError(path, f"{name} takes no prompt by a protocol that can be driven (OpenAI's, or Triton's generate); compare others")
+        yield SpecError(path, f"{name} does not take prompts. Supported protocols: OpenAI, and generate of Triton. Use another model.")
     elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
-        yield SpecError(path, f"{spec.consumer} may not call {name}; add {spec.consumer} to models.{name}.consumers")
+        yield SpecError(path, f"Consumer {spec.consumer} may not call {name}. Add {spec.consumer} to models.{name}.consumers.")
 
 
 def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
@@ -50,4 +50,6 @@ def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecErr
         return
     store = settings.storage.get(model.weights.store)
     if model.preheat is None and store is not None and store.kind == "s3":
-        yield SpecError(path, f"the files of {spec.tokenizer} are in a bucket, and no claim holds them; name a model with preheat")
+        yield SpecError(
+            path, f"The files of {spec.tokenizer} are in a bucket, but the tokenizer must be on a volume. Use a model with preheat."
+        )

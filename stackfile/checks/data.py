@@ -1,4 +1,4 @@
-"""Where models' files come from and go to: stores that exist, of the right kind, large enough."""
+"""Checks where models' files come from and go to: stores must exist, be of a supported kind and large enough."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of stores, weights and preheats."""
+    """Check stores, weights and preheats."""
     yield from node_disks.errors(settings)
     filled: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, model in settings.models.items():
         yield from _source_errors(name, model, settings)
         yield from _target_errors(name, model, settings)
         if model.preheat is not None and model.weights.size is not None:
-            beside = sum(bytes_of(each.size) for each in model.artifacts.values() if each.size is not None)
-            filled[model.preheat.into].append((name, bytes_of(model.weights.size) + beside))
+            artifacts = sum(bytes_of(each.size) for each in model.artifacts.values() if each.size is not None)
+            filled[model.preheat.into].append((name, bytes_of(model.weights.size) + artifacts))
     for store, models in filled.items():
         yield from _overfull(store, models, settings)
 
@@ -50,53 +50,66 @@ def _source_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
     if model.weights.files and not isinstance(source, HttpStoreSpec):
         yield SpecError(
             (*here, "files"),
-            f"only a store of kind http needs its files named, and {model.weights.store!r} is of kind {source.kind}; "
-            "remove files, and choose among them with preheat.include and preheat.exclude",
+            not_listed(model.weights.store, source.kind, "preheat.include and preheat.exclude"),
         )
     if isinstance(source, HubStoreSpec):
         yield from repository_errors(here, model.weights, source)
     if isinstance(source, NodeDiskStoreSpec) and model.preheat is not None:
         yield SpecError(
             (*here, "store"),
-            f"{model.weights.store!r} is a disk of each node, which nothing is copied from; name where the files come from",
+            not_a_source(model.weights.store),
         )
     elif model.preheat is None:
         yield from _direct_errors(name, model, source, settings)
 
 
+def not_a_source(store: str) -> str:
+    """The message about `store` of kind nodeDisk as a source."""
+    return (
+        f"{store!r} is a disk of each node, and files cannot be copied from it. Use a store of kind s3, http, huggingface, nfs, efs or pvc."
+    )
+
+
+def not_listed(store: str, kind: str, fields: str) -> str:
+    """The message about `files` of `store`, whose `kind` lists its files itself; `fields` select some of them."""
+    return f"files is only for stores of kind http, but {store!r} is of kind {kind}. Remove files, and select with {fields}."
+
+
 def _direct_errors(name: str, model: ModelSpec, source: StoreSpec, settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of a model whose engine reads the store itself."""
+    """Check a model whose engine reads the store without a preheat."""
     path = ("models", name, "weights", "store")
-    store, remedy = model.weights.store, "add preheat: {into: <nfs store>}"
+    store, remedy = model.weights.store, "Add preheat: {into: <store of kind nfs>}"
     pool = settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
     if isinstance(source, HttpStoreSpec | HubStoreSpec):
-        yield SpecError(path, f"{store!r} is a store of kind {source.kind}, which no engine here reads itself, unverified; {remedy}")
+        yield SpecError(path, f"{store!r} is a store of kind {source.kind}, which engines cannot read directly. {remedy}.")
     elif isinstance(source, S3StoreSpec) and on_gaudi:
         yield SpecError(
             path,
-            f"{store!r} is an s3 store, and the Gaudi images carry no streaming loader; {remedy}, or keep the weights on an nfs store",
+            f"{store!r} is an s3 store, but the Gaudi images have no streaming loader. {remedy}, or use weights on a store of kind nfs.",
         )
     elif isinstance(source, S3StoreSpec) and not model.reads_buckets:
         yield SpecError(
             path,
-            f"{store!r} is an s3 store, and {model.engine} reads this model from files; {remedy}, or keep the weights on an nfs store",
+            f"{store!r} is an s3 store, but {model.engine} reads this model from files. {remedy}, or use weights on a store of kind nfs.",
         )
     elif isinstance(source, S3StoreSpec) and source.ca_bundle is not None and "AWS_CA_BUNDLE" in model.env:
-        yield SpecError(("models", name, "env", "AWS_CA_BUNDLE"), f"storage.{store}.caBundle sets it for this model; remove one of them")
+        yield SpecError(
+            ("models", name, "env", "AWS_CA_BUNDLE"), f"AWS_CA_BUNDLE is also set by storage.{store}.caBundle. Remove one of them."
+        )
     elif isinstance(source, NodeDiskStoreSpec):
         yield from node_disks.errors_of_pool(name, model.pool, store, source, path)
 
 
 def repository_errors(here: KeyPath, weights: WeightsSpec, hub: HubStoreSpec) -> Iterator[SpecError]:
-    """Faults of files of a hub, written at `here`: a path that is no repository, a revision that moves."""
+    """Check files of a hub at `here`: the path must be a repository, the revision a commit."""
     path, revision = weights.path, weights.revision
     if not _REPOSITORY.fullmatch(path):
-        yield SpecError((*here, "path"), f"{path!r} is no repository of a hub; write owner/name, such as Qwen/Qwen3-8B")
+        yield SpecError((*here, "path"), f"{path!r} is not a repository. Expected owner/name, for example Qwen/Qwen3-8B.")
     elif revision is None or not _COMMIT.fullmatch(revision):
-        given = "no revision is given" if revision is None else f"{revision!r} is a name, which may come to mean other files"
-        ask = f"git ls-remote {hub.endpoint}/{path} {'HEAD' if revision is None else revision}"
-        yield SpecError((*here, "revision"), f"{given}; write the commit that it stands for, 40 hex digits, as this prints it: {ask}")
+        problem = "The revision is missing" if revision is None else f"{revision!r} is not a commit, so its files can change"
+        command = f"git ls-remote {hub.endpoint}/{path} {'HEAD' if revision is None else revision}"
+        yield SpecError((*here, "revision"), f"{problem}. Expected a commit (40 hex digits). Find it with: {command}")
 
 
 def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[SpecError]:
@@ -108,12 +121,13 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
     if target is None:
         yield unknown(path, store, "store", settings.storage, "storage")
     elif not isinstance(target, _WRITABLE):
-        shares = sorted(each for each, spec in settings.storage.items() if isinstance(spec, _WRITABLE))
-        allowed = f"one of {', '.join(shares)}" if shares else "a store of kind nfs, which this stack does not have yet"
-        yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which no pod can mount; name {allowed}")
+        volumes = sorted(each for each, spec in settings.storage.items() if isinstance(spec, _WRITABLE))
+        remedy = f"Use one of {', '.join(volumes)}." if volumes else "Add a store of kind nfs."
+        yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which pods cannot mount. {remedy}")
     elif isinstance(target, NodeDiskStoreSpec) and model.needs_share:
         yield SpecError(
-            path, f"{store!r} is a disk of each node, and this model writes what every node reads; name a store of kind nfs, efs or claim"
+            path,
+            f"{store!r} is a disk of each node, but this model writes files that other nodes read. Use a store of kind nfs, efs or pvc.",
         )
     elif isinstance(target, NodeDiskStoreSpec):
         yield from node_disks.errors_of_pool(name, model.pool, store, target, path)
@@ -127,9 +141,9 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
     first = next((index for index, total in enumerate(used) if total > bytes_of(target.capacity)), None)
     if first is not None:
         name = models[first - 1][0]
-        what = "each node's part of store" if isinstance(target, NodeDiskStoreSpec) else "share"
         yield SpecError(
             ("models", name, "weights", "size"),
-            f"from this model's {settings.models[name].weights.size} on, {what} {store!r} is too small: its models need "
-            f"{used[-1] / 2**30:.0f}Gi and its capacity is {target.capacity}; raise storage.{store}.capacity or preheat fewer",
+            f"{settings.models[name].weights.size} exceeds the free space of store {store!r}: its models need {used[-1] / 2**30:.0f}Gi"
+            f"{' on each node' if isinstance(target, NodeDiskStoreSpec) else ''}, and its capacity is {target.capacity}. "
+            f"Raise storage.{store}.capacity, or preheat fewer models into it.",
         )

@@ -1,4 +1,4 @@
-"""Whether two parts of a stack would claim the same Kubernetes object, and whether derived names fit."""
+"""Checks names: reserved or too long ones, and objects that two entries of a stack would both create."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
     from stackfile.stack import StackSettings
 
-# Objects that the namespace holds whatever its models are called: the gateway's, the namespace's own, and Kubernetes' service account.
-_FIXED = {
+# Names of objects that every namespace has: the gateway's, the namespace's own, and the service account of Kubernetes.
+_RESERVED = {
     "gateway": "the gateway",
     PROXY_EDGES: "the network policy of the gateway's proxies",
     "default-deny": "the namespace's network policy",
     "allow-dns": "the namespace's network policy",
-    "default": "Kubernetes for its own service account",
+    "default": "the default service account of Kubernetes",
 }
 # `<model>-group-<number>` is a StatefulSet; with ten characters of a revision it labels its pods, and a label ends at 63.
 _LONGEST_GROUP = 63 - 11 - len("-group-")
@@ -30,38 +30,38 @@ _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease"
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of names: reserved, too long, or claimed twice."""
+    """Check the names of models, consumers, stores and the namespace."""
     if settings.namespace in _SYSTEM_NAMESPACES:
-        yield SpecError(("namespace",), f"{settings.namespace!r} belongs to Kubernetes; use a namespace of its own, such as inference")
+        yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
     for name, model in settings.models.items():
-        if name in _FIXED:
-            yield SpecError(("models", name), f"{name!r} is taken by {_FIXED[name]}; call the model differently")
+        if name in _RESERVED:
+            yield SpecError(("models", name), f"{name!r} is reserved for {_RESERVED[name]}. Rename the model.")
         if name == "vllm":
-            message = (
-                "a Service of this name has Kubernetes tell pods VLLM_PORT=tcp://..., which vLLM takes for its own setting and refuses"
-            )
-            yield SpecError(("models", name), f"{message}; call the model differently")
+            message = "'vllm' is reserved: for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects."
+            yield SpecError(("models", name), f"{message} Rename the model.")
         if len(name) > model.longest_name:
-            room = f"{model.longest_name_of} have room for {model.longest_name}"
-            yield SpecError(("models", name), f"{name!r} has {len(name)} characters, and {room}; shorten it")
+            limit = f"{model.longest_name_of} allow {model.longest_name}"
+            yield SpecError(("models", name), f"{name!r} has {len(name)} characters, but {limit}. Shorten it.")
         yield from _operators_names(name, model, settings)
     yield from _claimed_twice(settings)
-    yield from _shared_places(settings)
+    yield from _shared_locations(settings)
     yield from _metrics(settings)
     yield from _accounts(settings)
 
 
 def _operators_names(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[SpecError]:
-    """What an operator makes of the model's name: pods that fit their labels, and services that nobody else claims."""
+    """Check the names that operators derive from the model's: pods that fit their labels, and free names of services."""
     longest = _LONGEST_GROUP - len(str(max(0, model.replicas - 1)))
     if model.pods > 1 and len(name) > longest:
         yield SpecError(
-            ("models", name), f"{name!r} has {len(name)} characters, and the StatefulSets of its pods have room for {longest}; shorten it"
+            ("models", name), f"{name!r} has {len(name)} characters, but the StatefulSets of its pods allow {longest}. Shorten it."
         )
     for ending in model.operator_services:
         taken = f"{name}-{ending}"
         if taken in settings.models:
-            yield SpecError(("models", taken), f"{taken!r} is what an operator calls a Service of {name}; call the model differently")
+            yield SpecError(
+                ("models", taken), f"{taken!r} is reserved for a Service that an operator creates for {name}. Rename the model."
+            )
 
 
 def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
@@ -69,7 +69,7 @@ def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
     for name, path in _secrets(settings):
         if name in claimed:
             other = ".".join(str(part) for part in claimed[name])
-            yield SpecError(path, f"its Secret would be called {name!r}, as that of {other} is; call one of them differently")
+            yield SpecError(path, f"The name {name!r} of its Secret is already used by {other}. Rename one of them.")
         else:
             claimed[name] = path
 
@@ -85,37 +85,35 @@ def _secrets(settings: StackSettings) -> Iterator[tuple[str, KeyPath]]:
                 yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
 
 
-def _shared_places(settings: StackSettings) -> Iterator[SpecError]:
-    """A volume and its claim are named by the place that they stand for, so that a store may be renamed."""
-    places: dict[tuple[object, ...], str] = {}
+def _shared_locations(settings: StackSettings) -> Iterator[SpecError]:
+    """Check that no two stores are at the same location, which names their volume and claim."""
+    locations: dict[tuple[object, ...], str] = {}
     for name, store in settings.storage.items():
-        place: tuple[object, ...]
+        location: tuple[object, ...]
         if isinstance(store, NfsStoreSpec):
-            place = (store.server, store.path, *store.mount_options)
+            location = (store.server, store.path, *store.mount_options)
         elif isinstance(store, NodeDiskStoreSpec):
-            place = (store.pool, store.path)
+            location = (store.pool, store.path)
         else:
             continue
-        first = places.setdefault(place, name)
+        first = locations.setdefault(location, name)
         if first != name:
-            yield SpecError(("storage", name), f"is the same place as storage.{first}; use {first} instead and remove this store")
+            yield SpecError(
+                ("storage", name), f"Store {name!r} has the same location as {first!r}. Use {first} instead, and remove this store."
+            )
 
 
 def _metrics(settings: StackSettings) -> Iterator[SpecError]:
-    """The network policy of a model's metrics is called like the model with an ending of ours."""
+    """Check the names of the network policies of models' metrics, which are the model's with a suffix."""
     for name in settings.models if settings.monitoring is not None else ():
         called = bounded(name, "metrics")
         if called in settings.models:
-            yield SpecError(
-                ("models", called), f"{called!r} is what the network policy of {name}'s metrics is called; call the model differently"
-            )
+            yield SpecError(("models", called), f"{called!r} is reserved for the network policy of {name}'s metrics. Rename the model.")
 
 
 def _accounts(settings: StackSettings) -> Iterator[SpecError]:
-    """The service account of a model's preheat, where it has one, is called like the model with an ending of ours."""
+    """Check the names of the service accounts of models' preheats, which are the model's with a suffix."""
     for name, model in settings.models.items():
         account = bounded(name, "preheat")
         if model.preheat is not None and account in settings.models:
-            yield SpecError(
-                ("models", account), f"{account!r} is what the service account of {name}'s preheat is called; call the model differently"
-            )
+            yield SpecError(("models", account), f"{account!r} is reserved for the service account of {name}'s preheat. Rename the model.")

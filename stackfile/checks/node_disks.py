@@ -1,4 +1,4 @@
-"""Whether disks of nodes fit the pools that they belong to: nodes that stay, a directory that is there, models that run beside it."""
+"""Checks stores of kind nodeDisk: a pool of constant size, a directory that can be created, models on the same pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Faults of stores of kind nodeDisk."""
+    """Check the pools of stores of kind nodeDisk."""
     for name, store in settings.storage.items():
         if not isinstance(store, NodeDiskStoreSpec):
             continue
@@ -26,20 +26,20 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         elif isinstance(pool, EksPool) and pool.size.min != pool.size.max:
             yield SpecError(
                 path,
-                f"pool {store.pool!r} has {pool.size.min} to {pool.size.max} nodes, and one that joins later comes with an empty disk; "
-                "use a store of kind efs or nfs, or make size.min and size.max the same",
+                f"Pool {store.pool!r} has {pool.size.min} to {pool.size.max} nodes, and a node that joins later has an empty disk. "
+                "Set size.min and size.max to the same number, or use a store of kind efs or nfs.",
             )
         elif isinstance(pool, EksPool) and pool.ami.startswith("BOTTLEROCKET"):
             yield SpecError(
                 path,
-                f"nodes of pool {store.pool!r} run Bottlerocket, where no directory can be made at boot; use an AL2023 image, or a share",
+                f"Pool {store.pool!r} runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image, or a store of kind efs or nfs.",
             )
 
 
 def errors_of_pool(model: str, pool: str, name: str, store: NodeDiskStoreSpec, path: KeyPath) -> Iterator[SpecError]:
-    """The error of a model that runs on `pool` and reads the store called `name`, given at `path`."""
+    """Check that `model` on `pool` reads a nodeDisk store of the same pool; `path` is where it names the store."""
     if pool != store.pool:
         yield SpecError(
             path,
-            f"{name!r} is on the nodes of pool {store.pool!r}, and {model} runs on {pool!r}; name a store of that pool, or a share",
+            f"{name!r} is on the nodes of pool {store.pool!r}, but {model} runs on {pool!r}. Use a store of pool {pool!r}, or one of kind efs or nfs.",
         )

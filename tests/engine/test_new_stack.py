@@ -52,10 +52,10 @@ def test_an_example_is_previewed_with_a_warning_and_never_brought_up(project, en
     public = {**environment, "PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}
     run(public, "pulumi", "stack", "init", "onprem", "--non-interactive", cwd=project)
     shown = run(public, "pulumi", "preview", "--stack", "onprem", "--non-interactive", cwd=project)
-    assert "apiKeySeed is that of an example" in shown.stdout
+    assert "apiKeySeed is that of a public example" in shown.stdout
     arguments = ("up", "--stack", "onprem", "--yes", "--skip-preview", "--non-interactive")
     refused = run(public, "pulumi", *arguments, cwd=project, check=False)
     said = refused.stdout + refused.stderr
     assert refused.returncode != 0
-    assert "stacks/Pulumi.onprem.yaml:32:3: apiKeySeed: is that of an example, which everybody can read" in said
+    assert "stacks/Pulumi.onprem.yaml:32:3: apiKeySeed: The seed is that of a public example" in said
     assert "Traceback" not in said

@@ -120,5 +120,5 @@ def test_a_stack_with_faults_registers_nothing_and_shows_no_traceback(environmen
     done = run(environment, "pulumi", "preview", "--stack", "local", "--config-file", str(broken), "--non-interactive", check=False)
     words = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "'l40' is no pool of this stack; did you mean 'l40s'" in words
+    assert "Unknown pool 'l40'. Did you mean 'l40s'?" in words
     assert "Traceback" not in words

@@ -80,5 +80,5 @@ def test_a_stack_that_is_not_there_is_told_before_anything_starts_and_no_checkou
     with pytest.raises(SystemExit) as end:
         run(["rehearse-change", "HEAD", "HEAD", "--stack", "nosuch"])
     assert end.value.code == 2
-    assert "'nosuch' is no stack" in capsys.readouterr().err
+    assert "Unknown stack 'nosuch'." in capsys.readouterr().err
     assert git(checkout, "worktree", "list").count("\n") == 0

@@ -58,8 +58,8 @@ def test_what_is_neither_plan_nor_revision_is_told_apart(against, words, capsys)
 def test_a_refused_plan_tells_the_report_why(tmp_path, capsys):
     target = tmp_path / "refused.ndjson"
     assert plan("locl", "--events", target) == 2
-    assert "'locl' is no stack; did you mean 'local'" in capsys.readouterr().err
+    assert "Unknown stack 'locl'. Did you mean 'local'?" in capsys.readouterr().err
     report = make_report([read_file(target)])
     assert report.verdict == "the preview failed"
     assert report.stacks[0].title == "inferplan/locl"
-    assert "did you mean" in render(report)
+    assert "Did you mean" in render(report)

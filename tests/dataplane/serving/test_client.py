@@ -149,7 +149,7 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
-        (["call", "chaty", "x"], {}, "did you mean 'chatty'; client has app, chatty, locked, whole, writer"),
+        (["call", "chaty", "x"], {}, "Did you mean 'chatty'? Models in client: app, chatty, locked, whole, writer."),
         (["call", "locked", "x"], {}, "no consumer may call locked; add one to models.locked.consumers"),
         (["call", "writer", "x", "--consumer", "other"], {}, "other may not call writer; chat may"),
         (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc; it speaks openai"),

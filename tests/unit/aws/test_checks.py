@@ -1,4 +1,4 @@
-"""Faults between the AWS parts of a stack, as a person reads them, and the table that the checks rest on."""
+"""Errors between the AWS parts of a stack, and the table that the checks rest on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": 
 
 def found(**parts: Any) -> dict[str, str]:
     parts = {"storage": {"weights": BUCKET}, **parts}
-    return {dotted(fault.path): fault.message for fault in errors(settings(**parts))}
+    return {dotted(error.path): error.message for error in errors(settings(**parts))}
 
 
 def test_a_sound_stack_has_no_fault():
@@ -47,27 +47,27 @@ def test_a_sound_stack_has_no_fault():
 @pytest.mark.parametrize(
     ("parts", "path", "said"),
     [
-        ({"cluster": {"provider": "existing", "context": "c"}}, "nodePools.l40s.provider", "pools of eks need one of EKS"),
-        ({"cluster": {"provider": "simulated"}, "storage": {"s": {"kind": "efs"}}}, "storage.s.kind", "use kind: nfs"),
+        ({"cluster": {"provider": "existing", "context": "c"}}, "nodePools.l40s.provider", "Pools of provider eks require a cluster of provider eks"),
+        ({"cluster": {"provider": "simulated"}, "storage": {"s": {"kind": "efs"}}}, "storage.s.kind", "Use kind: nfs"),
         ({"cluster": {"provider": "simulated"}, "storage": {"s": {**BUCKET, "create": {}}}}, "storage.s.create", "no AWS region"),
-        ({"nodePools": {"p": {"provider": "simulated", "nodes": 1}}}, "nodePools.p.provider", "pretend nodes have no place"),
+        ({"nodePools": {"p": {"provider": "simulated", "nodes": 1}}}, "nodePools.p.provider", "Simulated pools are not allowed on EKS."),
         (
             {"cluster": {"provider": "existing", "context": "c"}, "nodePools": {"p": {"provider": "simulated", "nodes": 1}}},
             "nodePools.p.provider",
-            "pretend nodes have no place in a real one; use provider: existing",
+            "Simulated pools are not allowed on a real cluster. Use provider: existing.",
         ),
-        ({"nodePools": {"p": {**L40S, "zones": ["eu-west-1a"]}}}, "nodePools.p.zones[0]", "no zone of us-east-1"),
-        ({"nodePools": {"p": {**L40S, "zones": ["us-east-1a"]}}}, "nodePools.p.zones[0]", "add cluster.subnets: {us-east-1a: subnet-...}"),
-        ({"nodePools": {"p": H100}}, "nodePools.p.capacityReservation.zone", "add cluster.subnets"),
+        ({"nodePools": {"p": {**L40S, "zones": ["eu-west-1a"]}}}, "nodePools.p.zones[0]", "is not a zone of us-east-1"),
+        ({"nodePools": {"p": {**L40S, "zones": ["us-east-1a"]}}}, "nodePools.p.zones[0]", "Add cluster.subnets: {us-east-1a: subnet-...}"),
+        ({"nodePools": {"p": H100}}, "nodePools.p.capacityReservation.zone", "Add cluster.subnets"),
         (
             {"cluster": {**ADOPTED, "subnets": SUBNETS}, "nodePools": {"p": {**L40S, "zones": ["us-east-1c"]}}},
             "nodePools.p.zones[0]",
-            "use us-east-1a or us-east-1b",
+            "Use us-east-1a or us-east-1b",
         ),
         (
             {"cluster": {**ADOPTED, "region": "eu-west-1"}, "nodePools": {"p": {"provider": "eks", "accelerator": "gaudi-1", "amiId": "ami-01234567", "size": {"max": 1}}}},
             "nodePools.p.accelerator",
-            "us-east-1 and us-west-2 only",
+            "is only available in us-east-1 and us-west-2",
         ),
         (
             {"cluster": {**ADOPTED, "subnets": SUBNETS}, "nodePools": {"p": {**L40S, "capacityTypes": ["SPOT"], "zones": ["us-east-1a"]}}},
@@ -77,35 +77,35 @@ def test_a_sound_stack_has_no_fault():
         (
             {"nodePools": {"l40s": {**L40S, "capacityTypes": ["SPOT"]}}, "models": {"llama": model(drainSeconds=100)}},
             "models.llama.drainSeconds",
-            "lower drainSeconds to 95",
+            "Lower drainSeconds to 95",
         ),
         ({"models": {"llama": model(drainSeconds=1800)}}, "models.llama.drainSeconds", "update.force: true"),
-        ({"storage": {"weights": BUCKET, "s": {"kind": "efs"}}}, "storage.s", "add cluster.subnets"),
+        ({"storage": {"weights": BUCKET, "s": {"kind": "efs"}}}, "storage.s", "Add cluster.subnets"),
         (
             {"cluster": {**ADOPTED, "subnets": SUBNETS}, "storage": {"weights": BUCKET, "s": {"kind": "efs"}}, "models": {"llama": model(preheat={"into": "s"})}},
             "storage.s.openTo",
-            "whichever plain nodes the adopted cluster has; write openTo: cluster",
+            "on any untainted node of the existing cluster. Set openTo: cluster.",
         ),
         (
             {"cluster": CREATED, "nodePools": {"system": SYSTEM, "old": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1}},
              "storage": {"s": {"kind": "efs"}}, "models": {"llama": model(pool="old", weights={"store": "s", "path": "llama"})}},
             "storage.s.openTo",
-            "whose nodes this stack did not make; write openTo: cluster",
+            "whose nodes this stack did not create. Set openTo: cluster.",
         ),
-        ({"storage": {"weights": {**BUCKET, "create": {}, "region": "eu-west-1"}}}, "storage.weights.region", "remove region"),
-        ({"storage": {"weights": {**BUCKET, "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.weights.kmsKeyArn", "name one of us-east-1"),
-        ({"storage": {"weights": {**BUCKET, "region": "eu-west-1", "kmsKeyArn": KEY}}}, "storage.weights.kmsKeyArn", "name one of eu-west-1"),
-        ({"cluster": CREATED, "storage": {"s": {"kind": "efs", "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.s.kmsKeyArn", "the file system in us-east-1"),
+        ({"storage": {"weights": {**BUCKET, "create": {}, "region": "eu-west-1"}}}, "storage.weights.region", "Remove region"),
+        ({"storage": {"weights": {**BUCKET, "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.weights.kmsKeyArn", "Use one of us-east-1"),
+        ({"storage": {"weights": {**BUCKET, "region": "eu-west-1", "kmsKeyArn": KEY}}}, "storage.weights.kmsKeyArn", "Use one of eu-west-1"),
+        ({"cluster": CREATED, "storage": {"s": {"kind": "efs", "kmsKeyArn": KEY.replace("us-east-1", "eu-west-1")}}}, "storage.s.kmsKeyArn", "the file system is in us-east-1"),
         ({"gateway": {"host": "a.example", "ingressClassName": "alb", "alb": {"certificateArn": CERTIFICATE}}}, "gateway.alb.certificateArn", "is in eu-west-1"),
         ({"gateway": {"host": "a.example", "exposure": "loadBalancer", "nlb": {"certificateArn": CERTIFICATE}}}, "gateway.nlb.certificateArn", "is in eu-west-1"),
-        ({"cluster": CREATED}, "nodePools", "add a pool without accelerator"),
+        ({"cluster": CREATED}, "nodePools", "Add a pool without accelerator"),
         ({"cluster": CREATED, "nodePools": {"system": {**SYSTEM, "size": {"max": 3}}}}, "nodePools", "size.min of system is 0"),
     ],
 )  # fmt: skip
 def test_a_fault_names_the_key_and_the_way_out(parts, path, said):
-    faults_found = found(**parts)
-    assert path in faults_found, faults_found
-    assert said in faults_found[path]
+    messages = found(**parts)
+    assert path in messages, messages
+    assert said in messages[path]
 
 
 def test_said_scarcity_is_accepted():
@@ -119,7 +119,7 @@ ROOMLESS = {"cluster": CREATED, "nodePools": {"l40s": L40S, "system": SYSTEM}, "
 @pytest.mark.parametrize(("asked", "key"), [({"cpu": "8"}, "cpu"), ({"memory": "32Gi"}, "memory")])
 def test_a_preheat_that_no_plain_node_can_hold_is_refused_where_all_nodes_are_known(asked, key):
     models = {"llama": model(preheat={"into": "s", **asked})}
-    assert "nodes without taints offer" in found(**ROOMLESS, models=models)[f"models.llama.preheat.{key}"]
+    assert "nodes without taints have at most" in found(**ROOMLESS, models=models)[f"models.llama.preheat.{key}"]
     larger = {"l40s": L40S, "system": {**SYSTEM, "instanceTypes": ["m7i.4xlarge"]}}
     assert found(**{**ROOMLESS, "nodePools": larger}, models=models) == {}
     untainted = {**ROOMLESS["nodePools"], "l40s": {**L40S, "taints": []}}

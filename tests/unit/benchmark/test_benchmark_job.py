@@ -88,13 +88,16 @@ MODELS = {"plain": MODEL, "writer": {**MODEL, "consumers": []}, "streamed": {**M
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ({}, "benchmark.models[1]: chat may not call writer; add chat to models.writer.consumers"),
-        ({"models": ["plain", "strem"]}, "benchmark.models[1]: 'strem' is no model of this stack"),
+        ({}, "benchmark.models[1]: Consumer chat may not call writer. Add chat to models.writer.consumers."),
+        ({"models": ["plain", "strem"]}, "benchmark.models[1]: Unknown model 'strem'."),
         (
             {"models": ["plain", "streamed"], "consumer": "chatt"},
-            "benchmark.consumer: 'chatt' is no consumer of this stack; did you mean 'chat'",
+            "benchmark.consumer: Unknown consumer 'chatt'. Did you mean 'chat'?",
         ),
-        ({"models": ["plain", "streamed"], "tokenizer": "streamed"}, "are in a bucket, and no claim holds them; name a model with preheat"),
+        (
+            {"models": ["plain", "streamed"], "tokenizer": "streamed"},
+            "are in a bucket, but the tokenizer must be on a volume. Use a model with preheat.",
+        ),
     ],
 )
 def test_a_comparison_that_cannot_be_made_is_refused_with_the_place(lines, written, said):  # noqa: F811 - the fixture

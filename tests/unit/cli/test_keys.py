@@ -179,7 +179,7 @@ def test_retire_takes_one_version_out_and_its_date_with_it(stack, keys, before, 
         (("retire", "chat", "7"), "chat has no valid key version 7; valid are 2, 1"),
         (("retire", "chat"), "name the version: inferplan keys retire chat VERSION --stack local"),
         (("add", "chat", "3"), "keys add takes no version"),
-        (("add", "chta"), "'chta' is no consumer; did you mean 'chat'; local has batch, chat"),
+        (("add", "chta"), "Unknown consumer 'chta'. Did you mean 'chat'? Consumers in local: batch, chat."),
     ],
 )
 def test_what_cannot_be_done_is_said_and_the_file_is_left(stack, keys, arguments, said):
@@ -209,7 +209,7 @@ def test_a_stack_with_faults_is_not_touched(stack, keys):
     before = stack.read_bytes()
     code, _, err = keys("add", "chat")
     assert code == 2
-    assert "replicas: found 'two'" in err
+    assert "replicas: 'two' is not valid. Expected a whole number." in err
     assert stack.read_bytes() == before
 
 

@@ -279,7 +279,7 @@ def test_a_source_with_faults_is_refused_with_their_places(new):
     stack("bad").write_text(stack("local").read_text().replace("pool: l40s", "pool: l40"))
     code, said = new("acme", "--from", "bad")
     assert code == 2
-    assert "stacks/Pulumi.bad.yaml:18:7: models.llama-3-8b.pool: 'l40' is no pool" in said
+    assert "stacks/Pulumi.bad.yaml:18:7: models.llama-3-8b.pool: Unknown pool 'l40'." in said
     assert not stack("acme").exists()
 
 

@@ -48,7 +48,7 @@ def test_a_faulty_stack_is_bad_input_and_the_others_are_still_checked(project, i
     code, out, err = inferplan("validate")
     assert code == 2
     assert out.startswith("ok  stacks/Pulumi.onprem.yaml")
-    assert "stacks/Pulumi.local.yaml:19:7: models.llama-3-8b.replicas: found 'two', where a whole number belongs" in err
+    assert "stacks/Pulumi.local.yaml:19:7: models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number." in err
     assert "1 error in stacks/Pulumi.local.yaml" in err
 
 
@@ -57,14 +57,14 @@ def test_a_path_is_as_good_as_a_name(project, inferplan):
     code, out, _ = inferplan("validate", "elsewhere.yaml", "local")
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: there is no such file; check the name of the stack\n1 error in nowhere.yaml. Nothing was registered. Fix it and run the command again.\n")  # fmt: skip
+    assert inferplan("validate", "nowhere.yaml")[::2] == (2, "nowhere.yaml: The file does not exist. Check the name of the stack.\n1 error in nowhere.yaml. Nothing was registered. Fix it and run the command again.\n")  # fmt: skip
 
 
 @pytest.mark.usefixtures("project")
 def test_an_unknown_stack_lists_the_known_ones_and_the_nearest(inferplan):
     code, _, err = inferplan("validate", "locl")
     assert code == 2
-    assert err == "'locl' is no stack; did you mean 'local'; this project has local, onprem\n"
+    assert err == "Unknown stack 'locl'. Did you mean 'local'? Stacks in this project: local, onprem.\n"
 
 
 def test_the_project_is_found_from_any_folder_in_it(project, inferplan, monkeypatch):

@@ -37,16 +37,16 @@ SYSTEM = "    system: {provider: eks, instanceTypes: [m7i.2xlarge], size: {min: 
 @pytest.mark.parametrize(
     ("stack", "old", "new", "said"),
     [
-        ("prod", SYSTEM, SYSTEM + SYSTEM, "nodePools.system: 'system' stands here a second time, first in line"),
+        ("prod", SYSTEM, SYSTEM + SYSTEM, "nodePools.system: Duplicate key 'system', first on line"),
         ("prod", "region: us-east-1", "region: us-eat-1", "cluster.region: 'us-eat-1' is no region that the table knows; did you mean 'us-east-1'"),
         ("prod", "bucket: acme-inference-prod-weights", "bucket: Acme_Weights", "storage.weights.bucket: 'Acme_Weights' cannot be a bucket name"),
         ("prod", "bucket: acme-inference-prod-weights", "bucket: 10.0.0.1", "storage.weights.bucket: '10.0.0.1' cannot be a bucket name"),
-        ("prod", 'admins: ["arn:aws:iam::111122223333:role/platform-engineers"]', "admins: []", "cluster.create.admins: found an empty list, where at least 1 entry belongs"),
-        ("prod", "zones: [us-east-1a, us-east-1b, us-east-1c]", "zones: [us-east-1a]", "cluster.create.zones: found a list of 1, where at least 2 entries belongs"),
+        ("prod", 'admins: ["arn:aws:iam::111122223333:role/platform-engineers"]', "admins: []", "cluster.create.admins: An empty list is not valid. Expected at least 1 entry."),
+        ("prod", "zones: [us-east-1a, us-east-1b, us-east-1c]", "zones: [us-east-1a]", "cluster.create.zones: A list of 1 is not valid. Expected at least 2 entries."),
         ("prod", "kubernetesVersion: \"1.35\"", "kubernetesVersion: \"1.29\"", "cluster.create.kubernetesVersion: '1.29' is no Kubernetes version"),
         ("prod", "instanceTypes: [p5.48xlarge]", "instanceTypes: [p5.49xlarge]", "nodePools.h100.instanceTypes[0]: 'p5.49xlarge' is no machine"),
-        ("prod", "zone: us-east-1b}", "zone: us-east-1f}", "nodePools.h100.capacityReservation.zone: the cluster has no subnet in 'us-east-1f'"),
-        ("dev", "capacityTypes: [SPOT]", "capacityTypes: [SPOTTY]", "nodePools.l4.capacityTypes[0]: found 'SPOTTY'"),
+        ("prod", "zone: us-east-1b}", "zone: us-east-1f}", "nodePools.h100.capacityReservation.zone: The cluster has no subnet in 'us-east-1f'."),
+        ("dev", "capacityTypes: [SPOT]", "capacityTypes: [SPOTTY]", "nodePools.l4.capacityTypes[0]: 'SPOTTY' is not valid. Expected ON_DEMAND"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_the_way_out(validated, stack, old, new, said):

@@ -163,10 +163,10 @@ def faults(tmp_path, artifacts, **models):
 @pytest.mark.parametrize(
     ("artifact", "words"),
     [
-        ({"store": "wieghts", "path": "x"}, "did you mean 'weights'"),
-        ({"store": "disks", "path": "x"}, "which nothing is copied from"),
-        ({"store": "weights", "path": "x", "files": {"a": None}}, "only a store of kind http"),
-        ({"store": "weights", "path": "x", "size": "90Gi"}, "is too small"),
+        ({"store": "wieghts", "path": "x"}, "Did you mean 'weights'?"),
+        ({"store": "disks", "path": "x"}, "files cannot be copied from it"),
+        ({"store": "weights", "path": "x", "files": {"a": None}}, "files is only for stores of kind http"),
+        ({"store": "weights", "path": "x", "size": "90Gi"}, "exceeds the free space of store"),
     ],
     ids=str,
 )
@@ -177,5 +177,5 @@ def test_a_store_that_cannot_give_or_hold_an_artifact_is_refused_at_its_place(tm
 def test_an_artifact_whose_preheat_would_be_called_like_a_model_is_refused(tmp_path):
     plain = {key: MODEL[key] for key in ("engine", "weights", "preheat", "pool")}
     found = faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-polite": plain})
-    assert "its preheat would be called 'chat-polite', as model chat-polite is" in found
+    assert "The name 'chat-polite' of the preheat is already used by model chat-polite." in found
     assert not faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-kind": plain})

@@ -38,7 +38,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def lines(tmp_path: Path):
-    """The fault lines of a stack with one model whose fields, or whose stack's sections, differ from sound ones."""
+    """The error lines of a stack with one model whose fields, or whose stack's sections, differ from sound ones."""
 
     def judge(model: dict[str, Any] | None = None, *, models: dict[str, Any] | None = None, **sections: Any) -> tuple[str, ...]:
         config = {**CONFIG, "models": models or {"chat-model": {**MODEL, **(model or {})}}, **sections}
@@ -46,8 +46,8 @@ def lines(tmp_path: Path):
         path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
         try:
             validate(read_stack(path, shown_path="s.yaml"))
-        except InvalidStack as faults:
-            return faults.lines
+        except InvalidStack as error:
+            return error.lines
         return ()
 
     return judge
@@ -64,7 +64,7 @@ def test_the_stack_that_the_others_vary_is_sound(lines):
 
 def test_a_pool_that_is_not_there_is_told_with_the_nearest_and_the_known_ones(lines):
     line = only(lines({"pool": "l40"}))
-    assert "models.chat-model.pool: 'l40' is no pool of this stack; did you mean 'l40s'" in line
+    assert "models.chat-model.pool: Unknown pool 'l40'. Did you mean 'l40s'? Pools in this stack: gaudi1, gaudi2, l40s, system." in line
     assert "gaudi1, gaudi2, l40s, system" in line
 
 
@@ -74,17 +74,17 @@ def test_a_pool_of_plain_cpu_nodes_cannot_serve(lines):
 
 def test_vllm_on_first_generation_gaudi_is_refused_and_says_why(lines):
     line = only(lines({"pool": "gaudi1"}))
-    assert "models.chat-model.engine: vllm does not run on gaudi-1" in line
+    assert "models.chat-model.engine: Engine vllm does not run on gaudi-1" in line
     assert "1.21" in line
 
 
-@pytest.mark.parametrize(("cards", "words"), [(8, "a node of pool 'l40s' has 4"), (3, "idle for ever")])
+@pytest.mark.parametrize(("cards", "words"), [(8, "a node of pool 'l40s' has 4"), (3, "leave 1 of the 4 of each node unused")])
 def test_a_replicas_cards_fit_a_node_and_divide_it(lines, cards, words):
     assert words in only(lines({"tensorParallelSize": cards}))
 
 
 def test_weights_that_no_device_memory_holds_are_refused_and_the_next_size_passes(lines):
-    assert "do not fit 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**WEIGHTS, "size": "42Gi"}}))
+    assert "do not fit into 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**WEIGHTS, "size": "42Gi"}}))
     assert lines({"weights": {**WEIGHTS, "size": "40Gi"}}) == ()
 
 
@@ -92,33 +92,33 @@ def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
     big = {**MODEL, "tensorParallelSize": 4, "weights": {**WEIGHTS, "size": "60Gi"}}
     line = only(lines(models={"first": big, "second": {**big, "weights": {**WEIGHTS, "size": "60Gi", "path": "other"}}}))
     assert "models.second.weights.size" in line
-    assert "need 120Gi and its capacity is 100Gi" in line
+    assert "need 120Gi, and its capacity is 100Gi" in line
 
 
 def test_a_store_that_is_not_there_is_told(lines):
-    assert "'weihgts' is no store of this stack; did you mean 'weights'" in only(lines({"weights": {**WEIGHTS, "store": "weihgts"}}))
+    assert "Unknown store 'weihgts'. Did you mean 'weights'?" in only(lines({"weights": {**WEIGHTS, "store": "weihgts"}}))
 
 
 def test_preheating_into_a_bucket_is_refused_with_the_shares_named(lines):
-    assert "which no pod can mount; name one of shared" in only(lines({"preheat": {"into": "weights"}}))
+    assert "which pods cannot mount. Use one of shared." in only(lines({"preheat": {"into": "weights"}}))
 
 
 def test_gaudi_cannot_stream_from_a_bucket(lines):
     model = {key: value for key, value in MODEL.items() if key != "preheat"} | {"pool": "gaudi2"}
-    assert "carry no streaming loader" in only(lines(models={"chat-model": model}))
+    assert "have no streaming loader" in only(lines(models={"chat-model": model}))
 
 
 def test_a_consumer_that_is_not_there_is_told_by_its_index(lines):
-    assert "models.chat-model.consumers[1]: 'bot' is no consumer" in only(lines({"consumers": ["chat", "bot"]}))
+    assert "models.chat-model.consumers[1]: Unknown consumer 'bot'." in only(lines({"consumers": ["chat", "bot"]}))
 
 
 def test_consumers_without_a_gateway_are_refused(lines):
-    assert "nothing checks them" in only(lines(gateway={}))
+    assert "consumers requires gateway" in only(lines(gateway={}))
 
 
 def test_more_replicas_than_the_pool_holds_are_refused(lines):
     assert lines({"replicas": 8}) == ()
-    assert "ask for 9 accelerators and it has 8" in only(lines({"replicas": 9}))
+    assert "request 9 accelerators, but it has 8" in only(lines({"replicas": 9}))
 
 
 def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
@@ -127,11 +127,11 @@ def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
 
 
 def test_more_memory_than_a_node_has_is_refused(lines):
-    assert "of memory and a node of pool 'l40s' offers" in only(lines({"resources": {"memory": "2Ti"}}))
+    assert "of memory, but a node of pool 'l40s' has" in only(lines({"resources": {"memory": "2Ti"}}))
 
 
 def test_shared_memory_beyond_the_memory_is_refused(lines):
-    assert "count against the memory" in only(lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}}))
+    assert "exceeds the memory of a replica" in only(lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}}))
 
 
 def test_a_model_is_not_called_vllm_since_vllm_reads_the_variables_of_such_a_service(lines):
@@ -140,7 +140,7 @@ def test_a_model_is_not_called_vllm_since_vllm_reads_the_variables_of_such_a_ser
 
 @pytest.mark.parametrize("name", ["gateway", "default", "allow-dns"])
 def test_a_model_cannot_take_the_name_of_something_else_in_the_namespace(lines, name):
-    assert "is taken by" in only(lines(models={name: MODEL}))
+    assert "is reserved for" in only(lines(models={name: MODEL}))
 
 
 def test_a_model_whose_pods_names_would_be_cut_is_refused(lines):
@@ -159,7 +159,7 @@ RAY = {
 
 def test_a_ray_service_whose_clusters_names_would_be_too_long_is_refused(lines):
     assert lines(models={"m" * 47: RAY}) == ()
-    assert "48 characters, and KubeRay's names for its clusters have room for 47" in only(lines(models={"m" * 48: RAY}))
+    assert "48 characters, but KubeRay's names for its clusters allow 47" in only(lines(models={"m" * 48: RAY}))
 
 
 def test_a_ray_service_is_replaced_beside_what_other_models_hold(lines):
@@ -173,7 +173,7 @@ def test_two_secrets_of_one_name_are_refused(lines):
         models={"consumer": {**MODEL, "consumers": ["server-key"]}},
         consumers={"server-key": {"keys": [1]}},
     )
-    assert "its Secret would be called 'consumer-server-key'" in only(found)
+    assert "The name 'consumer-server-key' of its Secret is already used by" in only(found)
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "default"])
@@ -185,7 +185,7 @@ def test_all_faults_are_told_at_once(lines):
     models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
     found = lines(models=models)
     assert len(found) == 41
-    assert sum("is too small" in line for line in found) == 1
+    assert sum("exceeds the free space of store" in line for line in found) == 1
 
 
 H100 = {**CONFIG["nodePools"], "h100": {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 2}}
@@ -195,7 +195,7 @@ WIDE = {"pool": "h100", "tensorParallelSize": 8, "pipelineParallelSize": 2, "nno
 def test_a_replica_over_two_nodes_counts_all_of_its_cards_against_the_pool(lines):
     assert lines(WIDE, nodePools=H100) == ()
     found = only(lines({**WIDE, "replicas": 2}, nodePools=H100))
-    assert "with these 2 x 16 the models of pool 'h100' ask for 32 accelerators and it has 16" in found
+    assert "With these 2 x 16, the models of pool 'h100' request 32 accelerators, but it has 16" in found
     assert "surge starts a successor" in only(lines({**WIDE, "rollout": "surge"}, nodePools=H100))
 
 
@@ -207,25 +207,27 @@ def test_weights_may_fill_the_cards_of_every_node_of_a_replica(lines):
     }
     assert lines({**WIDE, "weights": large}, nodePools=H100, storage=room) == ()
     alone = {"pool": "h100", "tensorParallelSize": 8, "weights": large}
-    assert "do not fit 8 x 80Gi" in only(lines(alone, nodePools=H100, storage=room))
+    assert "do not fit into 8 x 80Gi" in only(lines(alone, nodePools=H100, storage=room))
 
 
 def test_a_replica_that_no_node_holds_is_told_how_to_span_several(lines):
     found = only(lines({"pool": "h100", "tensorParallelSize": 16}, nodePools=H100))
-    assert "a replica needs 16 accelerators and a node of pool 'h100' has 8" in found
+    assert "A replica requests 16 accelerators, but a node of pool 'h100' has 8" in found
     assert "raise nnodes" in found
 
 
 def test_an_image_of_the_other_vendor_or_of_an_unlisted_pair_is_refused(lines):
     gaudi = "vault.habana.ai/gaudi-docker/{}/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0:latest"
-    assert "is built for cards of habana" in only(lines({"image": gaudi.format("1.24.1")}))
-    assert "is built for cards of nvidia" in only(lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"}))
+    assert "is built for accelerators of habana" in only(lines({"image": gaudi.format("1.24.1")}))
+    assert "is built for accelerators of nvidia" in only(lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"}))
     assert "pairs vllm 0.26.0 with Gaudi software 1.24.0" in only(lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")}))
     assert lines({"pool": "gaudi2", "image": gaudi.format("1.24.1")}) == ()
 
 
 def test_names_that_operators_derive_are_kept_free_and_short(lines):
-    assert "an operator calls a Service of chat" in only(lines(models={"chat": RAY, "chat-serve-svc": MODEL}))
+    assert "is reserved for a Service that an operator creates for chat" in only(lines(models={"chat": RAY, "chat-serve-svc": MODEL}))
     wide = {**MODEL, **WIDE}
-    assert "an operator calls a Service of chat" in only(lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100))
-    assert "have room for 44" in only(lines(models={"m" * 45: wide}, nodePools=H100))
+    assert "is reserved for a Service that an operator creates for chat" in only(
+        lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100)
+    )
+    assert "allow 44" in only(lines(models={"m" * 45: wide}, nodePools=H100))

@@ -44,7 +44,7 @@ def test_files_may_come_from_and_go_to_every_kind_of_store(faults, model):
 
 
 @pytest.mark.parametrize(
-    ("revision", "words"), [("v1.0", "'v1.0' is a name"), ("8afb486", "'8afb486' is a name"), (None, "no revision is given")]
+    ("revision", "words"), [("v1.0", "'v1.0' is not a commit"), ("8afb486", "'8afb486' is not a commit"), (None, "The revision is missing")]
 )
 def test_a_repository_is_pinned_by_its_whole_commit_and_told_how_to_find_it(faults, revision, words):
     weights = {key: value for key, value in {**HUB, "revision": revision}.items() if value}
@@ -63,32 +63,36 @@ def test_a_repository_is_an_owner_and_a_name(faults, path):
 def test_no_engine_reads_a_server_itself(faults, store):
     weights = HUB if store == "hub" else {**WEIGHTS, "store": store}
     line = only(faults({"weights": weights, "preheat": None}))
-    assert "which no engine here reads itself" in line
-    assert "add preheat" in line
+    assert "which engines cannot read directly" in line
+    assert "Add preheat" in line
 
 
 @pytest.mark.parametrize("into", ["mirror", "hub", "weights"])
 def test_nothing_is_preheated_into_what_no_pod_can_mount(faults, into):
-    assert "which no pod can mount; name one of nas, nvme, shared" in only(faults({"preheat": {"into": into}}))
+    assert "which pods cannot mount. Use one of nas, nvme, shared." in only(faults({"preheat": {"into": into}}))
 
 
 def test_only_a_server_needs_its_files_named(faults):
     line = only(faults({"weights": {**WEIGHTS, "files": {"config.json": None}}}))
-    assert "only a store of kind http needs its files named" in line
+    assert "files is only for stores of kind http" in line
     assert "preheat.include" in line
 
 
 def test_a_disk_of_nodes_is_no_source(faults):
-    assert "which nothing is copied from" in only(faults({"weights": {**WEIGHTS, "store": "nvme"}}))
+    assert "files cannot be copied from it" in only(faults({"weights": {**WEIGHTS, "store": "nvme"}}))
 
 
 def test_a_model_runs_on_the_nodes_whose_disks_hold_it(faults):
     line = only(faults({"preheat": {"into": "nvme"}, "pool": "gaudi2"}))
-    assert "'nvme' is on the nodes of pool 'l40s', and chat-model runs on 'gaudi2'" in line
+    assert "'nvme' is on the nodes of pool 'l40s', but chat-model runs on 'gaudi2'" in line
 
 
 @pytest.mark.parametrize(
-    ("into", "words"), [("nas", "share 'nas' is too small"), ("nvme", "each node's part of store 'nvme' is too small")]
+    ("into", "words"),
+    [
+        ("nas", "exceeds the free space of store 'nas'"),
+        ("nvme", "exceeds the free space of store 'nvme': its models need 120Gi on each node"),
+    ],
 )
 def test_what_does_not_fit_is_refused_at_plan_time(faults, into, words):
     line = only(faults({"weights": {**WEIGHTS, "size": "120Gi"}, "preheat": {"into": into}, "tensorParallelSize": 4}))
@@ -99,7 +103,7 @@ def test_what_does_not_fit_is_refused_at_plan_time(faults, into, words):
 def test_a_disk_names_a_pool_that_is_there(faults):
     store = {**STORES["nvme"], "pool": "l40"}
     found = faults(storage={**STORES, "nvme": store})
-    assert "storage.nvme.pool: 'l40' is no pool of this stack; did you mean 'l40s'" in only(found)
+    assert "storage.nvme.pool: Unknown pool 'l40'. Did you mean 'l40s'?" in only(found)
 
 
 EKS = {
@@ -114,8 +118,8 @@ EKS = {
 @pytest.mark.parametrize(
     ("pool", "words"),
     [
-        ({"size": {"min": 1, "max": 4}}, "one that joins later comes with an empty disk"),
-        ({"size": {"min": 2, "max": 2}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, "no directory can be made at boot"),
+        ({"size": {"min": 1, "max": 4}}, "a node that joins later has an empty disk"),
+        ({"size": {"min": 2, "max": 2}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, "cannot create a directory at boot"),
     ],
     ids=["a pool that grows", "Bottlerocket"],
 )
@@ -140,7 +144,7 @@ def test_a_secret_of_a_store_is_not_one_that_this_stack_makes(faults, credential
 
     [(store, _)] = credentials.items()
     stores = {**STORES, store: {**STORES[store], "credentials": {"secretName": server_key_secret("chat-model")}}}
-    assert "call one of them differently" in only(faults(storage=stores))
+    assert "Rename one of them." in only(faults(storage=stores))
 
 
 CA = {"secretName": "acme-ca"}
@@ -164,12 +168,14 @@ def test_a_ca_of_a_store_without_tls_is_refused_where_it_stands(faults, store, a
 @pytest.mark.parametrize("store", ["shared", "nas", "nvme"])
 def test_a_volume_shows_no_certificate(faults, store):
     line = only(faults(storage={**STORES, store: {**STORES[store], "caBundle": CA}}))
-    assert f"storage.{store}.caBundle: is not a key here; allowed are" in line
+    assert f"storage.{store}.caBundle: Unknown field 'caBundle'. Allowed fields:" in line
 
 
 def test_a_model_that_streams_does_not_name_the_ca_twice(faults):
     stores = {**STORES, "weights": {**STORES["weights"], "caBundle": CA}}
     model = {"preheat": None, "env": {"AWS_CA_BUNDLE": "/etc/ssl/ca.pem"}}
-    assert "models.chat-model.env.AWS_CA_BUNDLE: storage.weights.caBundle sets it" in only(faults(model, storage=stores))
+    assert "models.chat-model.env.AWS_CA_BUNDLE: AWS_CA_BUNDLE is also set by storage.weights.caBundle." in only(
+        faults(model, storage=stores)
+    )
     assert faults({**model, "preheat": {"into": "shared"}}, storage=stores) == ()
     assert faults(model) == ()

@@ -75,20 +75,20 @@ def test_faults_carry_positions_of_the_stack_file_that_the_values_came_from(proj
     path.write_text(path.read_text().replace("replicas: 2", "replicas: two"))
     [line] = refusal(config_of(project)).lines
     assert line.startswith("stacks/Pulumi.test.yaml:")
-    assert "models.llama-3-8b.replicas: found 'two', where a whole number belongs" in line
+    assert "models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number." in line
 
 
 def test_values_of_another_file_are_not_given_positions_of_this_one(project):
     config = {**config_of(project), "inferplan:cluster": '{"provider":"simulate"}'}
     [line] = refusal(config).lines
-    assert line.startswith("stack test: cluster.provider: 'simulate' is not among the choices")
+    assert line.startswith("stack test: cluster.provider: Unsupported value 'simulate'.")
 
 
 def test_a_misspelt_key_is_refused_although_no_field_asks_for_it(project):
     path = project / "stacks" / "Pulumi.test.yaml"
     path.write_text(path.read_text() + "  inferplan:namspace: a\n")
     [line] = refusal(config_of(project)).lines
-    assert "namspace: is not a key here; did you mean 'namespace'" in line
+    assert "namspace: Unknown field 'namspace'. Did you mean 'namespace'?" in line
 
 
 def test_a_seed_in_clear_is_refused_whatever_the_file_says(project):
@@ -113,9 +113,9 @@ def test_a_previous_seed_is_a_secret_and_held_to_the_same_rules(project):
     both = run_load({**config_of(project), PREVIOUS: STRONG[::-1]}).secrets.seeds
     assert [isinstance(each, pulumi.Output) for each in both] == [True, True]
     [weak] = refusal({**config_of(project), PREVIOUS: "short"}).lines
-    assert "previousApiKeySeed: has 5 characters" in weak
+    assert "previousApiKeySeed: The seed has 5 characters" in weak
     [same] = refusal({**config_of(project), PREVIOUS: STRONG}).lines
-    assert "previousApiKeySeed: is the same as apiKeySeed" in same
+    assert "previousApiKeySeed: The seed is the same as apiKeySeed" in same
     refused = refusal({**config_of(project), PREVIOUS: STRONG[::-1]}, secret=False)
     assert sum("plain text" in line for line in refused.lines) == 2
     assert STRONG[::-1] not in str(refused)
@@ -130,6 +130,6 @@ def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
 @pytest.mark.parametrize(("seed", "words"), [("short", "has 5 characters"), ("ab" * 32, "has only 2 different characters")])
 def test_a_seed_that_can_be_guessed_is_refused_without_being_shown(project, seed, words):
     [line] = refusal({**config_of(project), SEED: seed}).lines
-    assert f"apiKeySeed: {words}" in line
+    assert f"apiKeySeed: The seed {words}" in line
     assert "openssl rand -hex 32" in line
     assert seed not in line

@@ -43,8 +43,8 @@ def test_no_mark_stands_in_an_example(salts_and_seeds):
 
 def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_seeds):
     salt, seed = salts_and_seeds[0]
-    assert "everybody can derive" in (publicity(seed, None, None) or "")
-    assert "everybody can derive" in (publicity(f" {seed}\n", "v1:own", "own") or "")
+    assert "anyone can derive" in (publicity(seed, None, None) or "")
+    assert "anyone can derive" in (publicity(f" {seed}\n", "v1:own", "own") or "")
     assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, salt, None) or "")
     assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, "v1:own", EXAMPLE_PASSPHRASE) or "")
     assert publicity(OWN_SEED, "v1:own", "own") is None
@@ -73,7 +73,7 @@ def test_an_up_is_refused_and_registers_nothing(salts_and_seeds):
         with pytest.raises(ProgramFailed) as caught:
             _run(seed)
         said = str(caught.value)
-        assert "apiKeySeed: is that of an example, which everybody can read" in said
+        assert "apiKeySeed: The seed is that of a public example, so anyone can derive the keys of this stack." in said
         assert "Nothing was registered" in said
         assert "inferplan new NAME --from acme" in said
         assert seed not in said
@@ -96,7 +96,7 @@ def test_a_plan_and_a_rehearsal_are_told_and_go_on(salts_and_seeds):
         public_keys.rehearsed.reset(before)
     for recording in (_run(seed, preview=True), rehearsals):
         assert [each.severity for each in _warnings(recording)] == ["warning"]
-        assert "an up on a real cluster is refused; next: inferplan new NAME --from acme" in _warnings(recording)[0].message
+        assert "up on a real cluster is rejected. Next: inferplan new NAME --from acme" in _warnings(recording)[0].message
 
 
 @pytest.fixture
@@ -135,4 +135,4 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
     assert (project / "called").exists() == own, said
     # Where Pulumi is reached, its own exit code decides, and this one is a stub.
     assert own or ended.value.code == 1
-    assert ("stacks/Pulumi.onprem.yaml: apiKeySeed is that of an example" in said) != own
+    assert ("stacks/Pulumi.onprem.yaml: apiKeySeed: The seed is that of a public example" in said) != own

@@ -22,23 +22,27 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
 @pytest.mark.parametrize(
     ("model", "queue", "said"),
     [
-        ({"queue": "servin"}, QUEUE, "chat-model.queue: 'servin' is no queue of this stack; did you mean 'serving'"),
-        ({"queuePriority": "online"}, QUEUE, "queuePriority: 'online' is a place in a queue, and there is none; write queue"),
-        ({"queue": "serving", "queuePriority": "on"}, QUEUE, "queuePriority: 'on' is no priority of queue 'serving' of this stack"),
-        ({"queue": "serving", "pool": "gaudi2"}, QUEUE, "hands out l40s and the model runs on 'gaudi2', so it would wait for ever"),
+        ({"queue": "servin"}, QUEUE, "chat-model.queue: Unknown queue 'servin'. Did you mean 'serving'?"),
+        ({"queuePriority": "online"}, QUEUE, "queuePriority: queuePriority requires queue. Add queue, or remove queuePriority."),
+        (
+            {"queue": "serving", "queuePriority": "on"},
+            QUEUE,
+            "queuePriority: Unknown priority 'on'. Priorities in queue 'serving': online.",
+        ),
+        ({"queue": "serving", "pool": "gaudi2"}, QUEUE, "has quota for l40s, but the model runs on 'gaudi2' and would wait forever"),
         (
             {"queue": "serving", "replicas": 5},
             QUEUE,
-            "ask for 5 of nvidia.com/gpu of pool 'l40s' and its quota is 4, so up would wait for ever",
+            "needs 5 of nvidia.com/gpu of pool 'l40s', but its quota is 4, so up would wait forever",
         ),
-        ({"queue": "serving", "replicas": 4, "rollout": "surge"}, QUEUE, "ask for 5 of nvidia.com/gpu"),
-        ({"queue": "serving"}, {"pools": {"l40s": {"cpu": "1"}}}, "of cpu of pool 'l40s' and its quota is 1"),
-        ({"queue": "serving", "replicas": 3}, {"pools": {"l40s": {"pods": 2}}}, "ask for 3 of pods"),
-        ({}, {"pools": {"l4": {}}}, "queues.serving.pools.l4: 'l4' is no pool of this stack"),
-        ({}, {"pools": {"l40s": {"accelerators": 9}}}, "hand out 9 of nvidia.com/gpu and it holds 8"),
-        ({}, {"pools": {"system": {"accelerators": 1}}}, "has no accelerator; write cpu and memory"),
-        ({"affinity": {"beside": ["nobody"]}}, QUEUE, "affinity.beside[0]: 'nobody' is no model of this stack"),
-        ({"affinity": {"beside": ["chat-model"]}}, QUEUE, "never starts"),
+        ({"queue": "serving", "replicas": 4, "rollout": "surge"}, QUEUE, "needs 5 of nvidia.com/gpu"),
+        ({"queue": "serving"}, {"pools": {"l40s": {"cpu": "1"}}}, "of cpu of pool 'l40s', but its quota is 1"),
+        ({"queue": "serving", "replicas": 3}, {"pools": {"l40s": {"pods": 2}}}, "needs 3 of pods"),
+        ({}, {"pools": {"l4": {}}}, "queues.serving.pools.l4: Unknown pool 'l4'."),
+        ({}, {"pools": {"l40s": {"accelerators": 9}}}, "grant 9 of nvidia.com/gpu, but it has 8"),
+        ({}, {"pools": {"system": {"accelerators": 1}}}, "has no accelerator. Set cpu and memory"),
+        ({"affinity": {"beside": ["nobody"]}}, QUEUE, "affinity.beside[0]: Unknown model 'nobody'."),
+        ({"affinity": {"beside": ["chat-model"]}}, QUEUE, "would never start"),
         ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; mend the term"),
     ],
 )
@@ -49,13 +53,13 @@ def test_what_would_wait_for_ever_is_refused_with_the_place_and_the_remedy(lines
 
 
 def test_a_queue_that_would_catch_whatever_names_none_is_refused(lines):  # noqa: F811 - the fixture
-    assert "preheats and the gateway too; call it differently" in only(lines({"queue": "default"}, queues={"default": QUEUE}))
+    assert "also preheats and the gateway. Rename the queue." in only(lines({"queue": "default"}, queues={"default": QUEUE}))
 
 
 def test_two_queues_do_not_promise_one_pool_twice(lines):  # noqa: F811 - the fixture
     fault = only(lines(queues={"one": {"pools": {"l40s": {}}}, "two": {"pools": {"l40s": {"accelerators": 1}}}}))
     assert "queues.two.pools.l40s" in fault
-    assert "waits for a node for ever" in fault
+    assert "would wait for a node forever" in fault
 
 
 def test_what_a_cohort_may_lend_is_not_judged(lines):  # noqa: F811 - the fixture

@@ -1,4 +1,4 @@
-"""A stack as a whole: what is accepted, and how every fault is told."""
+"""A stack as a whole: what is accepted, and the message of every error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ config:
   inferplan:models:
     chat:
       engine: vllm
-      weights: {store: weights, path: chat}
+      weights: {store: weights, path: chat, size: 16Gi}
       pool: l40s
   inferplan:apiKeySeed: {secure: v1:x:y}
 """
@@ -30,14 +30,14 @@ config:
 
 @pytest.fixture
 def refuse(tmp_path):
-    def faults(content: str) -> list[str]:
+    def lines(content: str) -> list[str]:
         path = tmp_path / "Pulumi.test.yaml"
         path.write_text(content)
         with pytest.raises(InvalidStack) as caught:
             validate(read_stack(path, shown_path="s.yaml"))
         return list(caught.value.lines)
 
-    return faults
+    return lines
 
 
 def changed(old: str, new: str) -> str:
@@ -66,27 +66,28 @@ def test_an_empty_gateway_is_no_gateway(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ("provider: simulated}\n  inf", "provider: simulate}\n  inf", "s.yaml:2:23: cluster.provider: 'simulate' is not among the choices; did you mean 'simulated'"),
-        ("{provider: simulated}\n", "{}\n", "s.yaml:2:3: cluster.provider: is missing; write one of "),
-        ("{provider: simulated}\n", "here\n", "s.yaml:2:3: cluster: found 'here', where a mapping"),
-        ("engine: vllm", "engin: vllm", "s.yaml:8:5: models.chat.engine: is missing; write one of "),
-        ("engine: vllm", "engine: vlm", "s.yaml:9:7: models.chat.engine: 'vlm' is not among the choices; did you mean 'vllm'; allowed are "),
-        ("pool: l40s", "pool: l40s\n      replica: 2", "s.yaml:12:7: models.chat.replica: is not a key here; did you mean 'replicas'; allowed are accelerators, "),
-        ("pool: l40s", "replicas: 1", "s.yaml:8:5: models.chat.pool: is missing; "),
-        ("pool: l40s", "pool: l40", "s.yaml:11:7: models.chat.pool: 'l40' is no "),
-        ("path: chat", "path: 1.20", "s.yaml:10:33: models.chat.weights.path: found 1.20, where text belongs; quote it: '1.20'"),
-        ("path: chat", "path: no", "s.yaml:10:39: models.chat.weights.path: no is true or false to some YAML readers"),
-        ("nodes: 2", "nodes: '2'", "s.yaml:4:59: nodePools.l40s.nodes: found '2', where a whole number belongs; write it without quotes"),
-        ("nodes: 2", "nodes: 0", "s.yaml:4:59: nodePools.l40s.nodes: found 0, where at least 1 belongs"),
-        ("nodes: 2", "nodes: two", "s.yaml:4:59: nodePools.l40s.nodes: found 'two', where a whole number belongs"),
-        ("    l40s:", "    L40S:", "s.yaml:4:5: nodePools.L40S: 'L40S' cannot be a name here; a Kubernetes name: "),
-        ("pool: l40s", "pool: l40s\n      rollout: Surge", "s.yaml:12:7: models.chat.rollout: found 'Surge', where inPlace or surge belongs; did you mean 'surge'"),
-        ("pool: l40s", "pool: l40s\n      maxModelLen: many", "s.yaml:12:7: models.chat.maxModelLen: found 'many', where a whole number or auto belongs"),
-        ("pool: l40s", "pool: l40s\n      consumers: [a, 1]", "s.yaml:12:22: models.chat.consumers[1]: found 1, where text belongs; quote it: '1'"),
+        ("provider: simulated}\n  inf", "provider: simulate}\n  inf", "s.yaml:2:23: cluster.provider: Unsupported value 'simulate'. Did you mean 'simulated'? Supported values: "),
+        ("{provider: simulated}\n", "{}\n", "s.yaml:2:3: cluster.provider: Missing required field. Supported values: "),
+        ("{provider: simulated}\n", "here\n", "s.yaml:2:3: cluster: 'here' is not valid. Expected a mapping"),
+        ("engine: vllm", "engin: vllm", "s.yaml:8:5: models.chat.engine: Missing required field. Supported values: "),
+        ("engine: vllm", "engine: vlm", "s.yaml:9:7: models.chat.engine: Unsupported value 'vlm'. Did you mean 'vllm'? Supported values: "),
+        ("pool: l40s", "pool: l40s\n      replica: 2", "s.yaml:12:7: models.chat.replica: Unknown field 'replica'. Did you mean 'replicas'? Allowed fields: accelerators, "),
+        ("pool: l40s", "replicas: 1", "s.yaml:8:5: models.chat.pool: Missing required field. "),
+        ("pool: l40s", "pool: l40", "s.yaml:11:7: models.chat.pool: Unknown pool 'l40'."),
+        ("path: chat", "path: 1.20", "s.yaml:10:33: models.chat.weights.path: 1.20 is not valid. Expected text. Quote it: '1.20'"),
+        ("path: chat", "path: no", "s.yaml:10:39: models.chat.weights.path: no is ambiguous: some YAML parsers read a boolean, others text."),
+        ("nodes: 2", "nodes: '2'", "s.yaml:4:59: nodePools.l40s.nodes: '2' is not valid. Expected a whole number. Remove the quotes."),
+        ("nodes: 2", "nodes: 0", "s.yaml:4:59: nodePools.l40s.nodes: 0 is not valid. Expected at least 1."),
+        ("nodes: 2", "nodes: two", "s.yaml:4:59: nodePools.l40s.nodes: 'two' is not valid. Expected a whole number."),
+        ("    l40s:", "    L40S:", "s.yaml:4:5: nodePools.L40S: 'L40S' is not a valid name. Expected a Kubernetes name: "),
+        ("pool: l40s", "pool: l40s\n      rollout: Surge", "s.yaml:12:7: models.chat.rollout: 'Surge' is not valid. Expected inPlace or surge. Did you mean 'surge'?"),
+        ("pool: l40s", "pool: l40s\n      maxModelLen: many", "s.yaml:12:7: models.chat.maxModelLen: 'many' is not valid. Expected a whole number or auto."),
+        ("pool: l40s", "pool: l40s\n      consumers: [a, 1]", "s.yaml:12:22: models.chat.consumers[1]: 1 is not valid. Expected text. Quote it: '1'"),
+        ("size: 16Gi", "size: 16GB", "s.yaml:10:45: models.chat.weights.size: '16GB' is not valid. Expected a size, for example 16Gi (16 GiB)."),
         ("pool: l40s", "pool: l40s\n      image: vllm", "s.yaml:12:7: models.chat.image: 'vllm' carries no tag, so it moves; "),
-        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: is not a key here; did you mean 'models'; allowed are apiKeySeed, benchmark, budget, cluster, "),
+        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: Unknown field 'model'. Did you mean 'models'? Allowed fields: apiKeySeed, benchmark, budget, cluster, "),
         ("  inferplan:apiKeySeed: {secure: v1:x:y}\n", "", "s.yaml:1:1: apiKeySeed: "),
-        ("  inferplan:cluster: {provider: simulated}\n", "", "s.yaml:1:1: cluster: is missing; the Kubernetes cluster"),
+        ("  inferplan:cluster: {provider: simulated}\n", "", "s.yaml:1:1: cluster: Missing required field. The Kubernetes cluster"),
     ],
 )  # fmt: skip
 def test_a_fault_is_told_with_place_path_found_and_allowed(refuse, old, new, line):
