@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def command(
     stack: Annotated[str, typer.Argument(help="Name of a stack.")],
     context: Annotated[str | None, typer.Option("--context", help="Ask the cluster behind this context of your kubeconfig.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
     """Show pools, models, stores and consumers of STACK as they are now; exit code 3 while something is not as wanted."""
     from cli.errors import CommandError
@@ -30,10 +32,10 @@ def command(
     found = status(workspace.stack)
     declared = workspace.settings.cluster.context if isinstance(workspace.settings.cluster, ExistingCluster) else None
     if context is not None:
-        settled = _show_real(workspace, context)
+        settled = _show_real(workspace, context, as_json=as_json)
     elif declared is not None and found.state == "absent":
         try:
-            settled = _show_real(workspace, declared)
+            settled = _show_real(workspace, declared, as_json=as_json)
         except CommandError as error:
             raise CommandError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}", exit_code=3) from None
     elif found.state == "running":
@@ -41,7 +43,7 @@ def command(
             real = "ask the real one with --context NAME"
             away = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
             progress().print(f"note: this is the rehearsal of {workspace.stack} on this machine; {real}, {away}", highlight=False)
-        settled = show_cluster(workspace, start(workspace.stack), commands=[])
+        settled = show_cluster(workspace, start(workspace.stack), commands=[], as_json=as_json)
     else:
         what = "no simulated cluster" if found.state == "absent" else f"a simulated cluster that is {found.state}"
         remedy = f"bring it up with: inferplan up {stack}, or ask a real one with --context"
@@ -51,20 +53,20 @@ def command(
         raise CommandError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}", exit_code=3)
 
 
-def _show_real(workspace: Workspace, context: str) -> bool:
+def _show_real(workspace: Workspace, context: str, *, as_json: bool) -> bool:
     from cli.kubectl import Kubectl
 
     cluster = Kubectl(context)
     namespace = workspace.settings.namespace
-    return _show(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"), commands=[])
+    return _show(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"), commands=[], as_json=as_json)
 
 
-def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]]) -> bool:
+def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> bool:
     """Prints the state of the stack on `cluster`; whether everything is as wanted."""
-    return _show(workspace, cluster.get, lambda _pod: "", commands=commands)
+    return _show(workspace, cluster.get, lambda _pod: "", commands=commands, as_json=as_json)
 
 
-def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iterable[tuple[str, str]]) -> bool:
+def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iterable[tuple[str, str]], as_json: bool) -> bool:
     from cli.contract import contract_of, declared
     from cli.differences import differences
     from cli.live import LiveCluster
@@ -74,8 +76,14 @@ def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iter
     from cli.tables import show
 
     recording, namespace = declared(workspace), workspace.settings.namespace
-    state = read_state(workspace.settings, contract_of(recording, namespace), get, last_line)
+    contract = contract_of(recording, namespace)
+    state = read_state(workspace.settings, contract, get, last_line)
     found = tuple((str(key), text) for key, text in differences(declared_objects(recording, namespace), LiveCluster(get)))
     state = replace(state, differences=found)
-    show(state, results(), commands=commands)
+    if as_json:
+        from cli.status_document import status_json
+
+        sys.stdout.write(status_json(workspace.stack, state, contract, recording))
+    else:
+        show(state, results(), commands=commands)
     return state.settled

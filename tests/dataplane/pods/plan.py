@@ -32,10 +32,18 @@ class Plan:
 
     def pod(self, name: str) -> dict[str, Any]:
         """The pod of the model or gateway `name`: its spec, its annotations, and what its ConfigMaps and Secrets hold."""
-        template = self._workload(name)
+        return self.completed(self._workload(name))
+
+    def completed(self, template: dict[str, Any]) -> dict[str, Any]:
+        """The pod of `template`: its spec, its marks, and what its ConfigMaps and Secrets hold."""
         files = {each["metadata"]["name"]: dict(each["data"]) for each in self._inputs("ConfigMap")}
         volumes = {each["name"]: {"files": self._files(each, files)} for each in template["spec"]["volumes"] if _projects(each)}
-        return {"spec": template["spec"], "annotations": template["metadata"].get("annotations", {}), "volumes": volumes}
+        marks = {key: template["metadata"].get(key, {}) for key in ("annotations", "labels")}
+        return {"spec": template["spec"], **marks, "volumes": volumes}
+
+    def ray_service(self, name: str) -> dict[str, Any]:
+        """The spec of the RayService `name`."""
+        return next(each.inputs["spec"] for each in self.recording.of_type("kubernetes:ray.io/v1:RayService") if each.name == name)
 
     def secrets(self) -> dict[str, dict[str, str]]:
         """Every Secret of the stack by name, its values in clear."""

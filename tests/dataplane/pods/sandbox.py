@@ -2,7 +2,7 @@
 
 A container gets the emitted command, arguments, environment, working directory and user, a root file system that is read-only where the
 manifest says so, no capability, no new privileges, and the manifest's volumes with their size limits. All pods share one loopback, where
-every Service name leads to. Not imposed: seccomp profiles, and the limits of CPU and memory (the latter is shown). What happened is printed
+every Service name leads to, except for pods with an `address` and the Services that lead to them. Not imposed: seccomp profiles, and the limits of CPU and memory (the latter is shown). What happened is printed
 as JSON.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.dataplane.gateway.pod import loopback_up
+from tests.dataplane.pods.network import GATEWAY, Names, bridge, namespace
 from tests.patience import PATIENCE_SECONDS
 
 _SYSTEM = ("/usr", "/dev", "/proc", "/sys")
@@ -35,24 +36,14 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _SHM = "64Mi"
 
 
-class Names(socketserver.BaseRequestHandler):
-    """A name server that leads every name to loopback."""
-
-    def handle(self) -> None:
-        query, reply = self.request
-        end = query.index(b"\0", 12) + 5
-        question, wants = query[12:end], query[end - 4 : end - 2]
-        answer = b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4\x7f\0\0\1" if wants == b"\0\1" else b""
-        count = b"\0\1" if answer else b"\0\0"
-        reply.sendto(query[:2] + b"\x81\x80\0\1" + count + b"\0\0\0\0" + question + answer, self.client_address)
-
-
 class Pod:
     """One pod of a request: its root, and the processes of its containers."""
 
     def __init__(self, root: Path, name: str, given: dict[str, Any], secrets: dict[str, dict[str, str]]) -> None:
         self.root, self.name, self.spec, self.image = root, name, given["spec"], given["image"]
         self.annotations, self.volumes, self.secrets = given.get("annotations", {}), given["volumes"], secrets
+        self.labels, self.address = given.get("labels", {}), given.get("address")
+        self.enter = [] if self.address is None else namespace(self.address)
         self.log = root.parent / f"{name}.log"
 
     def run(self, container: dict[str, Any], command: list[str] | None = None) -> subprocess.Popen[bytes]:
@@ -71,7 +62,11 @@ class Pod:
         streams = ["/bin/sh", "-c", 'chown "$0" /proc/self/fd/1 /proc/self/fd/2 && exec "$@"', user]
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*streams, "chroot", str(root), *confined, *inside], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self.enter, *streams, "chroot", str(root), *confined, *inside],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def _argv(self, container: dict[str, Any]) -> list[str]:
@@ -89,7 +84,10 @@ class Pod:
         if "secretKeyRef" in source:
             return self.secrets[source["secretKeyRef"]["name"]][source["secretKeyRef"]["key"]]
         path = source["fieldRef"]["fieldPath"]
-        return self.annotations[path.split("'")[1]] if path.startswith("metadata.annotations") else {"metadata.name": self.name}[path]
+        if path.endswith("]"):
+            marks = self.annotations if path.startswith("metadata.annotations") else self.labels
+            return marks[path.split("'")[1]]
+        return {"metadata.name": self.name, "metadata.namespace": "inference"}[path]
 
     def _lay_out(self, root: Path, container: dict[str, Any]) -> None:
         root.mkdir(parents=True)
@@ -109,8 +107,10 @@ class Pod:
         for each in _ETC:
             if Path("/etc", each).exists():
                 (root / "etc" / each).write_bytes(Path("/etc", each).read_bytes())
-        (root / "etc/hosts").write_text(f"127.0.0.1 localhost {self.name}\n")
-        (root / "etc/resolv.conf").write_text("search inference.svc.cluster.local svc.cluster.local cluster.local\nnameserver 127.0.0.1\n")
+        (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{self.address or '127.0.0.1'} {self.name}\n")
+        server = GATEWAY if self.address else "127.0.0.1"
+        search = "search inference.svc.cluster.local svc.cluster.local cluster.local"
+        (root / "etc/resolv.conf").write_text(f"{search}\nnameserver {server}\n")
         self._unpack_image(root)
         self._mount_volumes(root, container)
         _limit(root, container.get("resources", {}).get("limits", {}).get("memory"))
@@ -203,9 +203,11 @@ def _expanded(text: str, values: dict[str, str]) -> str:
     return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
-def ask(port: int, method: str, path: str, headers: dict[str, str] | None = None, body: str | None = None) -> tuple[int, str]:
-    """One call on loopback: status and body; 0 while nothing listens."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as connection:
+def ask(
+    port: int, method: str, path: str, headers: dict[str, str] | None = None, body: str | None = None, host: str = "127.0.0.1"
+) -> tuple[int, str]:
+    """One call: status and body; 0 while nothing listens."""
+    with closing(http.client.HTTPConnection(host, port, timeout=PATIENCE_SECONDS)) as connection:
         try:
             connection.request(method, path, None if body is None else body.encode(), headers or {})
             answer = connection.getresponse()
@@ -218,7 +220,7 @@ def _answers(pod: Pod, container: dict[str, Any], probe: dict[str, Any], ports: 
     if "exec" in probe:
         return pod.run(container, probe["exec"]["command"]).wait(PATIENCE_SECONDS) == 0
     path, port = probe["httpGet"]["path"], probe["httpGet"]["port"]
-    return ask(ports.get(port, port), "GET", path)[0] == 200
+    return ask(ports.get(port, port), "GET", path, host=pod.address or "127.0.0.1")[0] == 200
 
 
 def _started(pod: Pod, seconds: float) -> dict[str, Any]:
@@ -243,10 +245,24 @@ def _started(pod: Pod, seconds: float) -> dict[str, Any]:
         time.sleep(0.1)  # a probe asks again; nobody tells
 
 
+def _awaited(call: dict[str, Any], seconds: float) -> tuple[int, str]:
+    """Makes `call`, again and again if it says what its answer must hold (`until`)."""
+    wanted = call.get("until", "")
+    deadline = time.monotonic() + seconds
+    while True:
+        status, body = ask(**{key: value for key, value in call.items() if key != "until"})
+        if wanted in body or time.monotonic() > deadline:
+            return status, body
+        time.sleep(0.5)  # a status has to be asked for; nobody tells
+
+
 def run(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Starts the pods of `request` one after another, makes its calls and stops the pods again."""
     loopback_up()
-    names = socketserver.ThreadingUDPServer(("127.0.0.1", 53), Names)
+    if any("address" in each for each in request["pods"].values()):
+        bridge()
+    Names.addresses = request.get("services", {})
+    names = socketserver.ThreadingUDPServer(("0.0.0.0", 53), Names)  # noqa: S104 - inside a network namespace
     threading.Thread(target=names.serve_forever, daemon=True).start()
     pods = {name: Pod(directory / name, name, given, request["secrets"]) for name, given in request["pods"].items()}
     made: dict[str, Any] = {"started": {}, "calls": [], "stopped": {}, "inside": []}
@@ -257,11 +273,12 @@ def run(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
             made["started"][name] = outcome
             break
         processes[name], made["started"][name] = outcome["process"], "ready"
+        made["calls"] += [_awaited(call, request["seconds"]) for call in request["pods"][name].get("then", [])]
     else:
         for command in request.get("inside", []):
             pod = pods[command["pod"]]
             made["inside"].append(pod.run(pod.spec["containers"][0], command["command"]).wait(request["seconds"]))
-        made["calls"] = [ask(**call) for call in request.get("calls", [])]
+        made["calls"] += [_awaited(call, request["seconds"]) for call in request.get("calls", [])]
     for name, process in reversed(processes.items()):
         process.send_signal(signal.SIGTERM)
         try:
