@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
 from components.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -50,3 +50,29 @@ def serve(name: str, spec: ServedModel, site: Site, *, opts: pulumi.ResourceOpti
     """Declares model `name` through its engine's component, which is loaded now, and returns what it exports."""
     module, _, component = spec.entry.partition(":")
     return getattr(import_module(module), component)(name, spec, site, opts=opts).endpoint
+
+
+def openai_endpoint(
+    name: str,
+    spec: ServedModel,
+    *,
+    engine: str,
+    port: int,
+    served_names: tuple[str, ...],
+    server_key: SecretRef | None,
+    health_path: str = "/health",
+    metrics_path: str = "/metrics",
+) -> Endpoint:
+    """What model `name` exports if its server speaks OpenAI's API, with its metrics on the same port."""
+    return Endpoint(
+        model=name,
+        engine=engine,
+        host=name,
+        protocols=(EndpointProtocol(kind="openai", port=port, path="/v1"),),
+        health_path=health_path,
+        metrics_path=metrics_path,
+        metrics_port=port,
+        served_names=served_names,
+        consumers=tuple(spec.consumers),
+        server_key=server_key,
+    )

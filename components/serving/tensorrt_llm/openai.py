@@ -9,9 +9,10 @@ import json
 
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, EndpointProtocol, ModelMount
+from components.handles import Endpoint, ModelMount
 from components.serving import workload
 from components.serving.model_service import FILES_VOLUME, model_mount, model_volume
+from components.serving.site import openai_endpoint
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 
 PORT = 8000
@@ -39,19 +40,10 @@ def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount, *, image: str)
 
 def endpoint(name: str, spec: TensorrtLlmSpec) -> Endpoint:
     """What gateway, policies and status read about this server."""
-    return Endpoint(
-        model=name,
-        engine="tensorrt-llm",
-        host=name,
-        protocols=(EndpointProtocol(kind="openai", port=PORT, path="/v1"),),
-        health_path="/health",
-        # /metrics is a JSON list of iterations; what Prometheus reads comes with return_perf_metrics.
-        metrics_path="/prometheus/metrics",
-        metrics_port=PORT,
-        served_names=(name,),
-        consumers=tuple(spec.consumers),
-        # The server knows no key; the network policy admits the gateway alone.
-        server_key=None,
+    # /metrics is a JSON list of iterations; what Prometheus reads comes with return_perf_metrics. The server knows no key: the network
+    # policy admits the gateway alone.
+    return openai_endpoint(
+        name, spec, engine="tensorrt-llm", port=PORT, served_names=(name,), server_key=None, metrics_path="/prometheus/metrics"
     )
 
 

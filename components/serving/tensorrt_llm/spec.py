@@ -6,7 +6,7 @@ Words are TensorRT-LLM's own. Without `build` the PyTorch backend reads the weig
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -102,6 +102,17 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """With build: requests that may wait for the engine; further ones are refused. 0 for no bound."""
     parameters: dict[str, str] = {}
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _openai_is_served_without_build(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "frontend" in given:
+            raise ValueError(
+                f"frontend: {given['frontend']!r} is not available for TensorRT-LLM. Triton's OpenAI frontend is not in NVIDIA's image and "
+                "sends inputs that the models of build do not have (docs/decisions/tensorrt-llm.md). "
+                "Remove frontend and build: trtllm-serve serves OpenAI's API"
+            )
+        return given
 
     @field_validator("llm_args")
     @classmethod

@@ -5,7 +5,8 @@ Options, routes and restrictions: python/openai (main.py, api_restriction.py, RE
 
 from __future__ import annotations
 
-from components.handles import Endpoint, EndpointProtocol, SecretRef
+from components.handles import Endpoint, SecretRef
+from components.serving.site import openai_endpoint
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.vllm_model import VllmModel
 
@@ -34,17 +35,9 @@ def frontend_args(spec: TritonSpec, *, repository: str, weights: str, header: st
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this server."""
-    return Endpoint(
-        model=name,
-        engine="triton",
-        host=name,
-        protocols=(EndpointProtocol(kind="openai", port=spec.ports.http, path="/v1"),),
-        health_path="/health/ready",
-        metrics_path="/metrics",
-        metrics_port=spec.ports.http,
-        served_names=served_names(spec),
-        consumers=tuple(spec.consumers),
-        server_key=server_key,
+    names = served_names(spec)
+    return openai_endpoint(
+        name, spec, engine="triton", port=spec.ports.http, served_names=names, server_key=server_key, health_path="/health/ready"
     )
 
 

@@ -8,12 +8,12 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.ca_bundle import CA_FILE, ca_mount, ca_volume
-from components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
 from components.serving.gaudi import on_gaudi
 from components.serving.model_service import ModelService, model_mount, model_volume
-from components.serving.site import Site
+from components.serving.site import Site, openai_endpoint
 from components.serving.vllm import recipes
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on
 from components.serving.vllm.spec import VllmSpec
@@ -34,18 +34,8 @@ class VllmService(ModelService):
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this model."""
-    return Endpoint(
-        model=name,
-        engine="vllm",
-        host=name,
-        protocols=(EndpointProtocol(kind="openai", port=PORT, path="/v1"),),
-        health_path="/health",
-        metrics_path="/metrics",
-        metrics_port=PORT,
-        served_names=(spec.served_model_name or name, *spec.adapter_names),
-        consumers=tuple(spec.consumers),
-        server_key=server_key,
-    )
+    names = (spec.served_model_name or name, *spec.adapter_names)
+    return openai_endpoint(name, spec, engine="vllm", port=PORT, served_names=names, server_key=server_key)
 
 
 def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:

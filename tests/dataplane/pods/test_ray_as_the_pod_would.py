@@ -26,7 +26,9 @@ SMALLER = {"resources": {"cpu": "2", "memory": "16Gi"}}
 def own_image(environment) -> dict:
     """An image of images/ray-app: Ray's, with the application in its working directory."""
     image = images.ray(environment)
-    return {**image, "workdir": "/home/ray", "mounts": {**image["mounts"], "/home/ray/rag": str(APPLICATION)}}
+    # By itself Ray gives its dashboard 60 s to start, which a busy machine exceeds.
+    env = {**image["env"], "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "400"}
+    return {**image, "env": env, "workdir": "/home/ray", "mounts": {**image["mounts"], "/home/ray/rag": str(APPLICATION)}}
 
 
 @pytest.fixture(scope="module")

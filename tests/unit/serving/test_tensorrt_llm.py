@@ -226,3 +226,8 @@ def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_star
 
 def test_without_an_image_engines_are_built_by_the_last_one_known_to_build_them():
     assert container_of(trt(build=BUILD))["image"] == IMAGE
+
+
+@pytest.mark.parametrize("fields", [{}, {"build": BUILD, "image": IMAGE}], ids=["serve", "build"])
+def test_triton_s_openai_frontend_is_rejected_and_trtllm_serve_named_instead(fields):
+    assert "Remove frontend and build: trtllm-serve serves OpenAI's API" in faults(frontend="openai", **fields)
