@@ -17,7 +17,7 @@ import yaml
 
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.secrets import encrypt, new_salt
-from tests.engine.own_project import own_project
+from tests.engine.own_project import ROOT, own_project
 from tests.engine.requirement import needs_pulumi
 from tests.scenarios.play import Ended, play
 from tests.scenarios.transitions import ENDINGS, FOLLOWING, TRANSITIONS, Config, Transition
@@ -41,6 +41,7 @@ class Pulumi:
 
     def __init__(self, directory: Path, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.at: Config | None = None
         self._project = own_project(directory)
         (directory / "home").mkdir()
         programs = Path(sys.executable).parent
@@ -52,6 +53,7 @@ class Pulumi:
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "INFERPLAN_KUBECONFIG": str(cluster.kubeconfig),
+            "PYTHONPATH": f"{ROOT / 'tests' / 'scenarios' / 'site'}:{ROOT}",
         }
         self._salt, _ = new_salt(PASSPHRASE)
         # What a trial may have and a policy would block: plain HTTP, images without digests.
@@ -61,8 +63,8 @@ class Pulumi:
     def update(self, config: Config, ending: str = "succeeds") -> Ended:
         self._write(config)
         kind, _, number = ending.partition(" at ")
-        code, text = self._up(SIGNALS.get(kind), int(number or 0))
-        return Ended(ok=code == 0, text=text[-3000:])
+        code, cut, text = self._up(SIGNALS.get(kind), int(number or 0))
+        return Ended(ok=code == 0, cut=cut, text=text[-3000:])
 
     def quiet(self, config: Config) -> str:
         self._write(config)
@@ -76,7 +78,7 @@ class Pulumi:
         kubernetes = [each for each in deployment["resources"] if each["type"].startswith("kubernetes:")]
         return {(each["inputs"]["kind"], *_place(each["id"])) for each in kubernetes}
 
-    def _up(self, how: signal.Signals | None, number: int) -> tuple[int, str]:
+    def _up(self, how: signal.Signals | None, number: int) -> tuple[int, bool, str]:
         command = [str(Path(sys.executable).parent / "inferplan"), "up", STACK, "--engine", "pulumi", "--yes"]
         process = subprocess.Popen(
             command,
@@ -97,7 +99,7 @@ class Pulumi:
                 if left == 0:
                     # As a terminal's Ctrl-C, or an out-of-memory killer that takes the whole group.
                     os.killpg(process.pid, how)
-        return process.wait(600), "".join(lines)
+        return process.wait(600), how is not None and left == 0, "".join(lines)
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=self._project, env=self.environment, capture_output=True, text=True, check=False, timeout=600)

@@ -33,6 +33,7 @@ class Rehearsal:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.at: Config | None = None
         self._worker = subprocess.Popen(
             [sys.executable, "-m", "tests.scenarios.worker"],
             cwd=ROOT,
@@ -44,7 +45,7 @@ class Rehearsal:
 
     def update(self, config: Config, ending: str = "succeeds") -> Ended:
         answer = self._ask(config, ending)
-        return Ended(ok=answer["ok"], text=answer.get("error", ""), changes=tuple(answer.get("changes", ())))
+        return Ended(ok=answer["ok"], cut=answer["cut"], text=answer.get("error", ""), changes=tuple(answer.get("changes", ())))
 
     def quiet(self, config: Config) -> str:
         done = self.update(config)

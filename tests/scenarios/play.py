@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from rehearsal.cluster import Cluster
 from rehearsal.engine.api import Api, ApiError
+from rehearsal.engine.record import record
 from tests.scenarios.endpoints import Endpoints
 from tests.scenarios.transitions import Config, Transition
 
+ROOT = Path(__file__).resolve().parents[2]
 _ADMISSION, _DENIAL = "admissionregistration.k8s.io/v1", "no-servers-today"
+# What the cluster denies so that an update fails at once, or so that its servers never become ready.
+DENIED = {"fails": ("apps", "deployments"), "times out": ("", "pods")}
 _OURS = "app.kubernetes.io/managed-by=inferplan"
 # Kinds that a stack declares; what controllers make of them carries other labels or an owner.
 KINDS = (
@@ -36,17 +42,19 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How an update ended; `text` is what it said, `changes` the objects that it changed."""
+    """How an update ended; `cut` says whether it was interrupted or killed, `text` is what it said, `changes` what it changed."""
 
     ok: bool
+    cut: bool = False
     text: str = ""
     changes: tuple[str, ...] = ()
 
 
 class Engine(Protocol):
-    """What a scenario needs of an engine."""
+    """What a scenario needs of an engine. `at` is the configuration that the stack is known to have, None where nobody knows."""
 
     cluster: Cluster
+    at: Config | None
 
     def update(self, config: Config, ending: str = "succeeds") -> Ended:
         """Bring the stack to `config`, and let the update end as told."""
@@ -63,14 +71,19 @@ class Engine(Protocol):
 
 def play(engine: Engine, transition: Transition, ending: str, following: str) -> None:
     """A, then B that ends as `ending`, then what `following` says; raises AssertionError with what a user would complain about."""
-    done = engine.update(transition.before)
-    assert done.ok, f"A does not come up: {done.text}"
+    at, engine.at = engine.at, None
+    if at != transition.before:
+        done = engine.update(transition.before)
+        assert done.ok, f"A does not come up: {done.text}"
     wanted = {"repeat": transition.after, "revert": transition.before, "elsewhere": transition.elsewhere}[following]
     endpoints = Endpoints(engine.cluster)
     try:
-        with denied(engine.cluster, active=ending == "fails"):
+        with denied(engine.cluster, *DENIED.get(ending, ())):
             middle = engine.update(transition.after, ending)
-        assert middle.ok or ending != "succeeds", f"B is refused: {middle.text}"
+        if ending in DENIED:
+            assert not (middle.ok and _must_fail(transition, ending)), f"B that {ending} succeeded: {middle.text}"
+        else:
+            assert middle.ok or middle.cut, f"B is rejected: {middle.text}"
         last = engine.update(wanted)
         assert last.ok, f"after B that {ending}, {following} is refused: {last.text}"
         endpoints.catch_up()
@@ -86,6 +99,29 @@ def play(engine: Engine, transition: Transition, ending: str, following: str) ->
     kept = transition.before["models"].keys() & transition.after["models"].keys() & wanted["models"].keys()
     gaps = {name for name in kept if name in endpoints.lowest and endpoints.lowest[name] < 1}
     assert gaps <= transition.stops, f"without a ready endpoint for a while: {gaps}; lowest counts {endpoints.lowest}"
+    engine.at = wanted
+
+
+def _must_fail(transition: Transition, ending: str) -> bool:
+    """Whether B changes a Deployment of a model, or for `times out` has it start a pod: then the update must fail."""
+    before, after = (declared_deployments(each) for each in (transition.before, transition.after))
+    if ending == "fails":
+        return any(before.get(name) != spec for name, spec in after.items())
+    return any(
+        name not in before or before[name]["template"] != spec["template"] or before[name]["replicas"] < spec["replicas"]
+        for name, spec in after.items()
+    )
+
+
+def declared_deployments(config: Config) -> dict[str, dict[str, Any]]:
+    """The spec of each model's Deployment that the stack of `config` declares, by namespace and model."""
+    values = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    recording = record(ROOT / "infra", project="inferplan", stack="scenarios", config=values, secret_keys={"inferplan:apiKeySeed"})
+    return {
+        f"{each.inputs['metadata']['namespace']}/{each.inputs['metadata']['name']}": each.inputs["spec"]
+        for each in recording.of_type("kubernetes:apps/v1:Deployment")
+        if each.inputs["metadata"]["labels"]["app.kubernetes.io/component"] == "model"
+    }
 
 
 def objects(cluster: Cluster) -> dict[tuple[str, str, str], bool]:
@@ -133,12 +169,17 @@ def _mounted(pod: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def denied(cluster: Cluster, *, active: bool) -> Iterator[None]:
-    """The cluster takes no new and no changed server of a model inside the block, as with an admission policy of its owner."""
-    if not active:
+def denied(cluster: Cluster, *resource: str) -> Iterator[None]:
+    """The cluster takes no new and no changed server of a model inside the block, as with an admission policy of its owner.
+
+    `resource` is the group and plural of what it denies; none denies nothing.
+    """
+    if not resource:
         yield
         return
-    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]
+    group, plural = resource
+    operations = ["CREATE", "UPDATE"] if group else ["CREATE"]
+    rules = [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [plural]}]
     only_models = {"matchLabels": {"app.kubernetes.io/component": "model"}}
     spec = {
         "failurePolicy": "Fail",
@@ -150,24 +191,38 @@ def denied(cluster: Cluster, *, active: bool) -> Iterator[None]:
         for kind, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", bound)):
             about = {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": _DENIAL}}
             api.request("POST", api.resource(_ADMISSION, kind).path(), {**about, "spec": body})
-        _await_denial(api, denied=True)
+        _await_denial(api, plural, denied=True)
         try:
             yield
         finally:
             for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
                 api.request("DELETE", api.resource(_ADMISSION, kind).path("", _DENIAL))
-            _await_denial(api, denied=False)
+            _await_denial(api, plural, denied=False)
+            _retry_now(api)
 
 
-def _await_denial(api: Api, *, denied: bool) -> None:
+def _retry_now(api: Api) -> None:
+    """Touch every ReplicaSet: its controller waits longer after each denied pod, up to a quarter of an hour."""
+    for each in api.request("GET", "/apis/apps/v1/replicasets")["items"]:
+        meta = each["metadata"]
+        path = f"/apis/apps/v1/namespaces/{meta['namespace']}/replicasets/{meta['name']}"
+        annotations = {**(meta.get("annotations") or {}), "scenarios.test/retry": "now"}
+        api.request("PUT", path, {**each, "metadata": {**meta, "annotations": annotations}})
+
+
+def _await_denial(api: Api, plural: str, *, denied: bool) -> None:
     """Return once the API server has taken up that it denies servers, or that it no longer does."""
     labels = {"app.kubernetes.io/component": "model"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "probe", "image": "probe:1"}]}}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    probe = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe", "labels": labels}, "spec": spec}
+    about = {"name": "probe", "namespace": "default", "labels": labels}
+    if plural == "pods":
+        path, probe = "/api/v1/namespaces/default/pods", {**template, "apiVersion": "v1", "kind": "Pod", "metadata": about}
+    else:
+        path, spec = "/apis/apps/v1/namespaces/default/deployments", {"selector": {"matchLabels": labels}, "template": template}
+        probe = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec}
     for _ in range(300):
         try:
-            api.request("POST", "/apis/apps/v1/namespaces/default/deployments", probe, query={"dryRun": "All"})
+            api.request("POST", path, probe, query={"dryRun": "All"})
             answer = False
         except ApiError as error:
             answer = "no servers today" in error.message

@@ -237,8 +237,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
 )
 
-ENDINGS = ("succeeds", "fails", "interrupted at 3", "killed at 1", "killed at 4", "killed at 9")
-"""How the update to B ends. `fails`: the cluster denies every new or changed server. `at n`: Ctrl-C or kill -9 right after the n-th
+ENDINGS = ("succeeds", "fails", "times out", "interrupted at 3", "killed at 1", "killed at 4", "killed at 9")
+"""How the update to B ends. `fails`: the cluster denies every new or changed server. `times out`: no new server gets a pod. `at n`: Ctrl-C or kill -9 right after the n-th
 change reached the cluster, before the engine has noted it; an update of fewer changes succeeds."""
 FOLLOWING = ("repeat", "revert", "elsewhere")
 """What the user does next: apply B again, restore A, or go to C."""

@@ -16,7 +16,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.scenarios.deadlines import shorten
+
 ROOT = Path(__file__).resolve().parents[2]
+SENT = threading.Event()
 SIGNALS = {"interrupted": signal.SIGINT, "killed": signal.SIGKILL}
 
 
@@ -28,6 +31,7 @@ def main() -> None:
 
 
 def _warm_up() -> None:
+    shorten()
     # Everything that a run imports, so that a child costs a fork; no thread may run in this process.
     for module in ("infra.compose", "rehearsal.engine.apply", "rehearsal.cluster"):
         importlib.import_module(module)
@@ -47,8 +51,7 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         text = told.read()
-    ended = {"signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}
-    return {**ended, **(json.loads(text) if text else {"ok": False, "error": f"ended with {status}"})}
+    return {"cut": os.WIFSIGNALED(status), **(json.loads(text) if text else {"ok": False, "error": f"ended with {status}"})}
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
@@ -76,9 +79,9 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
             ensure_crds=installer(cluster, silent),
         )
     except KeyboardInterrupt:
-        return {"ok": False, "error": "interrupted"}
+        return {"ok": False, "cut": SENT.is_set(), "error": "interrupted"}
     except Exception as error:  # noqa: BLE001 - how it ends is the answer, whatever the reason
-        return {"ok": False, "error": str(error) or type(error).__name__}
+        return {"ok": False, "cut": SENT.is_set(), "error": str(error) or type(error).__name__}
     changes = [*outcome.created, *outcome.changed, *outcome.replaced, *outcome.deleted]
     return {"ok": True, "error": "", "changes": [str(each) for each in changes]}
 
@@ -108,6 +111,7 @@ def _end_at(number: int, how: signal.Signals) -> None:
             with lock:
                 left[0] -= 1
                 if left[0] == 0:
+                    SENT.set()
                     os.kill(os.getpid(), how)
         return answer
 
