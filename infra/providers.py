@@ -16,6 +16,7 @@ from components.cluster.spec import ClusterSpec, ExistingCluster, SimulatedClust
 
 if TYPE_CHECKING:
     from infra.aws import AwsPlatform
+    from stackfile.stack import StackSettings
 
 
 def aws_provider(spec: EksCluster, *, stack: str) -> pulumi.ProviderResource:
@@ -25,6 +26,19 @@ def aws_provider(spec: EksCluster, *, stack: str) -> pulumi.ProviderResource:
     tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": stack})
     accounts = None if spec.account is None else [spec.account]
     return aws.Provider("aws", region=spec.region, allowed_account_ids=accounts, default_tags=tags)
+
+
+def aws_platform_of(spec: StackSettings, stack: str) -> AwsPlatform | None:
+    """Declare what the stack has on AWS; None for a cluster outside EKS."""
+    if spec.cluster.provider != "eks":
+        return None
+    # Only here is pulumi_aws loaded: it would cost a stack without AWS a second and 80 MiB.
+    from infra import lean_aws
+
+    lean_aws.install()
+    from infra.aws import aws_platform
+
+    return aws_platform(spec.cluster, spec, aws_provider(spec.cluster, stack=stack))
 
 
 def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: AwsPlatform | None = None) -> pulumi.ResourceOptions:

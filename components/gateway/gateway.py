@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from typing import TYPE_CHECKING, assert_never
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -20,11 +21,14 @@ from components.gateway.api_keys import GatewayKeys
 from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, grpc_of, url_of
 from components.gateway.proxy import proxy_config
 from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, layout
-from components.gateway.spec import AutoscalingSpec, NginxGatewaySpec
+from components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
 from components.network import policy as network_policy
+
+if TYPE_CHECKING:
+    from components.gateway.envoy import EnvoyGateway
 
 COMPONENT = "gateway"
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
@@ -127,3 +131,25 @@ def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> auto
         max_replicas=limits.max_replicas,
         metrics=[autoscaling.MetricSpecArgs(type="Resource", resource=autoscaling.ResourceMetricSourceArgs(name="cpu", target=target))],
     )
+
+
+def declare_gateway(
+    spec: GatewaySpec | None,
+    endpoints: Sequence[Endpoint],
+    keys: GatewayKeys,
+    *,
+    namespace: pulumi.Output[str],
+    opts: pulumi.ResourceOptions,
+) -> Gateway | EnvoyGateway | None:
+    """Declare the gateway that `spec` describes, by its implementation; None if there is none."""
+    match spec:
+        case None:
+            return None
+        case NginxGatewaySpec():
+            return Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+        case EnvoyGatewaySpec():
+            from components.gateway.envoy import EnvoyGateway
+
+            return EnvoyGateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+        case _:
+            assert_never(spec)

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import pulumi
 
-from components.nodes.simulated import pretend_nodes, pretend_runtime_classes
+from components.nodes.device_plugin import DevicePlugin, plugin_targets
+from components.nodes.eks_spec import EksPool
+from components.nodes.simulated import pretend_nodes, pretend_runtime_classes, runtime_classes_of
 from components.nodes.spec import ExistingPool, SimulatedPool, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from components.handles import NodeTarget
+    from components.nodes.spec import NodePoolSpec
 
 
 class NodePool(pulumi.ComponentResource):
@@ -68,3 +71,21 @@ class SimulatedNode(pulumi.CustomResource):
     def __init__(self, name: str, manifest: Mapping[str, Any], *, opts: pulumi.ResourceOptions) -> None:
         fixed = pulumi.ResourceOptions(replace_on_changes=["status"], delete_before_replace=True)
         super().__init__("kubernetes:core/v1:Node", name, dict(manifest), pulumi.ResourceOptions.merge(opts, fixed))
+
+
+def declare_pools(
+    pools: Mapping[str, NodePoolSpec], eks_targets: Mapping[str, NodeTarget], *, opts: pulumi.ResourceOptions
+) -> dict[str, NodeTarget]:
+    """Declare the pools outside EKS, and the runtime classes and device plugins that pods need on nodes of this stack.
+
+    `eks_targets` are the handles of pools of provider eks, which are declared before; validation rejects them outside EKS.
+    """
+    targets = {
+        name: eks_targets[name] if isinstance(pool, EksPool) else NodePool(name, pool, opts=opts).target for name, pool in pools.items()
+    }
+    classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.provider != "existing"})
+    if classes:
+        RuntimeClasses("runtime-classes", classes, opts=opts)
+    for kind, nodes in plugin_targets(pools, targets).items():
+        DevicePlugin(f"{kind}-device-plugin", kind, nodes, opts=opts)
+    return targets

@@ -1,6 +1,6 @@
-"""Wires where models find their files: the stores of a stack, and what is copied from one into another before servers start.
+"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers.
 
-Which store, which directory and which round is the settings' business; nothing here reads a file.
+The settings decide which store, directory and revision; nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pulumi
 
+from components.gateway.gateway import GATEWAY_PODS
 from components.handles import ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
 from components.naming import bounded
+from components.nodes.image_pull import ImagePull
 from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
+from components.queue.names import queue_labels
+from components.serving.demand import cards_of_others
+from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
+from components.serving.workload import image_of
 from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
 from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
+    from components.gateway.api_keys import ApiKeys
     from components.storage.efs import EfsStore
     from infra.aws import AwsPlatform
     from stackfile.stack import StackSettings
@@ -93,3 +100,48 @@ class ModelFiles:
         if isinstance(store, S3Store):
             return store.reader(account, path)
         return store.files if isinstance(store, WebSource) else store.claim
+
+
+def image_pulls_of(
+    spec: StackSettings, targets: Mapping[str, NodeTarget], *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> dict[str, ImagePull]:
+    """Declare the pulls of models' images onto the nodes of the pools with `prePullImages`, by pool."""
+    pulls: dict[str, ImagePull] = {}
+    for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
+        images = sorted({image_of(model, model.engine, targets[name]) for model in spec.models.values() if model.pool == name})
+        if images:
+            pulls[name] = ImagePull(f"{name}-images", images, target=targets[name], namespace=namespace, opts=opts)
+    return pulls
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """The models of a stack, and what all of them are served from. `gateway` are the resources that must be ready before servers."""
+
+    settings: StackSettings
+    namespace: pulumi.Output[str]
+    targets: Mapping[str, NodeTarget]
+    files: ModelFiles
+    keys: ApiKeys
+    images: Mapping[str, ImagePull]
+    queues: Mapping[str, pulumi.Resource]
+    gateway: tuple[pulumi.Resource, ...]
+
+    def serve(self, name: str, spec: ModelSpec, *, opts: pulumi.ResourceOptions) -> ModelMount | ObjectStore:
+        """Declare the servers of model `name`, and return the handle of its weights."""
+        site = Site(
+            namespace=self.namespace,
+            target=self.targets[spec.pool],
+            weights=self.files.weights(name, spec),
+            artifacts=self.files.artifacts(name, spec),
+            server_key=self.keys.server_key(name),
+            server_key_marks=self.keys.server_key_marks(name),
+            gateway=GATEWAY_PODS,
+            queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
+            queue=None if spec.queue is None else self.queues.get(spec.queue),
+            cards_of_others=cards_of_others(self.settings.models, name),
+            images=self.images[spec.pool].ready if spec.pool in self.images else None,
+            entrance=self.gateway,
+        )
+        serve(name, spec, site, opts=opts)
+        return site.weights
