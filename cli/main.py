@@ -27,7 +27,7 @@ INTERRUPTED = 130
 COMMANDS: dict[str, tuple[str, str]] = {
     "new": ("cli.new", "Make a stack of your own from another one, with keys of its own."),
     "plan": ("cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
-    "report": ("cli.report", "Say what a change does, what is dangerous about it and what it costs."),
+    "report": ("cli.report", "Report what a change does, its risks and its cost."),
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
     "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and tell what happens."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),

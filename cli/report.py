@@ -18,27 +18,29 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         list[Path] | None,
         typer.Argument(
             show_default=False,
-            help="Files of engine events or digests of pulumi preview --json, one a stack; and findings of rehearse-change.",
+            help="Engine events or digests of pulumi preview --json, one file per stack, and findings of rehearse-change.",
         ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown, for a comment.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the whole report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
-    budget: Annotated[int, typer.Option(help="Most characters of the Markdown; what does not fit is left out whole.", min=1000)] = 60_000,
-    commit: Annotated[str, typer.Option(help="The commit that is reported on, for the footer.")] = "",
-    base: Annotated[str, typer.Option(help="The commit that it is compared with, for the footer.")] = "",
-    run_url: Annotated[str, typer.Option(help="Address of the run that keeps the whole report, for the footer.")] = "",
-    report_url: Annotated[str, typer.Option(help="Address of the HTML report, for the footer.")] = "",
+    budget: Annotated[
+        int, typer.Option(help="Maximum characters of the Markdown; whole entries that do not fit are left out.", min=1000)
+    ] = 60_000,
+    commit: Annotated[str, typer.Option(help="Commit of the change, for the footer.")] = "",
+    base: Annotated[str, typer.Option(help="Commit that the change is compared with, for the footer.")] = "",
+    run_url: Annotated[str, typer.Option(help="URL of the CI run, for the footer.")] = "",
+    report_url: Annotated[str, typer.Option(help="URL of the HTML report, for the footer.")] = "",
     complete: Annotated[
         bool,
         typer.Option("--complete", help="Report every stack that differs between --base and --commit; one without events is incomplete."),
     ] = False,
-    fork: Annotated[bool, typer.Option("--fork", help="The events come from a fork, whose code is not trusted.")] = False,
-    mask: Annotated[list[str] | None, typer.Option(help="Regular expression of text to hide, several allowed.")] = None,
+    fork: Annotated[bool, typer.Option("--fork", help="Mark the events as made by a fork, whose code is not trusted.")] = False,
+    mask: Annotated[list[str] | None, typer.Option(help="Regular expression of text to hide; may be repeated.")] = None,
 ) -> None:
-    """Say what is dangerous, why, and what it costs. Without --markdown, --html or --json the Markdown is printed.
+    """Report what a change does, its risks and its cost. Without --markdown, --html or --json, print Markdown.
 
-    Exits 0 when the report could be made, whatever it says; 3 when it says that the change must not be merged.
+    Exits 0 if the report was made, whatever it says; 3 if it says that the change must not be merged.
     """
     from cli.errors import CommandError
     from cli.files import write

@@ -13,11 +13,11 @@ from review.preview import Preview
 from review.reader import read_file
 
 _MISSING = {
-    "changed": "it has no preview: the job that makes it failed, was skipped, or left nothing",
-    "new": "it is new and has no preview: the job that makes it failed, was skipped, or left nothing",
-    "deleted": "its stack file is deleted: what it declared stays and is managed by nothing; run inferplan down before, or restore the file",
+    "changed": "there is no preview; its job failed, was skipped, or left no events",
+    "new": "the stack is new and has no preview; its job failed, was skipped, or left no events",
+    "deleted": "its stack file is deleted, and its resources would stay unmanaged; run inferplan down first, or restore the file",
 }
-_NOT_REHEARSED = "The upgrade was not rehearsed: there are no findings of this stack."
+_NOT_REHEARSED = "The upgrade was not rehearsed: this stack has no findings."
 
 
 def read(path: Path) -> Preview | Findings:
@@ -27,11 +27,13 @@ def read(path: Path) -> Preview | Findings:
         small = path.read_bytes() if path.is_file() and path.stat().st_size < 2**20 else b""
         return load(small, source=path.name) or read_file(path)
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}; give a file of engine events, such as --events writes") from error
+        raise CommandError(
+            f"{path} cannot be read: {error.strerror}. Give a file of engine events, for example from inferplan plan --events"
+        ) from error
     except EventsError as error:
         raise CommandError(str(error)) from error
     except RecursionError as error:
-        raise CommandError(f"{path}: a value is nested too deeply for a report; no resource of an engine is") from error
+        raise CommandError(f"{path}: a value is nested too deeply for an engine event. Give a file of engine events") from error
 
 
 def read_or_explain(path: Path) -> Preview | Findings:
@@ -40,7 +42,7 @@ def read_or_explain(path: Path) -> Preview | Findings:
         return read(path)
     except CommandError as error:
         name = path.name.removesuffix(path.suffix)
-        return _absent(name, f"its events cannot be read: {error}")
+        return _absent(name, f"its events are unreadable: {error}")
 
 
 def completed(previews: Sequence[Preview], expected: Mapping[str, str], rehearsed: Iterable[str]) -> list[Preview]:
@@ -54,7 +56,7 @@ def completed(previews: Sequence[Preview], expected: Mapping[str, str], rehearse
     for name, several in by_stack.items():
         if expected.get(name) == "deleted":
             continue
-        doubled = f"it has {len(several)} previews, of which at most one is right" if len(several) > 1 else ""
+        doubled = f"it has {len(several)} previews; expected one" if len(several) > 1 else ""
         found += [replace(each, incomplete=doubled or each.incomplete) for each in several]
     found += [_absent(name, _MISSING[why]) for name, why in expected.items() if why == "deleted" or name not in by_stack]
     known = set(rehearsed)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from review.danger import Danger
 from review.kinds import RED
 from review.paths import mapping
 from review.preview import Preview
+from review.risk import Risk
 from review.summary import Side
 from review.text import clean
 
@@ -31,7 +31,7 @@ class _Side:
     keys: Mapping[str, tuple[str, ...]]
 
 
-def lost_access(preview: Preview) -> Iterator[Danger]:
+def lost_access(preview: Preview) -> Iterator[Risk]:
     """The risks of `preview` for those who call models."""
     before, after = _side(preview, old=True), _side(preview, old=False)
     for model, (urn, consumers) in sorted(before.models.items()):
@@ -39,27 +39,27 @@ def lost_access(preview: Preview) -> Iterator[Danger]:
         lost = [each for each in consumers if each not in kept[1]]
         if lost:
             gone = model not in after.models
-            yield Danger(
+            yield Risk(
                 weight=RED,
                 what=f"{_listed(lost)} can no longer call",
                 kind="model",
                 name=model,
                 urn=urn,
-                cause="the model, or the gateway, is removed" if gone else "no longer among its consumers",
+                cause="the model or the gateway is removed" if gone else "removed from its consumers",
                 consequence="requests fail (404)" if gone else "requests with their keys are denied (403)",
                 order=0,
             )
     yield from _lost_keys(preview, before.keys, after.keys)
 
 
-def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Danger]:
+def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Risk]:
     owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
     for consumer, versions in sorted(before.items()):
         lost = [each for each in versions if each not in after.get(consumer, ())]
         if lost:
             some = f"{'key' if len(lost) == 1 else 'keys'} {', '.join(lost)}"
             noun = some if consumer in after else f"every key ({some})"
-            yield Danger(
+            yield Risk(
                 weight=RED,
                 what=f"loses {noun}",
                 kind="consumer",
@@ -73,13 +73,13 @@ def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: M
             )
     changed = [consumer for consumer in _changed_secrets(preview) if before.get(consumer) and before.get(consumer) == after.get(consumer)]
     if changed:
-        yield Danger(
+        yield Risk(
             weight=RED,
-            what="every key changes of",
+            what="all keys change for",
             kind="consumer" if len(changed) == 1 else "consumers",
             name=_listed(changed),
             urn=owner,
-            cause="the same key versions have other values: apiKeySeed or an imported key changed",
+            cause="apiKeySeed or an imported key changed: the same key versions have other values",
             consequence="requests with the old keys are denied (401) until every client has its new key",
             order=1,
         )

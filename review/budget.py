@@ -31,7 +31,7 @@ class Section:
         if not self.left_out:
             return ""
         nouns = self.noun if self.left_out == 1 else f"{self.noun}s"
-        return f"\n_… {self.left_out} more {nouns} left out for want of space{more}_\n"
+        return f"\n_… {self.left_out} more {nouns} left out to save space{more}_\n"
 
 
 def fit(sections: list[Section], budget: int, *, more: str = "") -> str:

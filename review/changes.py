@@ -97,7 +97,7 @@ def _compared(step: Step) -> Iterator[PropertyChange]:
             seen.add(text)
             path = _path_or_none(text)
             hidden = path is not None and _holds_secret(veil_at(new, path, step.type))
-            words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine gave no values)")
+            words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine sent no values)")
             yield PropertyChange(path=clean(text), old=words[0], new=words[1], replaces=text in step.keys)
 
 

@@ -48,7 +48,7 @@ class Cost:
 
 
 def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
-    """What `resources` cost a month by `prices`, the list that comes with this version by default."""
+    """What `resources` monthly cost by `prices`, the list that comes with this version by default."""
     prices = prices or price_list()
     lines: list[CostLine] = []
     unpriced: list[tuple[str, str, str]] = []
@@ -103,15 +103,15 @@ def over_budget(cost: Cost, budget: Decimal | None) -> str:
     for kind, name, why in cost.unpriced:
         if kind == "NodeGroup" and why.startswith(_NO_PRICE):
             return (
-                f"{kind} {name} cannot be held against the budget of {usd(budget)}: {why}; "
-                "add the machine to review/data/ec2.csv, or remove budget.monthlyUsd"
+                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
+                "add the instance type to review/data/ec2.csv, or remove budget.monthlyUsd"
             )
     if cost.most <= budget:
         return ""
-    dearest = max(cost.lines, key=lambda each: each.most)
+    first = max(cost.lines, key=lambda each: each.most)
     return (
         f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
-        f"the dearest is {dearest.kind} {dearest.name} ({usd(dearest.most)}): lower its maximum size or raise budget.monthlyUsd"
+        f"the most expensive is {first.kind} {first.name} ({usd(first.most)}): lower its maximum size or raise budget.monthlyUsd"
     )
 
 
@@ -127,9 +127,9 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
         return _volume(each, prices)
     if each.type == NODE:
         pretend = mapping(each.inputs, "metadata", "annotations").get("kwok.x-k8s.io/node") is not None
-        return None, "a pretend node, it costs nothing" if pretend else "a node that exists"
+        return None, "a fake node, it costs nothing" if pretend else "an existing node"
     if each.type.endswith(_POOL):
-        return None, "machines that exist" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
+        return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
     return _flat(each, prices)
 
 

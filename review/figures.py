@@ -60,7 +60,7 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
     except ValueError as error:
         budget, unread = None, clean(str(error))
     if not whole(preview):
-        note = "budget, capacity and cost need every resource of the stack; this preview does not list them all"
+        note = "budget, capacity and cost need every resource of the stack, and this preview does not list them all"
         return Figures(over_budget=f"not judged: {note}" if budget is not None else unread)
     before, after = (pools(declared(preview, side), read_offer) for side in ("before", "after"))
     was, will = (monthly_cost(declared(preview, side)) for side in ("before", "after"))
@@ -105,7 +105,7 @@ def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapaci
             continue
         asked, offered = _turn(was and was.asked, will and will.asked), _turn(was and was.offered, will and will.offered)
         memory = [None if each is None else f"{each.memory_asked_gib:.0f} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
-        short = " ⚠️ more asked than offered" if will and will.asked > will.offered else ""
+        short = " ⚠️ requests exceed capacity" if will and will.asked > will.offered else ""
         rows.append(
             (
                 clean(name),
@@ -117,10 +117,10 @@ def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapaci
             )
         )
     if rows:
-        note = "Offered: all nodes that the pool may have. Asked: requests of workloads that keep running; Jobs are not counted."
+        note = "Offered: all nodes that the pool may have. Requested: by workloads that keep running; Jobs are not counted."
         yield Table(
             title="Capacity",
-            columns=("pool", "accelerator", "nodes", "accelerators offered", "asked for", "memory asked for"),
+            columns=("pool", "accelerator", "nodes", "accelerators offered", "requested", "memory requested"),
             rows=tuple(rows),
             notes=(note,),
             changed=any("→" in cell for row in rows for cell in row),
@@ -150,7 +150,7 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
     if alike:
         rows.append(_alike(alike))
     yield Table(
-        title="Cost a month",
+        title="Monthly cost",
         columns=("what", "before → after", "change", "least to most"),
         rows=tuple(rows),
         notes=tuple(_notes(before, after, budget, region)),
@@ -172,17 +172,17 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
     yield f"List prices of {prices.date}, {prices.region}, {prices.hours} hours a month ({prices.source}){elsewhere}."
     if after.committable:
         least = after.committable * prices.savings_lowest
-        yield f"Of it {usd(after.committable)} are machines on demand: {usd(least)} to {usd(after.committable)} with Savings Plans or reservations."
+        yield f"Of it {usd(after.committable)} are on-demand instances: {usd(least)} to {usd(after.committable)} with Savings Plans or reservations."
     if budget is not None:
-        yield f"Budget: {usd(budget)} a month, judged by the most that it may come to."
+        yield f"Budget: {usd(budget)} a month, checked against the highest possible cost."
     if shown := _unpriced(after):
-        yield f"Not priced: {shown}; nor data transfer, support and tax."
+        yield f"Not priced: {shown}, data transfer, support and tax."
     yield from map(clean, after.notes)
     if gone := _unpriced(before, but=after):
-        yield f"Gone, and never priced: {gone}."
-    pretend = sum("costs nothing" in why for _, _, why in after.unpriced)
-    if pretend:
-        yield f"{pretend} pretend nodes cost nothing."
+        yield f"Removed, and never priced: {gone}."
+    fake = sum("costs nothing" in why for _, _, why in after.unpriced)
+    if fake:
+        yield f"{fake} fake nodes cost nothing."
 
 
 def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
@@ -222,12 +222,12 @@ def _rollout(forecasts: tuple[Rollout, ...]) -> Iterator[Table]:
         return
     alike: dict[tuple[str, ...], list[Rollout]] = {}
     for each in forecasts:
-        minutes = "not known" if each.minutes is None else f"{each.minutes} at most"
+        minutes = "unknown" if each.minutes is None else f"{each.minutes} at most"
         extra = f"{each.extra} {clean(each.resource)}" if each.extra else "none"
         stuck = f"⛔ {clean(each.stuck)}" if each.stuck else "no"
         told = (clean(each.kind), each.manner, f"{each.unavailable} of {each.replicas}", minutes, extra, stuck)
         alike.setdefault(told, []).append(each)
     rows = tuple((f"{told[0]} {_several([clean(each.name) for each in members])}", *told[1:]) for told, members in alike.items())
-    note = "A forecast from the strategy and the start-up probe's budget, at the pool's size as declared."
-    columns = ("workload", "manner", "replicas missing meanwhile", "minutes", "extra accelerators meanwhile", "stuck")
+    note = "A forecast from the rollout strategy, the start-up probe's budget and the declared size of the pool."
+    columns = ("workload", "manner", "unavailable replicas", "minutes", "extra accelerators", "stuck")
     yield Table(title="Rollout", columns=columns, rows=rows, notes=(note,))

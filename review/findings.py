@@ -113,14 +113,14 @@ def load(content: bytes, *, source: str) -> Findings | None:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise EventsError(
-            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}); make them again with inferplan rehearse-change"
+            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}); run inferplan rehearse-change again"
         ) from error
 
 
 def table(findings: Findings) -> Table:
     """The findings as a table of a report."""
     rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
-    rows += [("refused", each) for each in _some(findings.refusals)]
+    rows += [("rejected", each) for each in _some(findings.refusals)]
     rows += [("pending", each) for each in _some(findings.pending)]
     rows += [("never ready", each) for each in _some(findings.waiting)]
     rows += [("replaced", each) for each in _some(findings.replaced)]
@@ -130,8 +130,8 @@ def table(findings: Findings) -> Table:
     rows += [("pruned", each) for each in _some(findings.pruned)]
     rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
     note = (
-        f"{findings.head} applied over {findings.base} on a real control plane with pretend nodes of the stack's own number and size, "
-        f"in {findings.seconds:.0f} s; servers start at once there, so minutes are computed from the size of the weights."
+        f"{findings.head} applied over {findings.base} on a real control plane with fake nodes, as many and as large as the stack's, "
+        f"in {findings.seconds:.0f} s; servers start at once there, so the minutes are computed from the size of the weights."
     )
     return Table(
         title="Rehearsed upgrade",
@@ -142,10 +142,10 @@ def table(findings: Findings) -> Table:
 
 
 _OUTCOMES = {
-    "ready": "🟢 everything got ready",
-    "refused": "⛔ the cluster or the program refused it",
-    "stuck": "⛔ it did not get ready in the time given",
-    "base failed": "⛔ the base revision itself did not come up, so nothing was rehearsed",
+    "ready": "🟢 everything became ready",
+    "refused": "⛔ the cluster or the program rejected it",
+    "stuck": "⛔ it was not ready in time",
+    "base failed": "⛔ the base revision itself could not be deployed, so nothing was rehearsed",
 }
 
 

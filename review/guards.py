@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from review.cost import budget_of, usd
-from review.danger import Danger
 from review.kinds import RED, YELLOW
 from review.preview import Preview
+from review.risk import Risk
 from review.text import clean, one_line, shortened
 
 _ORDER = 3000
@@ -43,22 +43,24 @@ GuardReader = Callable[[str], Guards]
 """The guards of a stack, by its name."""
 
 
-def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Danger]:
+def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     """The risks of a change to what guards the stack of `preview`."""
     yield from _budget_risks(preview)
     if guards is None:
         return
     if guards.unread:
-        yield _risk(preview, RED, "policy settings cannot be read", guards.unread, "it is not known what is exempt from the policies")
+        yield _risk(preview, RED, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
     if guards.code:
         listed = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
-        yield _risk(preview, YELLOW, "the policy pack changes", listed, "rules may no longer find what they found: review their code")
+        yield _risk(
+            preview, YELLOW, "the policy pack changes", listed, "rules may miss violations that they found before: review their code"
+        )
     if guards.before is not None:
         yield from _exemption_risks(preview, guards.before, guards.after)
         yield from _setting_risks(preview, guards.before, guards.after)
 
 
-def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Danger]:
+def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
     known = [*_exemptions(before)]
     for each in _exemptions(after):
         if each not in known:
@@ -69,7 +71,7 @@ def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping
             )
 
 
-def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Danger]:
+def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
     for key in sorted({*before, *after} - {"exemptions"}):
         old, new = (side.get(key) for side in (before, after))
         if not isinstance(old, dict | None) or not isinstance(new, dict | None):
@@ -86,10 +88,10 @@ def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[s
                 if _stricter(was, will):
                     continue
                 told = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
-                yield _risk(preview, RED, "is no longer enforced as before", told, "its violations may no longer block", name=clean(rule))
+                yield _risk(preview, RED, "is enforced less strictly", told, "its violations may no longer block", name=clean(rule))
             else:
                 told = f"{clean(key)}: {_json(was)} → {_json(will)}"
-                yield _risk(preview, YELLOW, "allows something else", told, "what it refused may now pass", name=clean(rule))
+                yield _risk(preview, YELLOW, "allows something else", told, "what it blocked may now pass", name=clean(rule))
 
 
 def _stricter(was: Any, will: Any) -> bool:
@@ -110,21 +112,21 @@ def _subject(exemption: Mapping[str, Any]) -> tuple[Any, ...]:
 def _told(exemption: Mapping[str, Any]) -> str:
     where = " ".join(clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key))
     why = one_line(clean(str(exemption.get("reason", "no reason"))))
-    who = clean(str(exemption.get("owner", "nobody")))
+    who = clean(str(exemption.get("owner", "no owner")))
     end = clean(str(exemption.get("expires", "no end")))
     return shortened(f"{clean(str(exemption.get('rule', '?')))} for {where or 'everything'}, until {end} ({who}): {why}", 2 * _LONGEST)
 
 
-def _risk(preview: Preview, weight: int, what: str, cause: str, consequence: str, *, name: str = "") -> Danger:
+def _risk(preview: Preview, weight: int, what: str, cause: str, consequence: str, *, name: str = "") -> Risk:
     kind, name = ("rule", name) if name else ("stack", clean(preview.stack))
     cause = shortened(cause, 2 * _LONGEST)
-    return Danger(weight=weight, what=what, kind=kind, name=name, urn="", cause=cause, consequence=consequence, order=_ORDER)
+    return Risk(weight=weight, what=what, kind=kind, name=name, urn="", cause=cause, consequence=consequence, order=_ORDER)
 
 
-def _budget_risks(preview: Preview) -> Iterator[Danger]:
+def _budget_risks(preview: Preview) -> Iterator[Risk]:
     before, after = _budget(preview.against_config), _budget(preview.config)
     if before is not None and (after is None or after > before):
-        what = "has no budget any more" if after is None else "may cost more"
+        what = "no longer has a budget" if after is None else "has a higher budget"
         cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
         yield _risk(preview, YELLOW, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
 

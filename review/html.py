@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from review.changes import PropertyChange
 from review.graph import tree
-from review.report import DONE, VERBS, WEIGHTS, Report, messages_text
+from review.report import WEIGHTS, Report
 from review.text import told_apart
 from review.verdict import FAILED, ICONS
+from review.wording import DONE, VERBS, messages_text
 
 _LONGEST = 1_000
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
@@ -40,7 +41,7 @@ def render(report: Report) -> str:
 
 def _properties(changes: Sequence[PropertyChange]) -> Markup:
     if not changes:
-        return Markup('<p class="soft">No property is told.</p>')
+        return Markup('<p class="soft">The engine sent no properties.</p>')
     rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *told_apart(each.old, each.new, _LONGEST)) for each in changes)
     return Markup('<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>').format(
         Markup("").join(rows)

@@ -13,8 +13,8 @@ def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
     differing = [op for op in sorted({*stated, *listed}) if stated.get(op, 0) != listed.get(op, 0)]
     if not differing:
         return ""
-    told = ", ".join(f"{op} {stated.get(op, 0)} stated and {listed.get(op, 0)} listed" for op in differing)
-    return f"its counts and its resources differ ({clean(told)}): events are missing, or are not of one run"
+    told = ", ".join(f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing)
+    return f"the counts do not match the resources ({clean(told)}); events are missing, or come from several runs"
 
 
 def changing(counts: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The report as JSON, for whoever wants to decide by machine: the same bytes for the same report."""
+"""The report as JSON, for programs: the same bytes for the same report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from review.report import Report
 
-FORMAT = "inferplan-report/1"
+FORMAT = "inferplan-report/2"
 
 
 def render(report: Report) -> str:

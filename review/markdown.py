@@ -1,30 +1,26 @@
-"""The report as Markdown for a comment: the verdict first, then danger, then detail, within a budget of characters."""
+"""The report as Markdown for a comment: the verdict first, then risk, then detail, within a budget of characters."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
 
 from review.budget import Section, fit
-from review.changes import PropertyChange
-from review.danger import Danger
 from review.figures import Table
 from review.graph import mermaid, tree
 from review.kinds import ROUTINE
+from review.markdown_resources import properties, resources
 from review.policies import PolicyResult
-from review.report import DONE, VERBS, WEIGHTS, Report, ResourceChange, StackReport, messages_text
-from review.text import attribute, code, one_line, prose, shortened, told_apart
+from review.report import WEIGHTS, Report, StackReport
+from review.risk import Risk
+from review.text import attribute, code, prose, shortened
 from review.verdict import FAILED, ICONS, plural
+from review.wording import messages_text
 
 DEFAULT_BUDGET = 60_000
 SMALLEST_BUDGET = 4_000
 _LEVELS = {"mandatory": "⛔", "remediate": "🔧", "advisory": "💡"}
-_SIGNS = {"create": "🆕", "import": "📥", "update": "✏️", "replace": "🔁", "delete": "🗑️", "discard": "🗑️"}
-_CELL = 160
-_MAX_ROWS = 60
 _MAX_FINDINGS = 10
-_MAX_NAMES = 20
 _MAX_COMPONENTS = 40
 
 
@@ -36,7 +32,7 @@ def render(report: Report, *, budget: int = DEFAULT_BUDGET) -> str:
     sections += map(_rows, report.rehearsals)
     sections.append(Section(head=_footer(report)))
     link = report.provenance.report_url
-    more = f"; they are in the [full report]({_url(link)})" if link else "; they are in the HTML report"
+    more = f"; see the [full report]({_url(link)})" if link else "; see the HTML report"
     return fit(sections, budget, more=more)
 
 
@@ -60,7 +56,7 @@ def _head(report: Report) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-_HEADS = ("| stack | verdict | resources | accelerators | memory | cost a month |", "|---|---|---|---|---|---|")
+_HEADS = ("| stack | verdict | resources | accelerators | memory | monthly cost |", "|---|---|---|---|---|---|")
 
 
 def _row(stack: StackReport) -> str:
@@ -78,7 +74,7 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     if not alone:
         yield Section(head=f"\n## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)}\n\n")
     if stack.incomplete:
-        yield Section(head=f"> [!CAUTION]\n> This preview is not whole: {prose(stack.incomplete)}. What follows may lack changes.\n\n")
+        yield Section(head=f"> [!CAUTION]\n> This preview is incomplete: {prose(stack.incomplete)}. Changes may be missing below.\n\n")
     if stack.over_budget:
         yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
     said = [
@@ -87,7 +83,7 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     if said and stack.rank == FAILED:
         # Of a run that failed, the reason is all that there is to read.
         yield Section(head="### Errors\n\n", items=said, tail="\n", noun="message", rank=1)
-    yield from _dangers(stack)
+    yield from _risks(stack)
     yield from _policies(stack)
     changed = [table for table in stack.tables if table.changed]
     if alone and changed:
@@ -98,23 +94,23 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"Unchanged: {prose(', '.join(alike))}{cost}.\n\n")
     yield from _picture(stack)
     if stack.outputs:
-        yield _folded(f"{len(stack.outputs)} stack outputs change", [_table(stack.outputs)], "table", 4)
+        yield _folded(f"{len(stack.outputs)} stack outputs change", [properties(stack.outputs)], "table", 4)
     if said and stack.rank != FAILED:
-        yield _folded(messages_text(stack), said, "message", 5)
+        yield _folded(messages_text(stack.diagnostics), said, "message", 5)
     if stack.resources:
-        yield Section(head="### Resources\n\n", items=list(_resources(stack)), tail="\n", noun="resource", rank=9)
+        yield Section(head="### Resources\n\n", items=list(resources(stack)), tail="\n", noun="resource", rank=9)
     yield from (Section(head=f"{prose(each)}\n\n") for each in stack.notes)
     yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
 
 
-def _dangers(stack: StackReport) -> Iterator[Section]:
-    serious = [_danger(each) for each in stack.dangers if each.weight < ROUTINE]
+def _risks(stack: StackReport) -> Iterator[Section]:
+    serious = [_risk(each) for each in stack.risks if each.weight < ROUTINE]
     if serious:
-        yield Section(head="### Danger\n\n", items=serious, tail="\n", noun="danger", rank=1)
-    routine = [_danger(each) for each in stack.dangers if each.weight >= ROUTINE]
+        yield Section(head="### Risks\n\n", items=serious, tail="\n", noun="risk", rank=1)
+    routine = [_risk(each) for each in stack.risks if each.weight >= ROUTINE]
     if routine:
         yield _folded(
-            f"{plural(len(routine), 'routine step')}, deletions and replacements by which no data, access or answers are lost",
+            f"{plural(len(routine), 'routine step')}, deletions and replacements that lose no data, access or responses",
             routine,
             "line",
             3,
@@ -127,7 +123,7 @@ def _policies(stack: StackReport) -> Iterator[Section]:
         yield Section(head="### Policy\n\n", items=evaluated, tail="\n", noun="policy result", rank=2)
     unsure = [_policy(each) for each in stack.policies if not each.evaluated]
     if unsure:
-        yield _folded(f"{len(unsure)} policies could not be evaluated: a value is not known before up", unsure, "policy result", 6)
+        yield _folded(f"{len(unsure)} policies could not be evaluated: a value is unknown before the update", unsure, "policy result", 6)
     # A run that broke off has not asked its packs to the end.
     if stack.policy_packs and not stack.policies and stack.rank > FAILED:
         yield Section(head=f"Policy: no violation found by {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
@@ -141,12 +137,14 @@ def _exemptions(stack: StackReport) -> str:
         return ""
     rules = Counter(each.partition(" for ")[0] for each in stack.exemptions)
     listed = ", ".join(f"{code(rule)}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(rules.items()))
-    return f" beside {plural(len(stack.exemptions), 'exemption')} in force: {listed}"
+    return f" with {plural(len(stack.exemptions), 'exemption')} in force: {listed}"
 
 
-def _danger(danger: Danger) -> str:
-    end = f": {prose(danger.consequence)}" if danger.consequence else ""
-    return f"- {WEIGHTS[danger.weight]} **{prose(danger.what)}** {code(f'{danger.kind} {danger.name}')}{end}. <sub>Cause: {prose(danger.cause)}</sub>\n"
+def _risk(risk: Risk) -> str:
+    end = f": {prose(risk.consequence)}" if risk.consequence else ""
+    return (
+        f"- {WEIGHTS[risk.weight]} **{prose(risk.what)}** {code(f'{risk.kind} {risk.name}')}{end}. <sub>Cause: {prose(risk.cause)}</sub>\n"
+    )
 
 
 def _policy(result: PolicyResult) -> str:
@@ -182,57 +180,6 @@ def _rows(table: Table) -> Section:
 
 def _folded(summary: str, items: list[str], noun: str, rank: int) -> Section:
     return Section(head=f"<details><summary>{prose(summary)}</summary>\n\n", items=items, tail="\n</details>\n\n", noun=noun, rank=rank)
-
-
-def _resources(stack: StackReport) -> Iterator[str]:
-    alike: dict[object, list[ResourceChange]] = {}
-    for each in stack.resources:
-        alike.setdefault((each.op, each.type, each.failed, each.properties), []).append(each)
-    groups = sorted((members for members in alike.values() if len(members) > 1), key=len, reverse=True)
-    for members in groups:
-        first = members[0]
-        names = ", ".join(code(each.name) for each in members[:_MAX_NAMES])
-        more = f" and {len(members) - _MAX_NAMES:,} more" if len(members) > _MAX_NAMES else ""
-        subject = f"{len(members):,} {prose(first.kind)}s"
-        yield f"<details><summary>{_summary(first, stack, subject)}</summary>\n\n{names}{more}\n\n{_table(first.properties)}\n</details>\n\n"
-    yield from _single(stack, {id(each) for members in groups for each in members})
-
-
-def _single(stack: StackReport, told: set[int]) -> Iterator[str]:
-    alone = [each for each in stack.resources if id(each) not in told]
-    for component, members in groupby(alone, key=lambda each: each.component):
-        for index, each in enumerate(members):
-            head = f"**{code(component)}**\n\n" if index == 0 else ""
-            summary = _summary(each, stack, code(f"{each.kind} {each.name}"))
-            yield f"{head}<details><summary>{summary}</summary>\n\n{_table(each.properties)}\n</details>\n\n"
-
-
-def _summary(each: ResourceChange, stack: StackReport, subject: str) -> str:
-    verb = VERBS.get(each.op, each.op)
-    verb = verb if stack.is_preview else DONE.get(verb, verb)
-    return f"{_SIGNS.get(each.op, '•')} {prose(verb)}: {subject}{' · failed' if each.failed else ''}{_causes(each)}"
-
-
-def _causes(resource: ResourceChange) -> str:
-    paths = [each.path for each in resource.properties if each.replaces] or [each.path for each in resource.properties]
-    if resource.op in ("create", "delete", "discard", "import") or not paths:
-        return ""
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return f" · {', '.join(code(shortened(path, 80)) for path in paths[:3])}{more}"
-
-
-def _table(changes: tuple[PropertyChange, ...]) -> str:
-    if not changes:
-        return "No property is told.\n"
-    lines = ["| property | old | new |", "|---|---|---|"]
-    lines += [f"| {code(each.path)}{' 🔁' if each.replaces else ''} | {_cells(each)} |" for each in changes[:_MAX_ROWS]]
-    if len(changes) > _MAX_ROWS:
-        lines.append(f"| … and {len(changes) - _MAX_ROWS} more properties, see the HTML report | | |")
-    return "\n".join(lines) + "\n"
-
-
-def _cells(change: PropertyChange) -> str:
-    return " | ".join(code(one_line(text)) if text else "" for text in told_apart(change.old, change.new, _CELL))
 
 
 def _footer(report: Report) -> str:

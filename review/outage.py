@@ -1,17 +1,17 @@
-"""Dangers that no single property tells: a workload that is silent while it rolls, a pool that is asked for more than it has."""
+"""Risks that no single property tells: a workload that is silent while it rolls, a pool that is overcommitted."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 from review.capacity import PoolCapacity
-from review.danger import Danger
 from review.figures import Figures
+from review.risk import Risk
 from review.rollout import Rollout
 from review.text import clean
 
 
-def outages(figures: Figures, *, told: Collection[str] = ()) -> Iterator[Danger]:
+def outages(figures: Figures, *, told: Collection[str] = ()) -> Iterator[Risk]:
     """The warnings that the figures of a stack earn, none for the silence of resources whose URN is in `told` already."""
     for each in figures.forecasts:
         if each.silent and not each.stuck and each.urn not in told:
@@ -20,27 +20,27 @@ def outages(figures: Figures, *, told: Collection[str] = ()) -> Iterator[Danger]
         yield _shortage(pool)
 
 
-def _silence(rollout: Rollout) -> Danger:
-    minutes = "for as long as a start takes" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
-    return Danger(
+def _silence(rollout: Rollout) -> Risk:
+    minutes = "until a new one is ready" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
+    return Risk(
         weight=1,
-        what="stops answering while it rolls",
+        what="has downtime during the rollout",
         kind=clean(rollout.kind),
         name=clean(rollout.name),
         urn=clean(rollout.urn),
         cause=f"{rollout.manner}, {rollout.unavailable} of {rollout.replicas} replicas at a time",
-        consequence=f"no replica answers {minutes}",
+        consequence=f"no replica is ready {minutes}",
     )
 
 
-def _shortage(pool: PoolCapacity) -> Danger:
-    missing = f"asks for {pool.asked} {clean(pool.resource)}, offers {pool.offered}"
-    return Danger(
+def _shortage(pool: PoolCapacity) -> Risk:
+    missing = f"{pool.asked} {clean(pool.resource)} requested, {pool.offered} offered"
+    return Risk(
         weight=1,
-        what="is asked for more than it has",
+        what="is overcommitted",
         kind="pool",
         name=clean(pool.pool),
         urn=f"pool {clean(pool.pool)}",
         cause=missing,
-        consequence="pods stay Pending until it has more nodes or is asked for less",
+        consequence="pods stay Pending until it has more nodes or smaller requests",
     )

@@ -83,7 +83,7 @@ def _result(level: str, severity: str, policy: str, pack: str, evaluated: bool, 
 
 def _remediation(policy: str, pack: str, urns: list[str]) -> PolicyResult:
     labels = dict.fromkeys(map(label_of, urns))
-    findings = tuple((label, "its inputs were changed by the policy") for label in labels)
+    findings = tuple((label, "the policy changed its inputs") for label in labels)
     return PolicyResult(level="remediate", severity="", policy=clean(policy), pack=clean(pack), description="", findings=findings)
 
 

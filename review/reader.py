@@ -71,7 +71,7 @@ def _read(stream: BinaryIO, source: str) -> Preview:
     collector = _Collector(source)
     for line, record in records(stream, source, collector.cut_off):
         if not isinstance(record, dict):
-            raise EventsError(f"{source}:{line}: an event is an object, this is {excerpt(record)}; {GIVE}")
+            raise EventsError(f"{source}:{line}: {excerpt(record)} is not an event. Events are JSON objects. {GIVE}")
         if "steps" in record or "changeSummary" in record:
             return _digest(record, source, line)
         collector.take(record, line)
@@ -99,7 +99,7 @@ class _Collector:
         kind = next((key for key in record if key in _EVENTS), None)
         if kind is None:
             if not any(key.endswith("Event") for key in record):
-                raise EventsError(f"{self.source}:{line}: no engine event has the keys {excerpt(sorted(record))}; {GIVE}")
+                raise EventsError(f"{self.source}:{line}: unknown event with the keys {excerpt(sorted(record))}. {GIVE}")
             return
         if kind == "resourcePreEvent" and self._put_off(record[kind], line):
             return
@@ -111,7 +111,7 @@ class _Collector:
             case PreludeEvent():
                 self.prelude = event
             case SummaryEvent() if self.summary is not None:
-                raise EventsError(f"{self.source}:{line}: a second summary: this file holds two runs; give one file per run")
+                raise EventsError(f"{self.source}:{line}: a second summary: the file holds two runs. Give one file per run")
             case SummaryEvent():
                 self.summary = event
             case ErrorEvent():
@@ -137,7 +137,7 @@ class _Collector:
         if all(owner) and all(self.owner) and owner != self.owner:
             first, other = ("/".join(each) for each in (self.owner, owner))
             raise EventsError(
-                f"{self.source}:{line}: a resource of {excerpt(other)} among those of {excerpt(first)}; give one file per stack"
+                f"{self.source}:{line}: the stream of {excerpt(first)} has a resource of {excerpt(other)}. Give one file per stack"
             )
 
     def cut_off(self, why: str) -> None:
@@ -198,21 +198,21 @@ class _Collector:
 
     def _incomplete(self) -> str:
         if not self.events:
-            return "it holds no event: the run ended before it began"
+            return "the stream is empty; the run ended before it began"
         if self.cut:
             return self.cut
         if self.summary is None:
-            return f"it ends after {self.events} events without the engine's summary: the run was cut off"
-        return "the engine says that its state may be corrupt" if self.summary.maybe_corrupt else ""
+            return f"the stream ends after {self.events} events without a summary; the run was interrupted"
+        return "the engine reports that its state may be corrupt" if self.summary.maybe_corrupt else ""
 
 
 def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
     digest: Digest = _validated(Digest, record, f"{source}:{line}: digest")
     steps, (project, stack) = digest_steps(digest.steps or [])
     said = tuple(each for each in digest.diagnostics or [] if each.severity != "debug" and each.message.strip())
-    incomplete = "the engine says that its state may be corrupt" if digest.maybe_corrupt else ""
+    incomplete = "the engine reports that its state may be corrupt" if digest.maybe_corrupt else ""
     if digest.change_summary is None:
-        incomplete = "it has no changeSummary: the run was cut off"
+        incomplete = "the digest has no changeSummary; the run was interrupted"
     counts = _positive(digest.change_summary or {})
     listed = {op: sum(step.op == op for step in steps) for op in {each.op for each in steps}}
     return Preview(
@@ -239,4 +239,4 @@ def _validated(model: type[Any], value: Any, place: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise EventsError(f"{place}{f'.{where}' if where else ''}: {first['msg'].lower()}; {GIVE}") from error
+        raise EventsError(f"{place}{f'.{where}' if where else ''}: {first['msg'].lower()}. {GIVE}") from error

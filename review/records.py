@@ -11,8 +11,8 @@ from review.errors import EventsError
 MAX_RECORD = 64 * 2**20
 """Bytes that one record may have; the largest resource that an engine can send is a sixth of it."""
 
-GIVE = "give a file of engine events (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json, or inferplan plan --events)"
-"""The end of every refusal: what to give instead."""
+GIVE = "Give a file of engine events (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json, or inferplan plan --events)"
+"""The end of every error: what to give instead."""
 
 
 def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
@@ -29,7 +29,7 @@ def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterat
         try:
             yield number, json.loads(content)
         except RecursionError as error:
-            raise EventsError(f"{source}:{number}: nested too deeply to be an engine event; {GIVE}") from error
+            raise EventsError(f"{source}:{number}: the record is nested too deeply for an engine event. {GIVE}") from error
         except ValueError:
             content += stream.read(MAX_RECORD + 1)
             _check_size(content, source, number)
@@ -39,7 +39,7 @@ def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterat
 
 def _check_size(content: bytes, source: str, line: int) -> None:
     if len(content) > MAX_RECORD:
-        raise EventsError(f"{source}:{line}: one record of more than {MAX_RECORD // 2**20} MiB; no engine event is that large; {GIVE}")
+        raise EventsError(f"{source}:{line}: a record is larger than {MAX_RECORD // 2**20} MiB; engine events are smaller. {GIVE}")
 
 
 def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
@@ -49,7 +49,7 @@ def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], N
     except UnicodeDecodeError as error:
         # A multi-byte character that the end of a truncated stream cuts is no binary file.
         if error.start < len(content) - 4 or error.reason != "unexpected end of data":
-            raise EventsError(f"{source}:{line}: byte {error.start + 1} is not UTF-8; {GIVE}") from error
+            raise EventsError(f"{source}:{line}: byte {error.start + 1} is not valid UTF-8. {GIVE}") from error
         text = content[: error.start].decode()
     decoder = json.JSONDecoder()
     position = 0
@@ -62,12 +62,12 @@ def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], N
         try:
             value, position = decoder.raw_decode(text, position)
         except RecursionError as error:
-            raise EventsError(f"{source}:{at}: nested too deeply to be an engine event; {GIVE}") from error
+            raise EventsError(f"{source}:{at}: the record is nested too deeply for an engine event. {GIVE}") from error
         except ValueError as error:
             if not _cut_short(text, position, error):
                 what = excerpt(text[position : position + 60])
-                raise EventsError(f"{source}:{at}: no JSON starts at {what}; {GIVE}") from error
-            cut(f"it ends in the middle of an event (line {at})")
+                raise EventsError(f"{source}:{at}: {what} is not JSON. {GIVE}") from error
+            cut(f"the stream ends in the middle of an event (line {at})")
             return
         yield at, value
 

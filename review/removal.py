@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from review.danger import Danger
 from review.kinds import ROUTINE, owned
 from review.preview import Preview
+from review.risk import Risk
 from review.summary import Side, StepSummary
 from review.text import clean
 
@@ -15,8 +15,8 @@ _GOES = ("delete", "discard")
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 
-def softened(dangers: Iterable[Danger], preview: Preview) -> Iterator[Danger]:
-    """`dangers`, those of things that only matter to what is removed with them as routine.
+def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
+    """`risks`, those of things that only matter to what is removed with them as routine.
 
     That is so for a Secret that pods used and none uses any more, and for what belongs to a component that is removed as
     a whole: who loses something by that is said of the component.
@@ -24,14 +24,14 @@ def softened(dangers: Iterable[Danger], preview: Preview) -> Iterator[Danger]:
     gone = {step.urn: step for step in preview.steps if step.op in _GOES}
     stays = _used(step.side for step in preview.steps if step.op not in _GOES) if gone else set()
     went = _used(step.old for step in gone.values())
-    for each in dangers:
+    for each in risks:
         step = gone.get(each.urn) if each.what == "deleted" and not each.refused else None
         if step is None or not owned(step.type):
             yield each
         elif step.type == _SECRET:
             names = _names(step)
             unused = not stays.isdisjoint(names) or went.isdisjoint(names)
-            yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any more")
+            yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
         elif (owner := gone.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
             yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
         else:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from review.danger import Danger, dangers_of
+from review.risk import Risk, risks_of
 from review.summary import StepSummary, without_digest
 
 
-def risks_of(steps: Sequence[StepSummary]) -> Iterator[Danger]:
+def stack_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
     """The risks of `steps`; a deletion and the one creation that takes its place have those of a replacement."""
     deleted: dict[tuple[str, str, str], list[StepSummary]] = {}
     created: dict[tuple[str, str, str], list[StepSummary]] = {}
@@ -26,7 +26,7 @@ def risks_of(steps: Sequence[StepSummary]) -> Iterator[Danger]:
     for each in steps:
         new = pairs.get(each.urn) if each.op == "delete" else None
         if new is not None and each.step is not None:
-            yield from dangers_of(replace(new, op="replace", old=each.step.old, keys=("metadata.name",)), ())
+            yield from risks_of(replace(new, op="replace", old=each.step.old, keys=("metadata.name",)), ())
         elif each.op != "create" or each.urn not in replacing:
             yield from each.risks
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from review.access import lost_access
 from review.capacity import OfferReader
 from review.changes import PropertyChange
-from review.danger import REPLACED, Danger, once
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
@@ -18,26 +17,15 @@ from review.outage import outages
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview
 from review.removal import softened
-from review.renamed import risks_of
+from review.renamed import stack_risks
+from review.risk import REPLACED, Risk, once
 from review.summary import StepSummary
 from review.text import clean, one_line
-from review.verdict import CALM, NOTHING, plural, verdict
+from review.verdict import CALM, NOTHING, verdict
+from review.wording import counts_text, origin_text
 
-VERBS = {
-    "create": "to create",
-    "import": "to import",
-    "update": "to update",
-    "replace": "to replace",
-    "delete": "to delete",
-    "discard": "to forget",
-    "read": "to read",
-    "same": "unchanged",
-}
 WEIGHTS = ("🔴", "🟠", "🟡")
-"""One for each weight of a danger."""
-DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
-"""The words of an update for those of a preview."""
-_OPS = tuple(VERBS)
+"""One for each weight of a risk."""
 # Within a component, what ends comes first.
 _URGENCY = {"delete": 0, "discard": 0, "replace": 1, "update": 2, "create": 3, "import": 3}
 
@@ -70,7 +58,7 @@ class StackReport:
     counts: dict[str, int]
     counts_text: str
     incomplete: str
-    dangers: tuple[Danger, ...]
+    risks: tuple[Risk, ...]
     policies: tuple[PolicyResult, ...]
     policy_packs: tuple[str, ...]
     outputs: tuple[PropertyChange, ...]
@@ -137,7 +125,7 @@ def make_report(
         key=lambda each: (each.rank, each.title, each.source),
     )
     worst = stacks[0] if stacks else None
-    line = worst.verdict if worst else "no stack is touched by this change"
+    line = worst.verdict if worst else "this change affects no stack"
     if worst and len(stacks) > 1 and worst.rank < CALM:
         line = f"{worst.title}: {line}"
     known = {each.stack for each in previews}
@@ -164,25 +152,25 @@ def stack_report(
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
     figures = figures_of(preview, read_offer)
     guards = read_guards(preview.stack) if read_guards and preview.stack else None
-    told = softened(risks_of(preview.steps), preview)
-    dangers = once((*lost_access(preview), *sorted(told, key=lambda each: each.order), *guard_risks(preview, guards)))
-    dangers += outages(figures, told={each.urn for each in dangers if each.what == REPLACED})
+    told = softened(stack_risks(preview.steps), preview)
+    risks = once((*lost_access(preview), *sorted(told, key=lambda each: each.order), *guard_risks(preview, guards)))
+    risks += outages(figures, told={each.urn for each in risks if each.what == REPLACED})
     resources = [_resource(step, by_urn) for step in changed]
     policies = policy_results(preview, read_rule)
     rehearsed = [each for each in rehearsals if each.stack == preview.stack]
-    judged, rank = verdict(preview, dangers, policies, figures, rehearsed)
+    judged, rank = verdict(preview, risks, policies, figures, rehearsed)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
         stack=clean(preview.stack),
-        origin=_origin(preview),
+        origin=origin_text(preview),
         planner=clean(preview.planner),
         verdict=judged,
         rank=rank,
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        dangers=tuple(sorted(dangers, key=lambda each: (each.weight, not each.refused, each.order, each.what, each.urn, each.cause))),
+        risks=tuple(sorted(risks, key=lambda each: (each.weight, not each.refused, each.order, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=preview.output_changes,
@@ -199,38 +187,6 @@ def stack_report(
         cost=figures.cost,
         cost_change=figures.cost_change,
     )
-
-
-def counts_text(preview: Preview) -> str:
-    """The counts in the CLI's words and order."""
-    ordered = sorted(preview.counts.items(), key=lambda item: _OPS.index(item[0]) if item[0] in _OPS else len(_OPS))
-    words = [(count, VERBS.get(op, clean(op))) for op, count in ordered]
-    if not preview.is_preview:
-        words = [(count, DONE.get(verb, verb)) for count, verb in words]
-    if preview.failed_operations:
-        words.append((preview.failed_operations, "errored"))
-    return ", ".join(f"{count} {verb}" for count, verb in words) or "no resources"
-
-
-def messages_text(stack: StackReport) -> str:
-    """How many errors and warnings a run had: "1 error, 2 warnings"."""
-    counts = [(sum(severity == word for severity, _, _ in stack.diagnostics), word) for word in ("error", "warning")]
-    return f"{', '.join(plural(count, word) for count, word in counts if count)} of the run"
-
-
-def _origin(preview: Preview) -> str:
-    if preview.foreign:
-        return "planned by the code of a fork, without credentials: what it says is the word of the pull request itself"
-    if preview.planner == "inferplan":
-        return (
-            "planned by inferplan from the declarations alone, without credentials: what drifted in the cluster or the cloud "
-            "is not seen, and what only the provider can tell (a refusal, a computed value) is not known"
-        )
-    if not preview.is_preview:
-        return "updated by the Pulumi CLI"
-    if preview.form == "digest":
-        return "previewed by the Pulumi CLI against the recorded state; read from the digest, which has no policy results and no unchanged resources"
-    return "previewed by the Pulumi CLI against the recorded state of the stack"
 
 
 def _resource(step: StepSummary, by_urn: dict[str, StepSummary]) -> ResourceChange:

@@ -136,18 +136,16 @@ def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
 
 def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> str:
     if strategy.manner == BY_HAND:
-        return "its upgradeStrategy is None: what runs keeps running unchanged until the object is deleted"
+        return "its upgradeStrategy is None: the old pods keep running until the object is deleted"
     # Of a pool without known nodes nobody can say what is free on it.
     if pool is None or not pool.nodes or not new.accelerators or not new.replicas:
         return ""
     needed = new.accelerators * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)
     if strategy.surge and not strategy.missing and _free(pool) < needed:
         what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
-        return (
-            f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {_free(pool)} are: it waits until somebody frees them"
-        )
+        return f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {_free(pool)} are: the rollout waits until they are free"
     if pool.asked > pool.offered:
-        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.asked} are asked for: pods will stay Pending"
+        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.asked} are requested: pods will stay Pending"
     return ""
 
 

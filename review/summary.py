@@ -13,10 +13,10 @@ from sys import intern
 from typing import Any
 
 from review.changes import PropertyChange, property_changes
-from review.danger import Danger, dangers_of, gone
 from review.events import STACK_TYPE, State
 from review.paths import mapping
 from review.pods import PodSet, pod_sets, templates_of
+from review.risk import Risk, gone, risks_of
 from review.step import Step, kind_of, name_of
 
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
@@ -61,7 +61,7 @@ class StepSummary:
     old: Side | None
     new: Side | None
     changes: tuple[PropertyChange, ...] = ()
-    risks: tuple[Danger, ...] = ()
+    risks: tuple[Risk, ...] = ()
     pods_change: bool = False
     data_changes: bool = False
     """Whether the content of a Secret changes."""
@@ -102,7 +102,7 @@ def summary_of(step: Step) -> StepSummary:
         old=old,
         new=old if new == old else new,
         changes=changes,
-        risks=tuple(dangers_of(step, changes)),
+        risks=tuple(risks_of(step, changes)),
         pods_change=step.op not in _UNCHANGED and templates_of(step.type, inputs[0]) != templates_of(step.type, inputs[1]),
         data_changes=step.type == _SECRET and _data_changes(step, *inputs),
         step=step if step.op in ("create", "delete") and has_digest(step.name) else None,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from review.danger import Danger
 from review.figures import Figures
 from review.findings import Findings
 from review.kinds import ROUTINE
 from review.policies import PolicyResult
 from review.preview import Preview
+from review.risk import Risk
 
-INCOMPLETE, REFUSED, FAILED, DANGEROUS, CALM, NOTHING = range(6)
+INCOMPLETE, REFUSED, FAILED, RISKY, CALM, NOTHING = range(6)
 BLOCKED = FAILED
 """Verdicts up to this rank say that the change must not be merged as it is."""
 ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
@@ -19,10 +19,10 @@ ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
 
 
 def verdict(
-    preview: Preview, dangers: Sequence[Danger], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
+    preview: Preview, risks: Sequence[Risk], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
 ) -> tuple[str, int]:
     """What to think of `preview`, and its rank."""
-    return _hindered(preview, policies, figures) or _weighed(preview, dangers, figures, rehearsals)
+    return _hindered(preview, policies, figures) or _weighed(preview, risks, figures, rehearsals)
 
 
 def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figures) -> tuple[str, int] | None:
@@ -38,18 +38,18 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
     return None
 
 
-def _weighed(preview: Preview, dangers: Sequence[Danger], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
-    grave = sum(each.weight == 0 for each in dangers)
-    words = ["the update will be refused"] if any(each.refused for each in dangers) else []
+def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
+    critical = sum(each.weight == 0 for each in risks)
+    words = ["the update will be rejected"] if any(each.refused for each in risks) else []
     words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
-    serious = sum(each.weight < ROUTINE for each in dangers)
-    words += [plural(serious, "danger")] if serious else []
-    words += [f"{grave} grave"] if grave else []
+    serious = sum(each.weight < ROUTINE for each in risks)
+    words += [plural(serious, "risk")] if serious else []
+    words += [f"{critical} critical"] if critical else []
     if words:
-        return ", ".join(words), DANGEROUS
+        return ", ".join(words), RISKY
     if preview.changed or preview.output_changes:
-        return "changes, none of them dangerous", CALM
+        return "no risky changes", CALM
     return "no changes", NOTHING
 
 

@@ -28,3 +28,9 @@ def test_the_note_is_found_by_the_reports_marker():
 
 def test_the_plan_never_sees_the_token():
     assert "TOKEN" not in str(EXAMPLE["plan"])
+
+
+def test_a_stack_without_a_stream_is_reported():
+    script = "".join(EXAMPLE["report"]["script"])
+    assert 'inferplan report --complete --base "$CI_MERGE_REQUEST_DIFF_BASE_SHA" --commit "$CI_COMMIT_SHA"' in script
+    assert EXAMPLE["report"]["variables"] == EXAMPLE["plan"]["variables"] == {"GIT_DEPTH": "0"}

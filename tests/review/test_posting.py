@@ -49,10 +49,11 @@ class Place:
     def __init__(self, folder: Path, tool: str) -> None:
         self.folder = folder
         self.bin = folder / "bin"
-        self.bin.mkdir()
+        self.bin.mkdir(exist_ok=True)
         (self.bin / tool).write_text(_STAND_IN.format(python=sys.executable))
         (self.bin / tool).chmod(0o755)
-        (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+        if not (folder / ".venv").exists():
+            (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
 
     def run(self, script: str, *answers: tuple[str, object], **environment: str) -> tuple[int, list[str]]:
         """The exit code of `script`, and what it asked for."""
@@ -176,12 +177,12 @@ CALM_STREAM = of_dev(stream(stack_step()))
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "it has no preview"),
-        ({"events-planned/dev.ndjson": b""}, "it holds no event"),
-        ({"events-planned/dev.ndjson": b"Segmentation fault"}, "its events cannot be read"),
+        ({}, "there is no preview"),
+        ({"events-planned/dev.ndjson": b""}, "the stream is empty"),
+        ({"events-planned/dev.ndjson": b"Segmentation fault"}, "its events are unreadable"),
         ({"events-dev/dev.ndjson": CALM_STREAM, "events-planned/dev.ndjson": CALM_STREAM}, "it has 2 previews"),
-        ({"events-planned/other.ndjson": CALM_STREAM.replace(b"dev::", b"prod::")}, "it has no preview"),
-        ({"events-planned/--html": b"x", "events-planned/a\nb.ndjson": b"x"}, "it has no preview"),
+        ({"events-planned/other.ndjson": CALM_STREAM.replace(b"dev::", b"prod::")}, "there is no preview"),
+        ({"events-planned/--html": b"x", "events-planned/a\nb.ndjson": b"x"}, "there is no preview"),
     ],
 )
 def test_whatever_is_lost_on_the_way_the_comment_is_red_and_names_the_stack(github, change, files, words):
@@ -210,35 +211,37 @@ def test_a_fork_is_named_as_one(github, change):
     assert "by the code of a fork" in made(github, change, {"events-planned/dev.ndjson": CALM_STREAM}, FORK="true")[1]
 
 
-def gitlab_note(place: Place, *answers: tuple[str, object]) -> list[str]:
+def gitlab_note(place: Place, *answers: tuple[str, object], change: tuple[str, str] = ("", "abc")) -> tuple[int, list[str]]:
     facts = {"CI_API_V4_URL": "https://gl.example/api/v4", "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "2", "REPORT_TOKEN": "t"}
-    facts |= {"CI_COMMIT_SHA": "abc", "CI_COMMIT_SHORT_SHA": "abc", "CI_PIPELINE_URL": "https://gl.example/p/1"}
-    return place.run("\n".join(GITLAB["report"]["script"]), *answers, **facts)[1]
+    facts |= {"CI_MERGE_REQUEST_DIFF_BASE_SHA": change[0], "CI_COMMIT_SHA": change[1], "CI_PIPELINE_URL": "https://gl.example/p/1"}
+    return place.run("\n".join(GITLAB["report"]["script"]), *answers, **facts)
 
 
 @pytest.mark.parametrize(
-    ("stacks", "streams", "words"),
+    ("content", "code", "words"),
     [
-        (None, {}, "failed before it began"),
-        ("", {}, "No stack is touched"),
-        pytest.param("dev", {"dev.ndjson": b"nonsense"}, "cannot be read", marks=pytest.mark.full),
-        pytest.param("dev", {"dev.ndjson": stream(stack_step())}, "no changes", marks=pytest.mark.full),
+        (None, 3, "there is no preview"),
+        pytest.param(b"nonsense", 3, "its events are unreadable", marks=pytest.mark.full),
+        (CALM_STREAM, 0, "no changes"),
+        pytest.param("no repository", 2, "The report could not be made", marks=pytest.mark.full),
     ],
 )
-def test_a_note_is_written_whatever_came_of_the_plan(gitlab, stacks, streams, words):
-    events = gitlab.folder / "events"
-    events.mkdir()
-    if stacks is not None:
-        (events / "stacks").write_text(stacks)
-    for name, content in streams.items():
-        (events / name).write_bytes(content)
-    asked = gitlab_note(gitlab, ("&page=1", {"headers": "x-next-page: \r\n", "body": "[]"}))
+def test_the_note_and_the_exit_code_say_what_came_of_the_plan(github, change, content, code, words):
+    place = Place(github.folder, "curl")
+    (place.folder / "events").mkdir()
+    if isinstance(content, bytes):
+        (place.folder / "events" / "dev.ndjson").write_bytes(content)
+    else:
+        change = ("", "") if content else change
+    git(place.folder, "fetch", "--quiet", "o/r", "pull", "main")
+    ended, asked = gitlab_note(place, ("&page=1", {"headers": "x-next-page: \r\n", "body": "[]"}), change=change)
+    assert ended == code
     assert "-X POST" in asked[-1]
-    assert words in (gitlab.folder / "report.md").read_text()
+    assert words in (place.folder / "report.md").read_text()
 
 
 def test_a_note_is_found_on_a_later_page(gitlab):
     (gitlab.folder / "events").mkdir()
     ours = json.dumps([{"id": 9, "body": "<!-- inferplan:preview v1 stacks= -->"}])
     pages = (("&page=1", {"headers": "X-Next-Page: 2\r\n", "body": "[]"}), ("&page=2", {"headers": "x-next-page: \r\n", "body": ours}))
-    assert gitlab_note(gitlab, *pages)[-1].endswith("/merge_requests/2/notes/9")
+    assert gitlab_note(gitlab, *pages)[1][-1].endswith("/merge_requests/2/notes/9")

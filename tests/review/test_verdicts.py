@@ -10,7 +10,7 @@ from review.report import make_report
 from review.verdict import CALM as CALM_RANK
 from tests.review.verdicts.change import CALM, RED, YELLOW, changes_in, preview_of
 
-DANGEROUS, HARMLESS = changes_in("dangerous"), changes_in("harmless")
+RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")
 _WEIGHTS = {RED: 0, YELLOW: 1}
 _EVERY = 5
 """Of so many changes, one is tried by default; `make test-full` tries all."""
@@ -27,16 +27,16 @@ def _sampled(changes):
 
 
 def test_the_corpus_is_as_large_as_was_promised():
-    assert len(DANGEROUS) >= 60
+    assert len(RISKY) >= 60
     assert len(HARMLESS) >= 30
-    assert len({str(each) for each in (*DANGEROUS, *HARMLESS)}) == len(DANGEROUS) + len(HARMLESS)
+    assert len({str(each) for each in (*RISKY, *HARMLESS)}) == len(RISKY) + len(HARMLESS)
 
 
-@pytest.mark.parametrize("change", sampled(DANGEROUS))
+@pytest.mark.parametrize("change", sampled(RISKY))
 def test_a_change_that_hurts_someone_is_the_first_thing_to_read(change):
     report = make_report([preview_of(change)])
     assert report.rank < CALM_RANK, report.verdict
-    first = report.stacks[0].dangers[0]
+    first = report.stacks[0].risks[0]
     said = f"{first.what} {first.kind} {first.name} {first.cause} {first.consequence}".lower()
     assert [word for word in change.words if word.lower() not in said] == [], said
     assert first.weight <= _WEIGHTS[change.level]
@@ -45,5 +45,5 @@ def test_a_change_that_hurts_someone_is_the_first_thing_to_read(change):
 @pytest.mark.parametrize("change", sampled(HARMLESS))
 def test_a_change_that_hurts_nobody_stays_calm(change):
     report = make_report([preview_of(change)])
-    assert report.rank >= CALM_RANK, [(each.what, each.name, each.cause) for each in report.stacks[0].dangers if each.weight < 2]
+    assert report.rank >= CALM_RANK, [(each.what, each.name, each.cause) for each in report.stacks[0].risks if each.weight < 2]
     assert change.level == CALM

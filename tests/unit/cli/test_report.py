@@ -49,7 +49,7 @@ def test_a_mandatory_violation_exits_with_three(tmp_path):
     ("arguments", "words"),
     [
         (["nowhere.ndjson"], ["nowhere.ndjson cannot be read", "No such file"]),
-        ([__file__], ["test_report.py:1", "no JSON starts at", "pulumi preview --json"]),
+        ([__file__], ["test_report.py:1", "is not JSON", "pulumi preview --json"]),
         ([KUBERNETES / "changes.ndjson", "--run-url", "javascript:alert(1)"], ["--run-url", "https://"]),
         ([KUBERNETES / "changes.ndjson", "--html", "/nowhere/o.html"], ["/nowhere/o.html cannot be written", "folder that exists"]),
         ([KUBERNETES / "changes.ndjson", "--budget", "10"], ["--budget", "10"]),

@@ -103,7 +103,7 @@ def test_a_stack_without_a_preview_is_red_and_named_beside_the_others(repository
     verdicts = {each["stack"]: each["verdict"] for each in data["stacks"]}
     assert set(verdicts) == {"dev", "local", "onprem", "prod", "staging"}
     assert verdicts.pop("local") == "no changes"
-    assert all(each.startswith("incomplete: it has no preview") for each in verdicts.values())
+    assert all(each.startswith("incomplete: there is no preview") for each in verdicts.values())
     assert "prod" in text
 
 
@@ -137,7 +137,7 @@ def test_a_deleted_stack_file_is_red_whatever_preview_there_is(repository):
 def test_a_change_of_nothing_that_runs_is_calm_and_says_so(repository):
     code, text, _ = report(repository, head(repository, lambda: (repository / "README.md").write_text("x")), {})
     assert code == 0
-    assert "⚪ no stack is touched by this change" in text
+    assert "⚪ this change affects no stack" in text
 
 
 def test_a_missing_rehearsal_is_said_and_one_that_is_there_is_not(repository):
@@ -163,9 +163,12 @@ def test_a_fork_is_never_called_a_preview_of_the_pulumi_cli(repository):
         (lambda settings: settings["exemptions"][0].update(expires="2027-11-01"), ["gets a wider or longer exemption", "2027-11-01"]),
         (
             lambda settings: settings.update(levels={"pod-require-non-root": "disabled"}),
-            ["no longer enforced", "rule pod-require-non-root"],
+            ["enforced less strictly", "rule pod-require-non-root"],
         ),
-        (lambda settings: settings.update(levels={"network-require-tls": "advisory"}), ["no longer enforced", "rule network-require-tls"]),
+        (
+            lambda settings: settings.update(levels={"network-require-tls": "advisory"}),
+            ["enforced less strictly", "rule network-require-tls"],
+        ),
         (
             lambda settings: settings.update(parameters={"image-restrict-registries": {"registries": ["*"]}}),
             ["allows something else", "rule image-restrict-registries"],
@@ -178,7 +181,7 @@ def test_weaker_policy_settings_are_risks(repository, change, words):
     code, text, data = report(repository, commit, {"prod.ndjson": plan_of("prod")})
     (stack,) = data["stacks"]
     assert (code, stack["stack"], stack["rank"]) == (0, "prod", 3)
-    (risk,) = stack["dangers"]
+    (risk,) = stack["risks"]
     said = f"{risk['what']} {risk['kind']} {risk['name']} {risk['cause']}"
     assert [word for word in words if word not in said] == []
     assert "no violation found" in text
@@ -188,16 +191,16 @@ def test_exemptions_in_force_stand_beside_no_violation_found(repository):
     code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), {"prod.ndjson": plan_of("prod")})
     count = len(json.loads((repository / SETTINGS).read_text())["exemptions"])
     assert code == 0
-    assert f"beside {count} exemptions in force" in text
+    assert f"with {count} exemptions in force" in text
     assert len(data["stacks"][0]["exemptions"]) == count
-    assert data["stacks"][0]["dangers"] == []
+    assert data["stacks"][0]["risks"] == []
 
 
 def test_fewer_exemptions_are_no_risk_and_unreadable_settings_are(repository):
     commit = head(repository, edit_settings(repository, lambda settings: settings["exemptions"].pop()))
-    assert report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["dangers"] == []
+    assert report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["risks"] == []
     commit = head(repository, lambda: (repository / SETTINGS).write_text("{"))
-    (risk,) = report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["dangers"]
+    (risk,) = report(repository, commit, {"prod.ndjson": plan_of("prod")})[2]["stacks"][0]["risks"]
     assert risk["what"] == "policy settings cannot be read"
 
 
@@ -207,7 +210,7 @@ def test_a_change_of_the_rules_themselves_is_a_risk_in_every_stack(repository):
         (repository / "policies" / "rules" / "image.py").write_text("")
 
     data = report(repository, head(repository, edit), {f"{name}.ndjson": plan_of(name) for name in ("local", "prod")})[2]
-    told = {each["stack"]: [risk["what"] for risk in each["dangers"]] for each in data["stacks"]}
+    told = {each["stack"]: [risk["what"] for risk in each["risks"]] for each in data["stacks"]}
     assert told["prod"] == told["local"] == ["the policy pack changes"]
 
 
@@ -215,8 +218,8 @@ def test_a_budget_that_is_raised_is_a_risk_for_the_cli_too(repository):
     stack = repository / "stacks" / "Pulumi.prod.yaml"
     commit = head(repository, lambda: stack.write_text(stack.read_text().replace("monthlyUsd: 120000", "monthlyUsd: 150000")))
     events = plan_of("prod", planner="").replace("120000", "150000")
-    (risk,) = report(repository, commit, {"prod.ndjson": events})[2]["stacks"][0]["dangers"]
-    assert (risk["what"], "$120,000 → $150,000" in risk["cause"]) == ("may cost more", True)
+    (risk,) = report(repository, commit, {"prod.ndjson": events})[2]["stacks"][0]["risks"]
+    assert (risk["what"], "$120,000 → $150,000" in risk["cause"]) == ("has a higher budget", True)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_clusters_nat_gateways_disks_and_load_balancers_are_in_the_sum():
         (resource("aws:s3/bucket:Bucket"), "by use: 0.023 USD"),
         (resource("aws:efs/fileSystem:FileSystem"), "by use: 0.30 USD"),
         (resource("aws:ebs/volume:Volume", size={"computed": True}, type="gp3"), "unknown GiB"),
-        (resource("inferplan:nodes:NodePool", spec={"provider": "existing"}), "machines that exist"),
+        (resource("inferplan:nodes:NodePool", spec={"provider": "existing"}), "existing nodes"),
     ],
 )
 def test_what_has_no_price_is_named_and_not_guessed(each, why):
@@ -125,7 +125,7 @@ def test_a_budget_is_judged_by_the_most_that_pools_may_grow_to(limit, blocked):
 
 def test_a_budget_cannot_be_kept_by_machines_that_nobody_can_price():
     cost = monthly_cost([resource(GROUP, "odd", **group(machine="x9.huge"))])
-    assert "NodeGroup odd cannot be held against the budget of $5,000: no list price for x9.huge" in over_budget(cost, Decimal(5000))
+    assert "NodeGroup odd cannot be checked against the budget of $5,000: no list price for x9.huge" in over_budget(cost, Decimal(5000))
 
 
 def test_a_capacity_block_counts_whole_at_the_list_price_and_says_so():
@@ -133,7 +133,7 @@ def test_a_capacity_block_counts_whole_at_the_list_price_and_says_so():
     month = (Decimal("3.00424") * HOURS * 2).quantize(Decimal("0.01"))
     assert (block.least, block.usual, block.most, block.committable) == (month, month, month, 0)
     assert "a capacity block, at the list price" in block.lines[0].basis
-    assert "the dearest is NodeGroup block" in over_budget(block, Decimal(1000))
+    assert "the most expensive is NodeGroup block" in over_budget(block, Decimal(1000))
 
 
 def priced(resources):
@@ -256,7 +256,7 @@ def test_worker_groups_of_custom_resources_are_counted():
 
 def test_asking_for_more_than_is_offered_is_marked():
     events = [step("same", "kubernetes:core/v1:Node", "a", node(), node()), step("create", DEPLOYMENT, "m", None, model(replicas=9))]
-    assert "more asked than offered" in render(make_report([preview(*events)]))
+    assert "requests exceed capacity" in render(make_report([preview(*events)]))
 
 
 def forecast(old, new, nodes=1, op="update"):

@@ -165,7 +165,7 @@ def test_a_truncated_stream_is_incomplete_and_never_an_error(cut):
 
 
 def test_an_empty_stream_says_that_the_run_never_began():
-    assert read_bytes(b"").incomplete == "it holds no event: the run ended before it began"
+    assert read_bytes(b"").incomplete == "the stream is empty; the run ended before it began"
 
 
 def test_a_replacement_that_a_cut_leaves_half_told_is_one_replacement():
@@ -177,11 +177,11 @@ def test_a_replacement_that_a_cut_leaves_half_told_is_one_replacement():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\x00\x01\xff\xfe" * 64, ["events:1", "not UTF-8"]),
-        (b"Logging in as anna\n", ["events:1", "no JSON starts at 'Logging in as anna"]),
-        (b'{"sequence": 1, "preludeEvent": {}}\nPreviewing update\n', ["events:2", "no JSON starts"]),
-        (b"[1, 2]\n", ["events:1", "an event is an object, this is [1, 2]"]),
-        (b'{"name": "inferplan"}\n', ["events:1", "no engine event has the keys ['name']"]),
+        (b"\x00\x01\xff\xfe" * 64, ["events:1", "not valid UTF-8"]),
+        (b"Logging in as anna\n", ["events:1", "'Logging in as anna"]),
+        (b'{"sequence": 1, "preludeEvent": {}}\nPreviewing update\n', ["events:2", "is not JSON"]),
+        (b"[1, 2]\n", ["events:1", "[1, 2] is not an event"]),
+        (b'{"name": "inferplan"}\n', ["events:1", "unknown event with the keys ['name']"]),
         (b'{"resOutputsEvent": 5}\n', ["events:1", "resOutputsEvent"]),
         (b'{"resOutputsEvent": {"metadata": {"op": "same"}}}\n', ["metadata.urn", "required"]),
         (b'{"a":' * 20000, ["nested too deeply"]),
@@ -204,7 +204,7 @@ def test_a_hundred_megabytes_of_one_line_are_refused_without_being_read_whole():
             return b"x" * size
 
     stream = Endless()
-    with pytest.raises(EventsError, match="more than 64 MiB"):
+    with pytest.raises(EventsError, match="larger than 64 MiB"):
         read(stream, source="big")  # type: ignore[arg-type]  # only readline is asked for
     assert stream.given == MAX_RECORD + 1
 

@@ -52,7 +52,7 @@ def test_a_small_change_fits_a_screen():
         for name in ("a", "b", "c")
     ]
     text = render(report_on(*stays, *changed, PolicyPacks={"inferplan": "1"}))
-    assert "Unchanged: capacity, cost a month" in text
+    assert "Unchanged: capacity, monthly cost" in text
     assert text.splitlines()[1].startswith("## 🟢")
     assert len(text.encode()) < 1_500
 
@@ -128,12 +128,12 @@ def test_words_about_credentials_are_not_hidden(text):
 def test_one_warning_is_one_warning_and_an_update_is_worded_as_one():
     warned = {"diagnosticEvent": {"message": "deprecated", "severity": "warning"}}
     text = render(report_on(step("update", DEPLOYMENT, "m", model("a"), model("b")), warned, isPreview=False))
-    assert "1 warning of the run" in text
+    assert "1 warning in the run" in text
     assert "✏️ updated:" in text
     assert "1 updated" in text
     assert "previewed" not in text
     both = render(report_on(warned, warned | {"diagnosticEvent": {"message": "x", "severity": "warning"}}))
-    assert "2 warnings of the run" in both
+    assert "2 warnings in the run" in both
 
 
 def test_a_stream_with_policy_events_only_keeps_the_name_of_its_stack():

@@ -39,29 +39,29 @@ def changes() -> Report:
 def test_verdict_and_counts_stand_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
-    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 2 dangers, 1 grave · 1 to create, 1 to update, 2 to replace, 1 to delete")
+    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 2 risks, 1 critical · 1 to create, 1 to update, 2 to replace, 1 to delete")
 
 
-def test_every_delete_and_replace_is_a_danger_with_its_cause(changes):
-    assert [(each.what, each.name, each.cause) for each in changes.stacks[0].dangers] == [
+def test_every_delete_and_replace_is_a_risk_with_its_cause(changes):
+    assert [(each.what, each.name, each.cause) for each in changes.stacks[0].risks] == [
         ("replaced", "k", "data.a: secret → secret (changed)"),
         ("deleted", "gpu-0", "no longer declared"),
         ("replaced", "preheat", "spec.template.spec.containers[0].image: x → y"),
     ]
 
 
-def test_what_ends_without_loss_is_told_folded_and_is_no_danger():
+def test_what_ends_without_loss_is_told_folded_and_is_no_risk():
     old, new = {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}
     report = report_on(step("replace", CONFIG_MAP, "a", old, new, keys=["metadata.name"]))
-    assert report.verdict == "changes, none of them dangerous"
-    assert "1 routine step, deletions and replacements by which" in comment.render(report)
+    assert report.verdict == "no risky changes"
+    assert "1 routine step, deletions and replacements that lose no" in comment.render(report)
     assert "metadata.name: a-1 → a-2" in comment.render(report)
 
 
 def test_a_run_without_changes_says_so():
     report = make_report([read_file(KUBERNETES / "no-change.ndjson")])
     assert report.verdict == "no changes"
-    assert "### Danger" not in comment.render(report)
+    assert "### Risks" not in comment.render(report)
 
 
 def test_a_mandatory_violation_blocks_and_shows_its_words():
@@ -85,7 +85,7 @@ def test_a_cut_stream_is_incomplete_and_never_no_changes(tmp_path):
     path.write_bytes((KUBERNETES / "no-change.ndjson").read_bytes()[:30000])
     report = make_report([read_file(path)])
     assert report.verdict.startswith("incomplete:")
-    assert "This preview is not whole" in comment.render(report)
+    assert "This preview is incomplete" in comment.render(report)
 
 
 def test_the_digest_and_the_stream_of_one_change_show_the_same_properties():
@@ -120,7 +120,7 @@ def test_without_a_detailed_diff_the_inputs_are_compared():
         ("spec.extra", "", "[1, 2]"),
         ("spec.weights.revision", "a", "b"),
     ]
-    assert [each.what for each in stack.dangers] == ["serves other weights"]
+    assert [each.what for each in stack.risks] == ["serves other weights"]
 
 
 def test_stack_outputs_are_compared():
@@ -159,22 +159,22 @@ def test_stack_outputs_are_compared():
                 {"spec": {"rules": [{"host": "a"}]}},
                 {"spec": {"rules": [{"host": "b"}]}},
             ),
-            "answers under another host",
-            "no answer",
+            "changes its host",
+            "no response",
         ),
         (
             step("update", "kubernetes:core/v1:Service", "s", {"spec": {"ports": [{"port": 80}]}}, {"spec": {"ports": [{"port": 81}]}}),
             "changes its address or ports",
-            "no answer",
+            "no response",
         ),
-        (step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}), "stops", "no replica answers"),
-        (step("same", "aws:s3/bucket:Bucket", "w", {}, {}, old_state={"protect": True}), "loses its protection", "without being refused"),
+        (step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}), "stops", "no replica is ready"),
+        (step("same", "aws:s3/bucket:Bucket", "w", {}, {}, old_state={"protect": True}), "loses its protection", "without being rejected"),
     ],
 )
-def test_a_danger_says_what_it_means_in_words(event, what, words):
-    dangers = report_on(event).stacks[0].dangers
-    assert [each.what for each in dangers] == [what]
-    assert words in dangers[0].consequence
+def test_a_risk_says_what_it_means_in_words(event, what, words):
+    risks = report_on(event).stacks[0].risks
+    assert [each.what for each in risks] == [what]
+    assert words in risks[0].consequence
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_a_danger_says_what_it_means_in_words(event, what, words):
         step("update", "kubernetes:networking.k8s.io/v1:Ingress", "i", {"spec": {}}, {"spec": {"rules": [{"host": "b"}]}}),
     ],
 )
-def test_what_adds_is_no_danger(event):
-    assert report_on(event).stacks[0].dangers == ()
+def test_what_adds_is_no_risk(event):
+    assert report_on(event).stacks[0].risks == ()
 
 
 def test_a_bucket_policy_is_not_a_bucket():
-    dangers = report_on(step("delete", "aws:s3/bucketPolicy:BucketPolicy", "w", {})).stacks[0].dangers
-    assert dangers[0].consequence == "what it denied is allowed, and what it allowed is denied"
+    risks = report_on(step("delete", "aws:s3/bucketPolicy:BucketPolicy", "w", {})).stacks[0].risks
+    assert risks[0].consequence == "requests that it denied are allowed, and requests that it allowed are denied"
 
 
 HOSTILE = [

@@ -64,7 +64,7 @@ def test_a_stream_whose_events_of_one_kind_are_gone_is_incomplete(op):
 
     report = make_report([read_bytes("\n".join(without(of_op)).encode())])
     assert report.rank == INCOMPLETE
-    assert f"{op} " in report.verdict
+    assert f"{op}: " in report.verdict
 
 
 def test_counts_that_are_forged_to_nothing_do_not_hide_the_resources():
@@ -75,14 +75,14 @@ def test_counts_that_are_forged_to_nothing_do_not_hide_the_resources():
 
 
 def test_two_runs_in_one_file_are_refused():
-    with pytest.raises(EventsError, match="this file holds two runs"):
+    with pytest.raises(EventsError, match="the file holds two runs"):
         read_bytes("\n".join([*LINES, *LINES]).encode())
 
 
 def test_two_stacks_in_one_file_are_refused():
     other = [line.replace("urn:pulumi:", "urn:pulumi:other-") for line in LINES]
     mixed = [line for pair in zip(LINES, other, strict=True) for line in pair if '"summaryEvent"' not in line]
-    with pytest.raises(EventsError, match="give one file per stack"):
+    with pytest.raises(EventsError, match="Give one file per stack"):
         read_bytes("\n".join(mixed).encode())
 
 
@@ -117,12 +117,12 @@ def test_a_replacement_that_failed_after_its_original_was_deleted_is_the_first_t
     replaced = step("replace", kind, name, old, {"data": {"a": "2"}}, keys=["data"])
     gone = step("delete", "aws:s3/bucket:Bucket", "weights", {"bucket": "w"})
     report = make_report([preview(gone, deleted, replaced, failed, result="failed", isPreview=False)])
-    first = report.stacks[0].dangers[0]
+    first = report.stacks[0].risks[0]
     assert (first.weight, first.what, first.name, first.urn) == (0, "is gone", name, urn(kind, name))
     assert "failed after the original was deleted" in first.cause
     # Created before the original is deleted, a replacement that fails leaves the original in place.
     report = make_report([preview(replaced, failed, result="failed", isPreview=False)])
-    assert all(each.what != "is gone" for each in report.stacks[0].dangers)
+    assert all(each.what != "is gone" for each in report.stacks[0].risks)
 
 
 @pytest.mark.parametrize("op", ["delete", "replace", "update"])
@@ -132,4 +132,4 @@ def test_a_kind_that_the_table_does_not_have_is_never_calm(op, kind):
     event = step(op, kind, "x", old, new, keys=["size"] if op == "replace" else None)
     report = make_report([preview(event)])
     assert report.rank < CALM
-    assert report.stacks[0].dangers[0].weight == (1 if op == "update" else 0)
+    assert report.stacks[0].risks[0].weight == (1 if op == "update" else 0)

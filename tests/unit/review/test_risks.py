@@ -7,10 +7,10 @@ import re
 import pytest
 
 from cli.policy_events import read_rule
-from review.danger import PROTECTED
 from review.findings import findings_of
 from review.markdown import render
 from review.report import make_report
+from review.risk import PROTECTED
 from review.rollout import rollouts
 from review.text import told_apart
 from tests.review_streams import preview, step, stream, urn
@@ -24,8 +24,8 @@ def report_on(*events, **options):
     return make_report([preview(*events, **options)])
 
 
-def dangers(*events):
-    return [(each.what, each.name, each.consequence) for each in report_on(*events).stacks[0].dangers]
+def risks(*events):
+    return [(each.what, each.name, each.consequence) for each in report_on(*events).stacks[0].risks]
 
 
 def model(image="a", *, replicas=1, cards=1, pool="l40s", strategy=None, **spec):
@@ -43,16 +43,16 @@ def node(cards=4, pool="l40s"):
 def test_a_host_that_changes_is_told_once_and_of_the_object_that_has_it():
     old, new = ({"spec": {"host": host}} for host in "ab")
     rules_old, rules_new = ({"spec": {"rules": [{"host": host}]}} for host in "ab")
-    found = dangers(
+    found = risks(
         step("update", "inferplan:gateway:Gateway", "gateway", old, new),
         step("update", "kubernetes:networking.k8s.io/v1:Ingress", "way", rules_old, rules_new),
     )
-    assert [(what, name) for what, name, _ in found] == [("answers under another host", "gateway")]
+    assert [(what, name) for what, name, _ in found] == [("changes its host", "gateway")]
 
 
 def test_the_end_of_a_component_is_told_by_what_is_in_it():
     component = step("delete", "inferplan:storage:ModelBucket", "weights", {}, old_state={"custom": False})
-    assert [name for _, name, _ in dangers(component, step("delete", BUCKET, "inner", {}))] == ["inner"]
+    assert [name for _, name, _ in risks(component, step("delete", BUCKET, "inner", {}))] == ["inner"]
 
 
 def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost():
@@ -62,40 +62,38 @@ def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost()
         step("replace", f"aws:s3/{kind}:{kind}", "weights", {"bucket": "a"}, {"bucket": "b"}, keys=["bucket"], **kept)
         for kind in ("Logging", "Policy", "Versioning")
     ]
-    found = dangers(*events)
+    found = risks(*events)
     assert ("replaced", "weights", f"{PROTECTED}; then the new bucket is empty: copy the objects first") in found
     assert ("replaced", "weights and 2 more", PROTECTED) in found
-    assert report_on(*events).verdict == "the update will be refused, 2 dangers, 2 grave"
+    assert report_on(*events).verdict == "the update will be rejected, 2 risks, 2 critical"
     assert len(found) == 2
 
 
 def test_protection_that_is_taken_off_is_told_of_each_kind_that_matters_and_of_the_others_together():
     kept, free = {"protect": True, "retainOnDelete": True}, {}
     types = (BUCKET, "aws:eks/cluster:Cluster", "aws:s3/a:A", "aws:s3/b:B", "aws:s3/c:C")
-    found = dangers(*(step("same", type_, "weights", {}, {}, old_state=kept, new_state=free) for type_ in types))
-    words = "the next change may delete it, for real, without being refused"
+    found = risks(*(step("same", type_, "weights", {}, {}, old_state=kept, new_state=free) for type_ in types))
+    words = "the next change may delete it from the cloud without being rejected"
     assert sorted(found) == [("loses its protection", name, words) for name in ("weights", "weights", "weights and 2 more")]
 
 
 def test_a_workload_without_another_replica_stops_answering_while_it_rolls():
-    silent = ("stops answering while it rolls", "m", "no replica answers for up to 5 minutes")
-    assert silent in dangers(step("update", DEPLOYMENT, "m", model("a"), model("b")))
-    assert silent not in dangers(step("update", DEPLOYMENT, "m", model("a", replicas=2), model("b", replicas=2)))
+    silent = ("has downtime during the rollout", "m", "no replica is ready for up to 5 minutes")
+    assert silent in risks(step("update", DEPLOYMENT, "m", model("a"), model("b")))
+    assert silent not in risks(step("update", DEPLOYMENT, "m", model("a", replicas=2), model("b", replicas=2)))
     recreated = {"type": "Recreate"}
-    assert dangers(step("update", DEPLOYMENT, "m", model("a", replicas=2, strategy=recreated), model("b", replicas=2, strategy=recreated)))
+    assert risks(step("update", DEPLOYMENT, "m", model("a", replicas=2, strategy=recreated), model("b", replicas=2, strategy=recreated)))
 
 
 def test_a_replaced_workload_tells_of_its_silence_once():
-    found = dangers(step("replace", DEPLOYMENT, "m", model("a"), model("b"), keys=["spec.selector"]))
+    found = risks(step("replace", DEPLOYMENT, "m", model("a"), model("b"), keys=["spec.selector"]))
     assert [what for what, _, _ in found] == ["runs another image", "replaced"]
 
 
-def test_a_pool_that_loses_the_nodes_of_models_that_stay_is_a_danger():
+def test_a_pool_that_loses_the_nodes_of_models_that_stay_is_a_risk():
     nodes = [step("same", NODE, "a", node(), node()), step("delete", NODE, "b", node())]
     stays = step("same", DEPLOYMENT, "m", model(replicas=8), model(replicas=8))
-    assert ("is asked for more than it has", "l40s", "pods stay Pending until it has more nodes or is asked for less") in dangers(
-        *nodes, stays
-    )
+    assert ("is overcommitted", "l40s", "pods stay Pending until it has more nodes or smaller requests") in risks(*nodes, stays)
 
 
 def test_a_shortage_that_was_there_before_is_no_news():
@@ -104,11 +102,11 @@ def test_a_shortage_that_was_there_before_is_no_news():
         step("same", DEPLOYMENT, "m", model(replicas=8), model(replicas=8)),
         step("create", BUCKET, "b", None, {}),
     ]
-    assert dangers(*events) == []
+    assert risks(*events) == []
 
 
 def test_pools_of_which_nothing_is_known_are_not_called_short():
-    assert dangers(step("create", DEPLOYMENT, "m", None, model(replicas=8))) == []
+    assert risks(step("create", DEPLOYMENT, "m", None, model(replicas=8))) == []
 
 
 def forecast(type_, old, new, cards=8):
@@ -188,7 +186,7 @@ def test_the_rehearsal_of_a_stack_without_a_preview_is_told_all_the_same():
     found = findings_of([], stack="other", base="a", head="b", outcome="stuck")
     text = render(make_report([preview()], rehearsals=[found]))
     assert "### Rehearsed upgrade of other" in text
-    assert "it did not get ready" in text
+    assert "it was not ready in time" in text
 
 
 def test_each_stack_has_a_row_with_its_counts_accelerators_memory_and_cost():
@@ -201,7 +199,7 @@ def test_each_stack_has_a_row_with_its_counts_accelerators_memory_and_cost():
         assert word in row
     both = render(make_report([one, preview()]))
     assert row in both
-    assert both.index(row) < both.index("### Cost a month")
+    assert both.index(row) < both.index("### Monthly cost")
 
 
 def test_a_stack_without_prices_says_so_and_one_that_is_not_whole_is_not_judged():
@@ -217,14 +215,14 @@ def test_what_costs_what_it_did_is_one_row_and_commitments_are_a_range():
     text = render(report_on(*events, step("create", "aws:eks/nodeGroup:NodeGroup", "n", None, group)))
     assert "| unchanged: 3 Eip | &#36;10.95 | none | &#36;10.95 |" in text
     # 2 x 0.1008 x 730, and 28 % of it
-    assert "Of it &#36;147.17 are machines on demand: &#36;41.21 to &#36;147.17 with Savings Plans or reservations." in text
+    assert "Of it &#36;147.17 are on-demand instances: &#36;41.21 to &#36;147.17 with Savings Plans or reservations." in text
 
 
 def test_what_goes_without_ever_having_had_a_price_is_named():
     odd = {"instanceTypes": ["x9.huge"], "scalingConfig": {"minSize": 2, "maxSize": 2}}
     stays = [step("same", "aws:ec2/eip:Eip", "a", {}, {}), step("same", BUCKET, "weights", {}, {})]
     text = render(report_on(step("delete", "aws:eks/nodeGroup:NodeGroup", "h100", odd), *stays))
-    assert "Gone, and never priced: NodeGroup h100 (no list price for x9.huge)." in text
+    assert "Removed, and never priced: NodeGroup h100 (no list price for x9.huge)." in text
     assert "Not priced: Bucket weights (by use: " in text
 
 
@@ -275,9 +273,9 @@ def test_an_object_named_by_its_content_is_judged_as_replaced():
         env = [{"name": "REQUEST", "value": f'{{"root": "{root}"}}'}]
         return {"spec": {"template": {"spec": {"containers": [{"name": "preheat", "env": env}]}}}}
 
-    found = dangers(*renamed("kubernetes:batch/v1:Job", parent, job("s3:a"), job("s3:b")))
+    found = risks(*renamed("kubernetes:batch/v1:Job", parent, job("s3:a"), job("s3:b")))
     assert ("serves other weights", "llama") in [(what, name) for what, name, _ in found]
-    (claim,) = dangers(*renamed("kubernetes:core/v1:PersistentVolumeClaim", parent, {}, {}))
+    (claim,) = risks(*renamed("kubernetes:core/v1:PersistentVolumeClaim", parent, {}, {}))
     assert claim[0] == "replaced"
 
 
@@ -285,7 +283,7 @@ def test_two_objects_that_only_look_alike_are_not_taken_for_one():
     parent = urn("inferplan:preheat:PreheatJob", "llama")
     claim = "kubernetes:core/v1:PersistentVolumeClaim"
     twice = [*renamed(claim, parent, {}, {}), step("create", claim, "m-0123456789", None, {}, parent=parent)]
-    assert [what for what, _, _ in dangers(*twice)] == ["deleted"]
+    assert [what for what, _, _ in risks(*twice)] == ["deleted"]
     elsewhere = renamed(claim, parent, {}, {})
     elsewhere[0] = step("create", claim, "m-5833d79e84", None, {}, parent=urn("inferplan:preheat:PreheatJob", "qwen"))
-    assert [what for what, _, _ in dangers(*elsewhere)] == ["deleted"]
+    assert [what for what, _, _ in risks(*elsewhere)] == ["deleted"]

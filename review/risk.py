@@ -16,15 +16,15 @@ from review.text import clean, told_apart
 
 REPLACED = "replaced"
 """What is said of a resource that is deleted and created again."""
-PROTECTED = "it is protected: the engine refuses the whole update until its protection is taken off"
+PROTECTED = "it is protected: the engine rejects the whole update until its protection is removed"
 """The consequence of ending what is protected: Pulumi refuses it before it changes anything; a rehearsal says so and goes on."""
 GONE = "is gone"
 """What is said of a resource whose replacement failed after it was deleted."""
 UNPROTECTED = "loses its protection"
 _UNPROTECTED: dict[tuple[str, ...], str] = {
-    ("protect",): "the next change may delete it without being refused",
-    ("retainOnDelete",): "deleting it from the stack will delete it for real",
-    ("protect", "retainOnDelete"): "the next change may delete it, for real, without being refused",
+    ("protect",): "the next change may delete it without being rejected",
+    ("retainOnDelete",): "deleting it from the stack will delete it from the cloud",
+    ("protect", "retainOnDelete"): "the next change may delete it from the cloud without being rejected",
 }
 _GOES = ("delete", "discard")
 _LONGEST = 60
@@ -36,7 +36,7 @@ _SUBJECTS = ("model", "consumer", "pool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Danger:
+class Risk:
     """One risk. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is routine; `order` those of one weight."""
 
     weight: int
@@ -56,35 +56,33 @@ class Danger:
         return self.consequence.startswith(PROTECTED)
 
 
-def dangers_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Danger]:
+def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
     """The risks that `step` earns; `changes` are its property changes."""
     # What is in a component goes with it, and is told one by one.
     if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
     if off := _taken_off(step):
-        yield _danger(
-            step, RED, UNPROTECTED, f"{' and '.join(off)} taken off", _UNPROTECTED[off], common=not _matters(step.type), order=_FIRST
-        )
+        yield _risk(step, RED, UNPROTECTED, f"{' and '.join(off)} removed", _UNPROTECTED[off], common=not _matters(step.type), order=_FIRST)
     if step.op in ("create", "import") and (meaning := meaning_of(step.type, "create")):
-        yield _danger(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
+        yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
     if step.op not in ("same", "read", "create", "import", *_GOES):
         met = [_of_property(step, each) for each in matches(step)]
         yield from met
         telling = [each for each in changes if not is_label(each.path)]
         if not met and step.op != "replace" and (telling or not changes) and (meaning := meaning_of(step.type, "change")):
-            told = "; ".join(map(_turn, telling[:3])) or "the engine gave no properties"
-            yield _danger(step, meaning.weight, "changes", told, meaning.consequence, order=meaning.order, common=not meaning.known)
+            told = "; ".join(map(_turn, telling[:3])) or "the engine sent no properties"
+            yield _risk(step, meaning.weight, "changes", told, meaning.consequence, order=meaning.order, common=not meaning.known)
 
 
-def gone(urn: str, type_: str) -> Danger:
+def gone(urn: str, type_: str) -> Risk:
     """The risk of a resource that was deleted for a replacement that then failed."""
-    cause = "its replacement failed after the original was deleted"
-    return _danger(
+    cause = "the replacement failed after the original was deleted"
+    return _risk(
         Step(op="replace", urn=urn, type=type_),
         RED,
         GONE,
         cause,
-        "nothing took its place: run the update again once the cause is fixed",
+        "nothing replaces it: fix the cause and run the update again",
         order=-1,
     )
 
@@ -102,17 +100,17 @@ def _taken_off(step: Step) -> tuple[str, ...]:
     return tuple(name for name, before, after in kept if before and not after)
 
 
-def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Danger:
+def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
     replaced = step.op == "replace"
     meaning = meaning_of(step.type, "replace" if replaced else "delete")
     weight, consequence, order = (meaning.weight, meaning.consequence, meaning.order) if meaning else (ROUTINE, "", _LAST)
     if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
-        consequence, weight = "it is removed from the state only, and stays where it is", ROUTINE
+        consequence, weight = "it is removed from the state only", ROUTINE
     if step.old and step.old.protect and step.op != "discard":
         consequence, weight = f"{PROTECTED}; then {consequence}" if _matters(step.type) and consequence else PROTECTED, RED
     cause = _cause(step, changes) if replaced else f"no longer declared{_identity(step)}"
     common = consequence == PROTECTED or not (meaning and meaning.known)
-    return _danger(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=common, order=order)
+    return _risk(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=common, order=order)
 
 
 def _identity(step: Step) -> str:
@@ -128,12 +126,12 @@ def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     causing = [change for change in changes if change.replaces]
     if causing:
         return "; ".join(map(_turn, causing[:3])) + (f"; and {len(causing) - 3} more" if len(causing) > 3 else "")
-    return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "asked for, or marked for replacement"
+    return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "requested, or marked for replacement"
 
 
-def _of_property(step: Step, match: Match) -> Danger:
+def _of_property(step: Step, match: Match) -> Risk:
     rule = match.rule
-    named = _danger(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
+    named = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
     return replace(named, kind=match.subject or named.kind, name=match.name or (_owner(step) if match.subject else named.name))
 
 
@@ -145,8 +143,8 @@ def _owner(step: Step) -> str:
     return clean(step.name if component else name_of(step.parent))
 
 
-def _danger(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Danger:
-    return Danger(
+def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Risk:
+    return Risk(
         weight=weight,
         what=what,
         kind=clean(step.kind),
@@ -167,11 +165,11 @@ def _turn(change: PropertyChange) -> str:
     return f"{change.path}: {old or 'nothing'} → {new or 'nothing'}"
 
 
-def once(dangers: Iterable[Danger]) -> list[Danger]:
+def once(risks: Iterable[Risk]) -> list[Risk]:
     """One of those that say the same of the same thing, the first: a component and the objects that it creates often do."""
-    kept: list[Danger] = []
+    kept: list[Risk] = []
     told: set[tuple[str, str]] = set()
-    for each in dangers:
+    for each in risks:
         about = {(each.what, each.name)}
         if "→" in each.cause and each.kind not in _SUBJECTS:
             about.add((each.what, each.cause.partition(": ")[2]))
@@ -181,10 +179,10 @@ def once(dangers: Iterable[Danger]) -> list[Danger]:
     return _merged(kept)
 
 
-def _merged(dangers: Iterable[Danger]) -> list[Danger]:
+def _merged(risks: Iterable[Risk]) -> list[Risk]:
     """Those of which the same is said of the same kind become one that names the first few."""
-    alike: dict[object, list[Danger]] = {}
-    for each in dangers:
+    alike: dict[object, list[Risk]] = {}
+    for each in risks:
         what = (each.weight, each.what, each.consequence)
         if each.common:
             key: object = what
@@ -196,10 +194,10 @@ def _merged(dangers: Iterable[Danger]) -> list[Danger]:
     return [_one(several) for several in alike.values()]
 
 
-def _one(several: Sequence[Danger]) -> Danger:
+def _one(several: Sequence[Risk]) -> Risk:
     first = several[0]
     causes = {each.cause for each in several}
-    cause = first.cause if len(causes) == 1 else f"{first.cause}; and alike"
+    cause = first.cause if len(causes) == 1 else f"{first.cause}; and similar"
     more = len(several) - 1
     name = f"{first.name} and {more:,} more" if more and first.common else _named([each.name for each in several])
     return replace(first, name=name, cause=cause)
