@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.project import project_root, short_path, stack_file, stack_files, stack_name
 from stackfile import public_keys
+from stackfile.encryption import position_of
 from stackfile.imported_keys import with_secrets
 from stackfile.reader import PROJECT, StackFile, read_stack
 
@@ -50,7 +51,9 @@ class Workspace:
         try:
             return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
         except SecretsError as error:
-            raise SecretsError(f"{self.file.shown_path}: {error.message}", error.remedy) from None
+            where = position_of(self.file.root, self.file.secrets[error.key]) if error.key else None
+            place = self.file.shown_path if where is None else f"{self.file.shown_path}:{where.line}:{where.column}"
+            raise SecretsError(f"{place}: {error.message}", error.remedy) from None
 
     def engine_input(self, secrets: OpenedSecrets) -> dict[str, Any]:
         """Project, stack and configuration, as the stand-in engine takes them."""

@@ -32,6 +32,9 @@ _SALT_BYTES = 8
 class SecretsError(RehearsalError):
     """The secrets of a stack cannot be opened; the message names variables and keys, never a value."""
 
+    key: str | None = None
+    """The full key of the value that is damaged, None if it is not one value."""
+
 
 @dataclass(frozen=True)
 class OpenedSecrets:
@@ -98,7 +101,9 @@ def _opened(box: SecretBox, key: str, sealed: str) -> str:
     except ValueError as error:
         name = key.partition(":")[2]
         spelled = f"--path '{name}'" if "." in name else name
-        raise SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {spelled}") from None
+        damaged = SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {spelled}")
+        damaged.key = key
+        raise damaged from None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from components.spec import KeyPath, SpecError
 from stackfile import imported_keys
 from stackfile.encrypted import ciphertext, misplaced, secret_error
+from stackfile.encryption import damaged
 from stackfile.errors import LocatedError, Position, shown, suggestion
 from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, ambiguities, find, read_tree, to_data
 
@@ -95,6 +96,7 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
     if isinstance(tree.root, MapNode):
         reader = _Sections(tree.root)
         errors += reader.read()
+        errors += damaged(tree.root)
         return StackFile(
             path,
             name,

@@ -98,7 +98,8 @@ class Schedule:
         self.invariants.check_end(last.retried(), self.about, allowed=(0,))
         self.invariants.check(last, self.about)
         assert last.ready, self.about
-        assert not any((last.target / ".inferplan").glob("staging/*")), self.about
+        left = sorted(str(path.relative_to(last.target)) for path in (last.target / ".inferplan" / "staging").rglob("*"))
+        assert not left, f"{left}; {self.about}"
 
     @property
     def about(self):

@@ -29,7 +29,7 @@ def lines(file: StackFile) -> list[str]:
 
 def test_configuration_is_handed_on_as_the_cli_passes_it_and_secrets_as_ciphertext(read):
     file = read(
-        "encryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n  inferplan:models: {b: {n: 1, t: '<1>'}, a: [true, null, 1.5]}\n"
+        "secretsprovider: awskms://alias/key\nencryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n  inferplan:models: {b: {n: 1, t: '<1>'}, a: [true, null, 1.5]}\n"
         "  inferplan:apiKeySeed:\n    secure: v1:x:y\n  aws:secretKey: {secure: v1:p:q}\n"
     )
     assert file.errors == ()
