@@ -26,6 +26,8 @@ def pod_template(service: dict[str, Any], name: str, *, head: bool) -> dict[str,
         added = _own(value, name, container)
         if first == "labels":
             template["metadata"].setdefault("labels", {})["/".join(parts)] = added
+        elif parts == ["restartPolicy"]:
+            template["spec"]["restartPolicy"] = added
         elif parts[:1] == ["containers"] and parts[2] == "env":
             _put(variables.setdefault(parts[3], {"name": parts[3]}), parts[4:], added)
         elif parts[:1] == ["containers"]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.dataplane.gateway.pod import loopback_up
-from tests.dataplane.pods.network import GATEWAY, Names, bridge, namespace
+from tests.dataplane.pods.network import GATEWAY, Names, bridge, end_all, namespace
 from tests.patience import PATIENCE_SECONDS
 
 _SYSTEM = ("/usr", "/dev", "/proc", "/sys")
@@ -34,6 +34,8 @@ _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 # What a container without a volume at /dev/shm gets from containerd.
 _SHM = "64Mi"
+# How often a container of a pod that says `restartPolicy: Always` is started again.
+_RESTARTS = 4
 
 
 class Pod:
@@ -49,7 +51,7 @@ class Pod:
     def run(self, container: dict[str, Any], command: list[str] | None = None) -> subprocess.Popen[bytes]:
         """Starts `container` on a root file system of its own, or another `command` in it."""
         root = self.root / container["name"]
-        if command is None:
+        if command is None and not root.exists():
             self._lay_out(root, container)
         environment = self._environment(container)
         argv = command or [_expanded(each, environment) for each in self._argv(container)]
@@ -234,9 +236,14 @@ def _started(pod: Pod, seconds: float) -> dict[str, Any]:
     probe = container.get("startupProbe") or container.get("readinessProbe")
     ports = {each["name"]: each["containerPort"] for each in container.get("ports", [])}
     deadline = time.monotonic() + seconds
+    restarts = _RESTARTS if pod.spec.get("restartPolicy") == "Always" else 0
     while True:
-        if process.poll() is not None:
+        if process.poll() is not None and restarts == 0:
             return {"ended": container["name"], "status": process.returncode}
+        if process.poll() is not None:
+            restarts -= 1
+            end_all(pod.enter)
+            process = pod.run(container)
         if _answers(pod, container, probe, ports):
             return {"process": process}
         if time.monotonic() > deadline:

@@ -48,7 +48,7 @@ def test_a_head_and_a_worker_serve_an_application_through_the_gateway(run, weigh
     config = {"method": "PUT", "body": json.dumps(yaml.safe_load(service["serveConfigV2"]))}
     pods["head"]["then"] = [{**dashboard, **config}]
     pods["gateway"] = gateway(plan)
-    answer = ask(plan, f"/{MODEL}/answer", {"text": "why"})
+    answer = ask(plan, f"/{MODEL}/serve/answer", {"text": "why"})
     outcome = run(
         pods,
         plan,
