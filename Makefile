@@ -31,6 +31,7 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/pyrefly check --summary=none
+	@.venv/bin/python -m tests.prose
 
 check: lint
 	$(PYTEST) tests/unit -m "not full and not slow"

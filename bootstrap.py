@@ -1,6 +1,6 @@
 """Sets a fresh machine up: virtual environment, locked packages, and what tests need from Debian. Standard library only.
 
-It is quick and silent when nothing changed, and refuses to go on half-installed: each step that fails says what to do.
+It is quick and silent when nothing changed, and never continues half-installed: each step that fails says what to do.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def main(arguments: list[str]) -> int:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"set-up failed: {error.filename or ROOT}: {error.strerror}; mend that, then run it again", file=sys.stderr)
+        print(f"set-up failed: {error.filename or ROOT}: {error.strerror}; fix that, then run it again", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("set-up interrupted; the same command goes on from here", file=sys.stderr)
+        print("set-up interrupted; run the same command to continue", file=sys.stderr)
         return 130
     return 0
 
@@ -112,7 +112,7 @@ def _make_venv() -> None:
 def _install_uv() -> None:
     stanza = re.search(r"^uv==.*?(?=^\S|\Z)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
     if stanza is None:
-        raise SetupError("requirements.lock holds no uv; write it anew with make lock")
+        raise SetupError("requirements.lock does not list uv. Write it again with: make lock")
     if not (BIN / "pip").exists():
         _run([str(BIN / "python"), "-m", "ensurepip", "--upgrade"], "delete .venv, then run it again")
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as pinned:

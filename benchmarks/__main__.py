@@ -1,4 +1,4 @@
-"""Runs every benchmark and prints each figure beside its budget, its baseline or its peer.
+"""Runs every benchmark and prints each figure with its budget, its baseline or its peer.
 
 Ratios come from one run on one machine; absolute times are said with the machine they were taken on.
 """
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _measured(module: str, arguments: Sequence[str]) -> int:
-    """The exit code of one benchmark. In a session of its own: Ctrl-C comes here alone, and from here once, to whoever can stop all the rest."""
+    """The exit code of one benchmark. In a session of its own: Ctrl-C comes here alone, and from here once, to the process that can stop the rest."""
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, start_new_session=True)
     try:
         return process.wait()

@@ -1,4 +1,4 @@
-"""What AWS costs at the start: importing what each example stack on EKS uses, and planning prod, against `import pulumi`.
+"""Measures what AWS costs at the start: importing what each example stack on EKS uses, and planning prod, against `import pulumi`.
 
 It measures processor time of child processes, so that a busy machine does not count.
 """

@@ -1,4 +1,4 @@
-"""How long a simulated cluster takes: made, reused, mended, deleted; and what it costs in memory.
+"""Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory.
 
 Run: `python -m benchmarks.cluster_start [ROUNDS]`. It uses a state directory of its own and removes it.
 """
@@ -60,7 +60,7 @@ def main(rounds: int) -> None:
         note("reuse it", lambda: start(_NAME))
         for component in ("kube-scheduler", "etcd"):
             kill(directory, component)
-            note(f"mend it after {component} was killed", lambda: start(_NAME))
+            note(f"repair it after {component} was killed", lambda: start(_NAME))
         memory.append(resident_mebibytes(directory))
         note("delete it", lambda: delete(_NAME))
     for what, taken in times.items():

@@ -1,4 +1,4 @@
-"""How long checking a stack of 100 models takes once everything is imported: reading, validating, cross-checking.
+"""Measures how long checking a stack of 100 models takes once everything is imported: reading, validating, cross-checking.
 
 It measures processor time, so that a busy machine does not count, and judges against a budget of 50 ms.
 """

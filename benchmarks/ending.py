@@ -1,4 +1,4 @@
-"""How a benchmark ends that somebody interrupts: what it started is stopped, and one line says so. It hides no other end."""
+"""Ends an interrupted benchmark: stops what it started, and prints one line. Other ends are not hidden."""
 
 from __future__ import annotations
 

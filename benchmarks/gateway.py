@@ -1,4 +1,4 @@
-"""What the gateway's checks cost: its nginx beside the same nginx with a bare `proxy_pass`, in one run, as ratios.
+"""Measures the cost of the gateway's checks: its nginx against the same nginx with a bare `proxy_pass`, in one run, as ratios.
 
 Both stand before the same backend and take turns, so a busy machine hits them alike. Reported are requests a second, the
 processor time of the proxy for each request, the added median latency, what 1,000 keys cost against one, and ways to check

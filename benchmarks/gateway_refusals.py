@@ -1,4 +1,4 @@
-"""Whether the time of a refusal tells how much of a key was right.
+"""Measures whether the time of a denial reveals how much of a key was right.
 
 Keys that are wrong in the first and in the last character of their secret are refused in random order on one connection;
 Welch's t between the two must stay within what chance gives. Needs nginx on PATH.

@@ -1,4 +1,4 @@
-"""What the policy pack costs: a resource over gRPC, a stack of 300 resources, and the start of the pack's process.
+"""Measures the cost of the policy pack: a resource over gRPC, a stack of 300 resources, and the start of the pack's process.
 
 Ratios and processor time where the machine's load would decide otherwise; the pack is the real process, spoken to as the engine does.
 """

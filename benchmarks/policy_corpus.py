@@ -1,4 +1,4 @@
-"""What the policy pack makes of the independent corpus: faults caught and missed, and near misses refused, by subject."""
+"""Measures the policy pack on the independent corpus: faults found and missed, and near misses blocked, by subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How close a verified preheat comes to what its parts can do: to rclone alone, and to hashing alone.
+"""Measures a verified preheat against its parts: rclone alone, and hashing alone.
 
 Everything is a ratio between two measurements of one run, taken in turns, so that a slow machine cannot fail it. Files lie
 in memory, since a disk would only measure itself; the S3 server is moto in a process of its own. Shards are larger than
@@ -122,7 +122,7 @@ def _compared(base: Path, env: dict[str, str], evidence: str) -> Iterator[Result
 
 
 def _resumed(share: Path, env: dict[str, str]) -> Result:
-    """How much of each file a run reads again after the one before it got kill -9."""
+    """The part of each file that a run reads again after the previous one got kill -9."""
     share.mkdir()
     with _running(share, env) as process:
         while process.poll() is None and _staged(share) < _KILL_AT:

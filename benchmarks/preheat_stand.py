@@ -64,7 +64,7 @@ def upload(endpoint: str, *, shards: int, size: int) -> Any:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """What rclone needs to know of the server, and nothing else of this shell."""
+    """The environment that rclone needs for the server, without that of this shell."""
     remote = {
         "TYPE": "s3",
         "PROVIDER": "Other",

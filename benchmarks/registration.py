@@ -1,4 +1,4 @@
-"""How fast programs register: whether the time is linear in their size, and what a layer costs over bare resources.
+"""Measures how fast programs register: whether the time is linear in their size, and what a layer costs over bare resources.
 
 Prints ratios of processor time taken in one run on one machine: a busy machine does not count, and absolute times
 would say nothing on another. A program is made by a factory,

@@ -1,4 +1,4 @@
-"""What a person waits for: `inferplan plan local` in a new process, against the budget and against `import pulumi`."""
+"""Measures what a user waits for: `inferplan plan local` in a new process, against the budget and against `import pulumi`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The image catalogue: what is known about the images that stacks run, with sources.
 
-The rows are data beside this module (`catalogue.toml`), read on first use and then kept. It knows no registry: nothing is pulled or queried.
+The rows are data next to this module (`catalogue.toml`), read on first use and then kept. It knows no registry: nothing is pulled or queried.
 """
 
 from __future__ import annotations

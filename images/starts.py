@@ -1,4 +1,4 @@
-"""Whether a container can start in its image: which programs it calls, and which directories it must be able to write.
+"""Checks that a container can start in its image: which programs it calls, and which directories it must be able to write.
 
 Pure functions on the words of a manifest, shared by the tests of our own plans and by the policy pack.
 """
@@ -40,7 +40,7 @@ def missing_programs(facts: ImageFacts, words: Sequence[str]) -> list[str]:
 
 
 def unwritable_paths(facts: ImageFacts, environment: Mapping[str, str], mounts: Iterable[str]) -> list[WrittenPath]:
-    """The directories that the image's programs write to and that lie below none of `mounts`, the paths of writable volumes."""
+    """The directories that the image's programs write to and that are in none of `mounts`, the paths of writable volumes."""
     volumes = [PurePosixPath(mount) for mount in mounts]
     return [each for each in facts.writes if not any(_place(each, environment).is_relative_to(volume) for volume in volumes)]
 

@@ -1,4 +1,4 @@
-"""The AWS half of a stack: cluster, nodes, stores and the roles of whoever reads them. Loaded only by a stack on EKS.
+"""The AWS half of a stack: cluster, nodes, stores and the roles of their readers. Loaded only by a stack on EKS.
 
 It wires, like `compose`, and declares nothing itself.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AwsPlatform:
-    """What a stack has on AWS. `ready` must be there before anything inside the cluster is, and goes only after all of that.
+    """The AWS resources of a stack. `ready` are created before everything inside the cluster, and deleted after it.
 
     `nodes` is the security group of the nodes of the stack's own pools, None where it makes none.
     """
@@ -110,5 +110,5 @@ def _directories(pool: str, settings: StackSettings) -> list[str]:
 
 
 def _images(pool: str, settings: StackSettings) -> int:
-    """How many different engine images run on `pool`."""
+    """The number of different engine images on `pool`."""
     return max(1, len({(model.engine, model.image) for model in settings.models.values() if model.pool == pool}))

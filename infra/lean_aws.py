@@ -32,7 +32,7 @@ def install() -> None:
         spec = machinery.PathFinder.find_spec(name, found.submodule_search_locations)
         if name not in sys.modules and spec is not None and spec.loader is not None:
             package = _Lean(name)
-            package._loader = package.__loader__ = spec.loader  # noqa: SLF001 - made here, beside its class
+            package._loader = package.__loader__ = spec.loader  # noqa: SLF001 - created here, next to its class
             package.__spec__ = spec
             package.__file__ = spec.origin
             package.__package__ = name
@@ -63,7 +63,7 @@ class _Lean(ModuleType):
         return self.__dict__[name]
 
     def _take(self, file: str) -> None:
-        """What `from .file import *` does, which is all that the packages themselves do."""
+        """Import as `from .file import *` does, which is all that the packages themselves do."""
         module = import_module(f"{self.__name__}.{file}")
         self.__dict__.update({each: getattr(module, each) for each in module.__all__})
 

@@ -63,7 +63,7 @@ class ModelFiles:
     opts: pulumi.ResourceOptions
 
     def weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore:
-        """What the servers of model `name` read, preheated where the model asks for it."""
+        """Declare the weights of model `name`, preheated if its spec says so, and return their handle."""
         source = self._source(spec.weights.store, name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
         if spec.preheat is not None:
             target = self._share(spec.preheat.into)
@@ -78,7 +78,7 @@ class ModelFiles:
         return source
 
     def artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:
-        """A preheat for each artifact beside the weights of `model`, into the share that the artifact names."""
+        """Declare a preheat for each artifact of `model`, into the store that the artifact names."""
         if spec.preheat is None:
             return {}
         mounts: dict[str, ModelMount] = {}
@@ -91,11 +91,11 @@ class ModelFiles:
     def _share(self, name: str) -> VolumeClaim:
         store = self.stores[name]
         if isinstance(store, S3Store | WebSource):
-            raise TypeError(f"preheat.into: {name} is no share")
+            raise TypeError(f"preheat.into: {name} is not a volume")
         return store.claim
 
     def _source(self, name: str, account: str, path: str) -> ModelSource:
-        """What the store `name` lends to the service account that reads the directory `path` of it."""
+        """The handle of the store `name` for the service account that reads its directory `path`."""
         store = self.stores[name]
         if isinstance(store, S3Store):
             return store.reader(account, path)

@@ -1,7 +1,7 @@
 """The explicit providers of a stack: one for each cluster and cloud, built once and handed to components as resource options.
 
-It reads no environment: which kubeconfig belongs to the simulated cluster is told by the settings. No credential passes
-through here; those of AWS are the caller's own, and the cluster's token is asked for anew each time.
+It reads no environment: which kubeconfig belongs to the simulated cluster is in the settings. No credential passes
+through here; those of AWS are the caller's own, and the cluster's token is requested again each time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def aws_platform_of(spec: StackSettings, stack: str) -> AwsPlatform | None:
 
 
 def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: AwsPlatform | None = None) -> pulumi.ResourceOptions:
-    """Resource options that place a component on the stack's cluster. `platform` is what a cluster of EKS stands on."""
+    """Resource options that place a component on the stack's cluster. `platform` has the cluster of provider eks."""
     context: str | None = None
     kubeconfig: pulumi.Input[str] | None = None
     after: list[pulumi.Resource] = []
@@ -58,18 +58,18 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: A
 
             kubeconfig = asking_for_tokens(platform.home)
             # Everything inside the cluster needs nodes to come up and to go: without this edge a destroy takes the nodes away first,
-            # and whatever waits for a controller to clean up (an Ingress, a volume) waits for ever.
+            # and an object that waits for a controller to clean up (an Ingress, a volume) waits forever.
             after = list(platform.ready)
         case _:
             assert_never(spec)
     provider = kubernetes.Provider(
         "cluster",
         enable_server_side_apply=True,
-        # A Secret or ConfigMap of a fixed name would be deleted before it is made anew: a gap in which no pod can start.
+        # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap in which no pod can start.
         enable_secret_mutable=True,
         enable_config_map_mutable=True,
         # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field managers. The stack file decides about
-        # the fields that it declares; fields that it does not declare stay with whoever set them.
+        # the fields that it declares; fields that it does not declare keep the values that others set.
         enable_patch_force=True,
         context=context,
         kubeconfig=kubeconfig,

@@ -23,8 +23,8 @@ _TOLD_ELSEWHERE = 32
 def quiet_collector() -> Iterator[None]:
     """Keeps the collector off while the program declares, and rare while Pulumi registers what was declared.
 
-    Registrations go on after the program's last line, so leaving restores the collector with a generation 0 of
-    50,000 objects rather than its usual size. Where somebody keeps the collector off already, nothing is touched.
+    Registrations continue after the program's last line, so leaving restores the collector with a generation 0 of
+    50,000 objects rather than its usual size. If the collector is off already, nothing is changed.
     """
     if not gc.isenabled():
         yield

@@ -1,4 +1,4 @@
-"""What a stack may cost. The sum it is held against is made elsewhere, from a dated price list; nothing is priced here."""
+"""The budget of a stack. `review` compares it with a sum of list prices; nothing is priced here."""
 
 from __future__ import annotations
 

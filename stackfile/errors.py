@@ -55,7 +55,7 @@ def suggestion(name: str, known: Collection[str]) -> str:
 
 
 def unknown(noun: str, name: str, known: Collection[str], *, owner: str = "this stack", plural: str = "", remedy: str = "") -> str:
-    """The message about `name`, which is no `noun` of `owner`: the closest known name and all of them, or `remedy` if there are none."""
+    """The message about `name`, an unknown `noun` of `owner`: the closest name and all known ones, or `remedy` if there are none."""
     plural = plural or f"{noun}s"
     listed = f"{plural.capitalize()} in {owner}: {', '.join(sorted(known))}." if known else f"There are no {plural} in {owner}. {remedy}"
     return f"Unknown {noun} {shown(name)}.{suggestion(name, known)} {listed}"
@@ -81,7 +81,7 @@ class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
 
     @property
     def summary(self) -> str:
-        """How many errors there are, and what to do."""
+        """The number of errors, and what to do."""
         what, them = ("error", "it") if len(self.lines) == 1 else ("errors", "them")
         return f"{len(self.lines)} {what} in {self.source}. Nothing was registered. Fix {them} and run the command again."
 

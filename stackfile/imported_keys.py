@@ -62,8 +62,8 @@ def ciphertexts(section: Any) -> dict[str, str]:
 def with_secrets(config: Mapping[str, str], secrets: Mapping[str, str], *, placeholders: bool) -> tuple[dict[str, str], frozenset[str]]:
     """`config` as the Pulumi CLI passes it with `secrets` decrypted, and those of its keys that hold a secret.
 
-    Both are by full key, imported keys by project and `secret_name`. `placeholders` says that the values of `secrets` are no real
-    ones; imported keys then get a placeholder that has the form of a key.
+    Both are by full key, imported keys by project and `secret_name`. `placeholders` says that the values of `secrets` are not
+    real; imported keys then get a placeholder that has the form of a key.
     """
     nested = {key.partition(":")[2]: text for key, text in secrets.items() if key.partition(":")[2].startswith(f"{SECTION}.")}
     passed = {**config, **{key: text for key, text in secrets.items() if key.partition(":")[2] not in nested}}

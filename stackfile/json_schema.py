@@ -82,7 +82,7 @@ def _describe(definitions: dict[str, Any]) -> None:
 
 
 def _held(field: dict[str, Any]) -> list[dict[str, Any]]:
-    """`field` and what may stand in it: choices, items, values of a mapping."""
+    """`field` and the schemas of its values: choices, items, values of a mapping."""
     choices = [field, *field.get("allOf", ()), *field.get("anyOf", ())]
     return [*choices, *(inner for each in choices for inner in (each.get("items", {}), *each.get("patternProperties", {}).values()))]
 
@@ -122,7 +122,7 @@ def _draft_07(node: Any, *, names: bool = False) -> Any:
         kept.setdefault("additionalProperties", False)
     if "$ref" in kept:
         reference = {"$ref": kept.pop("$ref").replace("#/$defs/", "#/definitions/")}
-        # In draft-07 whatever stands beside a $ref is ignored.
+        # draft-07 ignores the neighbours of a $ref.
         return reference if not kept else {"allOf": [reference], **_draft_07(kept)}
     renamed = {"definitions" if key == "$defs" else key: value for key, value in kept.items()}
     return {

@@ -1,7 +1,6 @@
-"""Finds, in the JSON Schema of a spec, what may stand at a path of a user's data: which keys, and what they mean.
+"""Looks up a path of a user's data in the JSON Schema of a spec: the allowed keys, and what they mean.
 
-It follows unions by the tag that the data carries. It is asked only when something is wrong, so that a sound stack
-never pays for a schema.
+It follows unions by the tag in the data. It is used only for errors, so that a valid stack needs no schema.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 class SchemaGuide:
-    """What `model` allows along the paths of `data`."""
+    """The schema of `model` along the paths of `data`."""
 
     def __init__(self, model: type[BaseModel], data: Any) -> None:
         self._schema = schema_of(model)
         self._data = data
 
     def keys(self, path: KeyPath) -> list[str]:
-        """The keys that may stand in the mapping at `path`; empty where names are free or nothing is known."""
+        """The allowed keys of the mapping at `path`; empty if names are free or unknown."""
         return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("properties", ())})
 
     def tags(self, path: KeyPath, discriminator: str) -> list[str]:
@@ -43,7 +42,7 @@ class SchemaGuide:
         return sorted(found)
 
     def description(self, path: KeyPath) -> str:
-        """What the key at `path` means, in one line without its full stop; empty where nothing is known."""
+        """The description of the key at `path`, in one line without its full stop; "" if there is none."""
         for schema, _ in self._at(path):
             for part in (schema, *self._branches(schema)):
                 if text := part.get("description"):
@@ -51,7 +50,7 @@ class SchemaGuide:
         return ""
 
     def key_description(self, path: KeyPath) -> str:
-        """What a name in the mapping at `path` has to look like."""
+        """The description of the names in the mapping at `path`."""
         for schema, data in self._at(path):
             for part in self._parts(schema, data):
                 if text := self._plain(part.get("propertyNames", {})).get("description"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StackSettings(Spec):
-    """Everything a stack file says, secrets left out. The keys of maps are the names."""
+    """The settings of a stack, without its secrets. The keys of maps are names."""
 
     cluster: ClusterSpec
     """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
@@ -35,19 +35,19 @@ class StackSettings(Spec):
     storage: dict[Name, StoreSpec] = {}
     """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
     queues: dict[Name, QueueSpec] = {}
-    """Queues of Kueue by name, each with the pools that it hands out; models wait in them for room."""
+    """Kueue queues by name, each with quotas of pools; models wait in them for capacity."""
     models: dict[Name, ModelSpec] = {}
     """Models by name, each with its engine, weights, pool and consumers."""
     gateway: GatewaySpec | None = None
-    """The key-protected way in from outside; absent or {}, there is none."""
+    """The API gateway, which checks keys. Omit it, or set {}, for none."""
     consumers: dict[Name, ConsumerSpec] = {}
-    """Who holds keys, by name, each with the key versions that are valid now."""
+    """Holders of API keys by name, each with the key versions that are valid now."""
     monitoring: MonitoringSpec | None = None
-    """Who reads the models' metrics; absent or {}, the network lets nobody."""
+    """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
     benchmark: BenchmarkSpec | None = None
-    """A comparison of services under the same load; absent or {}, there is none."""
+    """A comparison of models under the same load. Omit it, or set {}, for none."""
     budget: BudgetSpec | None = None
-    """What the stack may cost at most; absent or {}, there is no limit."""
+    """The maximum cost of the stack. Omit it, or set {}, for no limit."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class StackSecrets:
     """Secret values of a stack; never part of a spec, never shown."""
 
     seeds: tuple[pulumi.Output[str], ...] = field(repr=False)
-    """What API keys are derived from: the current seed and, during a rotation, the previous one."""
+    """The seeds that API keys are derived from: the current seed and, during a rotation, the previous one."""
     imported_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
     """Keys that users import instead, by consumer and version."""
 

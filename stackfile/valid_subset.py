@@ -1,6 +1,6 @@
-"""What can still be judged of a stack when parts of it are unsound: the rest, without whatever names one of those parts.
+"""Selects the part of a stack that can still be checked when other parts are invalid: the entries that refer to no invalid one.
 
-It judges nothing itself.
+It checks nothing itself.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Any
 from components.spec import KeyPath
 
 # Sections whose entries can be left out one by one, and sections that nothing else names.
-_SINGLY = ("nodePools", "storage", "queues", "models", "consumers")
+_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers")
 _WHOLE = ("monitoring", "benchmark", "budget")
 
 
-def valid_subset(data: dict[str, Any], unsound: Collection[KeyPath]) -> tuple[dict[str, Any], set[str]] | None:
-    """`data` without what stands at the paths `unsound` and what names it, directly or through others; and the names left out.
+def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[dict[str, Any], set[str]] | None:
+    """`data` without the entries at the paths `invalid` and those that refer to them, and the names of the removed ones.
 
-    None where a section is unsound that everything leans on.
+    None if a section is invalid that all others depend on.
     """
-    if any(path[0] not in _WHOLE and (path[0] not in _SINGLY or len(path) < 2) for path in unsound):
+    if any(path[0] not in _WHOLE and (path[0] not in _BY_ENTRY or len(path) < 2) for path in invalid):
         return None
-    rest = {section: dict(entries) if section in _SINGLY else entries for section, entries in data.items()}
+    rest = {section: dict(entries) if section in _BY_ENTRY else entries for section, entries in data.items()}
     names: set[str] = set()
-    stale = {(str(path[0]), str(path[1])) for path in unsound if path[0] in _SINGLY}
+    stale = {(str(path[0]), str(path[1])) for path in invalid if path[0] in _BY_ENTRY}
     while stale:
         for section, name in stale:
             del rest[section][name]
             names.add(name)
-        stale = {(section, name) for section in _SINGLY for name, entry in rest.get(section, {}).items() if names & _words(entry)}
+        stale = {(section, name) for section in _BY_ENTRY for name, entry in rest.get(section, {}).items() if names & _words(entry)}
     for section in _WHOLE:
-        if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in unsound)):
+        if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):
             del rest[section]
     return rest, names
 
 
 def _words(value: Any) -> set[str]:
-    """Every text in `value`, keys of mappings as well."""
+    """Every text in `value`, including keys of mappings."""
     if isinstance(value, dict):
         return {word for pair in value.items() for part in pair for word in _words(part)}
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def _words(value: Any) -> set[str]:
 
 
 def text_at(data: Any, path: KeyPath) -> str:
-    """The text at `path` of `data`, "" where there is none."""
+    """The text at `path` of `data`, "" if there is none."""
     for part in path:
         try:
             data = data[part]

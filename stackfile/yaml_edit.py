@@ -1,7 +1,7 @@
 """Puts an item into a YAML list, takes entries out and replaces values, in flow and in block style, every other byte as it was.
 
 It knows nothing of stacks and writes no file. It expects text that `read_tree` accepts, and refuses a layout in which it could not
-tell what belongs to the entry; whoever calls it reads the result again before trusting it.
+tell what belongs to the entry; the caller reads the result again before trusting it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def remove_entry(text: str, path: KeyPath) -> str:
     if text[begin : entry.start].strip(" ") not in ("", "-") or not _blank(text[entry.end : end]):
         raise ValueError("the entry shares its lines with something else")
     if isinstance(path[-1], int) and text[begin : entry.start].strip(" ") != "-":
-        raise ValueError("the dash of the entry stands in another line")
+        raise ValueError("the dash of the entry is on another line")
     return text[:begin] + text[end:]
 
 
@@ -109,7 +109,7 @@ def replace_scalar(text: str, path: KeyPath, plain: str) -> str:
     entry = _collection(text, path[:-1]).entries[path[-1]]
     old = text[entry.value : entry.end].rstrip()
     if entry.inner is not None or not old:
-        raise ValueError("what is to be replaced is no single value")
+        raise ValueError("Cannot replace a mapping, a list or an empty value. Select a single value.")
     return text[: entry.value] + plain + text[entry.value + len(old) :]
 
 
@@ -161,7 +161,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _node(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[int, _Collection | None]:
-    """Where the node that `event` opens ends, and what it holds. The end of a block collection is that of its last entry."""
+    """The end of the node that `event` opens, and its collection. The end of a block collection is that of its last entry."""
     if not isinstance(event, yaml.CollectionStartEvent):
         return event.end_mark.index, None
     start = event.start_mark.index

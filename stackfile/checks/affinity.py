@@ -41,4 +41,4 @@ def _models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[Sp
                     f"{other} runs on pool {theirs!r} and {name} on {model.pool!r}, so they cannot share a node. Use one pool for both.",
                 )
             elif field == "apartFrom" and other in model.affinity.beside:
-                yield SpecError(path, f"{other} is in beside and in apartFrom. Remove it from one of them.")
+                yield SpecError(path, f"Model {other} is both required and excluded on the node. Remove it from one of the two lists.")

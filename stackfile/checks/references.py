@@ -9,5 +9,5 @@ from stackfile import errors
 
 
 def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:
-    """The error of `name` at `path`, which is no `noun` under `section`; it lists the closest and the known names."""
+    """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the known names."""
     return SpecError(path, errors.unknown(noun, name, known, remedy=f"Add one under {section}."))

@@ -28,14 +28,14 @@ def test_it_runs_without_any_package_and_says_in_one_line_what_is_missing(tmp_pa
     shutil.copy(SCRIPT, tmp_path)
     done = subprocess.run([sys.executable, "-I", "-S", tmp_path / SCRIPT.name], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == f"set-up failed: {tmp_path}/requirements.lock: No such file or directory; mend that, then run it again\n"
+    assert done.stderr == f"set-up failed: {tmp_path}/requirements.lock: No such file or directory; fix that, then run it again\n"
 
 
 @pytest.mark.parametrize(
     ("fault", "code", "told"),
     [
-        (KeyboardInterrupt(), 130, "set-up interrupted; the same command goes on from here"),
-        (OSError(28, "No space left on device", "/venv"), 1, "set-up failed: /venv: No space left on device; mend that, then run it again"),
+        (KeyboardInterrupt(), 130, "set-up interrupted; run the same command to continue"),
+        (OSError(28, "No space left on device", "/venv"), 1, "set-up failed: /venv: No space left on device; fix that, then run it again"),
     ],
 )
 def test_an_interrupt_and_a_full_disk_end_in_one_line(bootstrap, monkeypatch, capsys, fault, code, told):
