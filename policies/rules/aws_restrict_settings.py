@@ -28,7 +28,7 @@ RULE = Rule(
         "EKS best practices: IAM",
     ),
     why="Each of them opens a machine, a cluster or a store by one word",
-    remedy="keep machines off the internet, administrators out of access entries, keys rotating and tags immutable; the finding names the field",
+    remedy="set the field to a safe value; name administrators of the cluster under cluster.create.admins in the stack file only",
     subject=objects(*KINDS),
     check=_check,
 )

@@ -12,8 +12,9 @@ from policies.engine.resource import Resource
 
 Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
-# Every cluster has administrators, which AmazonEKSClusterAdminPolicy names; these give nearly as much without the name.
-_ADMINISTRATORS = re.compile(r"/AmazonEKSAdmin(View)?Policy\Z")
+_READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
+# Every cluster needs administrators. Those in the stack file (cluster.create.admins) get their access from this component.
+_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster$aws:eks/accessPolicyAssociation:"
 _OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
 
 
@@ -95,7 +96,9 @@ def _fields(field: Field, path: list[str]) -> Iterator[Field]:
 
 def _of_association(association: Resource) -> Iterator[tuple[Field, str]]:
     policy = association.at("policyArn")
-    if association.at("accessScope", "type").text() == "cluster" and _ADMINISTRATORS.search(policy.text()):
+    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.urn:
+        return
+    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
         yield policy, "lets its principal read every Secret of the cluster"
 
 
