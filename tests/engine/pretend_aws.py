@@ -7,6 +7,7 @@ PULUMI_DEBUG_PROVIDERS. What it answers is what the rehearsal answers; a test ad
 # ruff: noqa: N802, ARG002 - methods are called as the protocol calls them, and are handed all that it has
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -79,6 +80,9 @@ class PretendAws(provider_pb2_grpc.ResourceProviderServicer):
         inputs = from_wire(request.properties)
         type_, name = _type_of(request.urn), request.urn.rpartition("::")[2]
         id_, outputs = stand_ins.realize(SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs))  # type: ignore[arg-type] - all that is read of a registration
+        if isinstance(outputs.get("policy"), dict):
+            # The provider takes a document as a structure and answers with text (aws:iam/rolePolicy:RolePolicy).
+            outputs["policy"] = json.dumps(outputs["policy"])
         self.on_create(type_, inputs)
         self.note("create", type_, name)
         return provider_pb2.CreateResponse(id=id_, properties=to_wire({**outputs, **self.answers.get(type_, {})}))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from rehearsal.cluster import clusters, delete, start
+from rehearsal.engine.api import Api
 from rehearsal.engine.progress import Waiting
 from rehearsal.progress import plain
+from tests.rehearsal.commands import inferplan, up
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,6 +33,30 @@ def state_directory(tmp_path_factory):
 def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
     """A running simulated cluster that all tests of the session share; make names unique, or use namespaces."""
     return start("shared", plain)
+
+
+@pytest.fixture(scope="module")
+def local_state(tmp_path_factory):
+    """A state directory in which `local` is up."""
+    directory = tmp_path_factory.mktemp("local")
+    up(directory)
+    yield directory
+    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
+
+
+def local_api(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A client of the cluster of `local` below `state`."""
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    cluster = start("local")
+    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def api(local_state, monkeypatch):
+    """A client of the cluster in which `local` is up."""
+    yield from local_api(local_state, monkeypatch)
 
 
 @pytest.fixture

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,53 +16,17 @@ from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from stackfile.reader import read_stack
 from tests.canaries import hits
 from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.commands import ROOT, STACK, inferplan, up, variant
 from tests.unit.gateway.test_ways_in import WAYS
 from tests.unit.gateway.whole_stack import recorded
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
-STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 PODS = "/api/v1/namespaces/inference/pods"
 ENVOY = (
     "{implementation: envoyGateway, exposure: gatewayApi, host: llm.local.test, parent: {name: public, namespace: gateways}, "
     'cors: {origins: ["https://chat.local.test"]}}'
 )
-
-
-def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
-    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
-
-
-def up(state: Path, stack: str | Path = "local") -> None:
-    done = inferplan(state, "up", str(stack), "--engine", "rehearsal")
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-def variant(folder: Path, old: str, new: str) -> Path:
-    path = folder / "Pulumi.local.yaml"
-    assert old in STACK
-    path.write_text(STACK.replace(old, new))
-    return path
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("entrance")
-    up(directory)
-    yield directory
-    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
-
-
-@pytest.fixture
-def api(state, monkeypatch):
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
-    cluster = start("local")
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
-    yield client
-    client.close()
 
 
 def _gateway_pods(api: Api) -> list[dict]:
@@ -96,11 +56,11 @@ def test_two_replicas_stand_in_two_zones(api):
     assert _zones(api, _gateway_pods(api)) == ["zone-a", "zone-b"]
 
 
-def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the_while(state, api, tmp_path):
+def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the_while(local_state, api, tmp_path):
     secrets = "/api/v1/namespaces/inference/secrets"
     since = api.request("GET", PODS)["metadata"]["resourceVersion"]
     before, held = _gateway_pods(api), api.request("GET", f"{secrets}/gateway-keys")
-    up(state, variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"))
+    up(local_state, variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"))
     after = _gateway_pods(api)
     assert {each["metadata"]["name"] for each in before}.isdisjoint(each["metadata"]["name"] for each in after)
     assert _zones(api, after) == ["zone-a", "zone-b"]
@@ -123,7 +83,7 @@ def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the
 
 
 @pytest.mark.full
-def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(state, api):
+def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(local_state, api):
     file = read_stack(ROOT / "stacks" / "Pulumi.local.yaml")
     opened = open_secrets(
         file.secrets, salt=file.encryption_salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}
@@ -134,7 +94,7 @@ def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(state, a
         f"{who} {version}": keys.read_key(keys.consumer_key(seed, who, version)).secret
         for who, version in (("chat", 2), ("chat", 1), ("batch", 1))
     }
-    surfaces = {name: inferplan(state, name, "local") for name in ("status", "plan", "check")}
+    surfaces = {name: inferplan(local_state, name, "local") for name in ("status", "plan", "check")}
     said = {name: (done.stdout + done.stderr).encode() for name, done in surfaces.items()}
     listed = ("/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/networking.k8s.io/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1")
     for base in listed:
@@ -145,7 +105,9 @@ def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(state, a
     assert len(json.loads(said["events"])["items"]) > 5
     # What the control plane itself keeps of Secrets lies in etcd's folder; its logs and our own records must hold none.
     said |= {
-        str(path.relative_to(state)): path.read_bytes() for path in state.rglob("*") if path.is_file() and "etcd" not in path.parts[-4:-1]
+        str(path.relative_to(local_state)): path.read_bytes()
+        for path in local_state.rglob("*")
+        if path.is_file() and "etcd" not in path.parts[-4:-1]
     }
     assert hits(secrets, said) == []
     held = json.dumps(api.request("GET", "/api/v1/namespaces/inference/secrets")).encode()
@@ -153,20 +115,20 @@ def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(state, a
 
 
 @pytest.mark.full
-def test_a_change_of_keys_alone_starts_no_model_anew(state, api, tmp_path):
+def test_a_change_of_keys_alone_starts_no_model_anew(local_state, api, tmp_path):
     def models():
         found = api.request("GET", PODS, query={"labelSelector": "app.kubernetes.io/component=model"})["items"]
         return {each["metadata"]["uid"] for each in found}
 
     before = models()
-    up(state, variant(tmp_path, "batch: {keys: [1]}", "batch: {keys: [2, 1]}"))
+    up(local_state, variant(tmp_path, "batch: {keys: [1]}", "batch: {keys: [2, 1]}"))
     assert models() == before
 
 
 @pytest.mark.full
-def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(state, api, tmp_path):
+def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(local_state, api, tmp_path):
     ours = next(line for line in STACK.splitlines() if "inferplan:gateway:" in line)
-    up(state, variant(tmp_path, ours, f"  inferplan:gateway: {ENVOY}"))
+    up(local_state, variant(tmp_path, ours, f"  inferplan:gateway: {ENVOY}"))
     made = {}
     for version, kind in (
         ("gateway.networking.k8s.io/v1", "HTTPRoute"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
-from rehearsal.cluster import start
 from rehearsal.engine.api import Api
 from tests.lanes import in_full
-from tests.rehearsal.test_stacks import changed_objects, inferplan, up
+from tests.rehearsal.commands import changed_objects, inferplan, up
 
 pytestmark = pytest.mark.cluster
 
@@ -15,24 +17,6 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b"
 SERVICE = "/api/v1/namespaces/inference/services/llama-3-8b"
 MERGE = "application/merge-patch+json"
 BY_KUBECTL = {"fieldManager": "kubectl"}
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory):
-    """A state directory in which `local` is up."""
-    directory = tmp_path_factory.mktemp("state")
-    up(directory, "local")
-    yield directory
-    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
-
-
-@pytest.fixture
-def api(state, monkeypatch):
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
-    cluster = start("local")
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
-    yield client
-    client.close()
 
 
 def scale(api: Api) -> None:
@@ -62,35 +46,60 @@ def point_elsewhere(api: Api) -> None:
     api.request("PATCH", SERVICE, body=body, media=MERGE, query=BY_KUBECTL)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (scale, ["Deployment inference/llama-3-8b", "spec.replicas is 3, the file says 2"]),
-        (delete_configuration, ["Deployment inference/gateway", "mounts ConfigMap", "its next pod cannot start"]),
-        *in_full(
-            (set_image, ["Deployment inference/llama-3-8b", ".image is docker.io/vllm/vllm-openai:v0.1.0, the file says"]),
-            (delete_service, ["Service inference/llama-3-8b", "is declared and does not exist"]),
-            (point_elsewhere, ["Service inference/llama-3-8b", "spec.selector.app.kubernetes.io/instance is nothing"]),
-        ),
-    ],
-)
-def test_a_change_behind_our_back_is_told_and_undone(state, api, change, words):
-    change(api)
+def undone(state: Path, words: Sequence[str], changes: int) -> None:
+    """`status` says each of `words`, one `up` undoes the changes, and the next one changes nothing."""
     told = inferplan(state, "status", "local")
     assert told.returncode == 3
     for each in words:
         assert each in told.stdout, told.stdout
-    assert changed_objects(up(state, "local")) == 1
+    assert changed_objects(up(state)) == changes
     after = inferplan(state, "status", "local")
     assert after.returncode == 0, after.stdout + after.stderr
-    assert changed_objects(up(state, "local")) == 0
+    assert changed_objects(up(state)) == 0
 
 
-def test_recover_says_what_is_gone_and_brings_it_back(state, api):
+def test_several_changes_behind_our_back_are_told_together_and_undone_by_one_update(local_state, api):
+    for change in (scale, delete_configuration):
+        change(api)
+    undone(
+        local_state,
+        [
+            "Deployment inference/llama-3-8b",
+            "spec.replicas is 3, the file says 2",
+            "Deployment inference/gateway",
+            "mounts ConfigMap",
+            "its next pod cannot start",
+        ],
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    in_full(
+        (set_image, ["Deployment inference/llama-3-8b", ".image is docker.io/vllm/vllm-openai:v0.1.0, the file says"]),
+        (delete_service, ["Service inference/llama-3-8b", "is declared and does not exist"]),
+        (point_elsewhere, ["Service inference/llama-3-8b", "spec.selector.app.kubernetes.io/instance is nothing"]),
+    ),
+)
+def test_a_change_behind_our_back_is_told_and_undone(local_state, api, change, words):
+    change(api)
+    undone(local_state, words, 1)
+
+
+@pytest.mark.full
+def test_recover_says_what_is_gone_and_brings_it_back(local_state, api):
     delete_service(api)
-    explained = inferplan(state, "recover", "local", "--engine", "rehearsal", "--dry-run")
-    assert "Service inference/llama-3-8b: was applied and is gone" in explained.stderr
-    assert inferplan(state, "status", "local").returncode == 3
-    done = inferplan(state, "recover", "local", "--engine", "rehearsal")
+    done = inferplan(local_state, "recover", "local", "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr
-    assert inferplan(state, "status", "local").returncode == 0
+    assert "Service inference/llama-3-8b: was applied and is gone" in done.stderr
+    assert inferplan(local_state, "status", "local").returncode == 0
+
+
+@pytest.mark.full
+def test_a_dry_run_of_recover_changes_nothing(local_state, api):
+    delete_service(api)
+    explained = inferplan(local_state, "recover", "local", "--engine", "rehearsal", "--dry-run")
+    assert "Service inference/llama-3-8b: was applied and is gone" in explained.stderr
+    assert inferplan(local_state, "status", "local").returncode == 3
+    up(local_state)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rehearsal.cluster import start, status
 from rehearsal.engine.api import Api, ApiError
-from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
+from tests.rehearsal.conftest import local_api
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
-STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 NAMESPACED = (
     ("v1", "Service"),
     ("v1", "Secret"),
@@ -28,24 +24,6 @@ NAMESPACED = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
 )
-
-
-def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
-    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
-
-
-def up(state: Path, stack: str | Path) -> str:
-    done = inferplan(state, "up", str(stack), "--engine", "rehearsal")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stderr + done.stdout
-
-
-def changed_objects(output: str) -> int:
-    found = re.search(r"^(\d+) objects changed", output, re.MULTILINE)
-    assert found, output
-    return int(found[1])
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +37,7 @@ def state(tmp_path_factory):
 
 @pytest.fixture
 def api(state, monkeypatch):
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
-    cluster = start("local")
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
-    yield client
-    client.close()
+    yield from local_api(state, monkeypatch)
 
 
 def names(api: Api) -> set[tuple[str, str]]:
@@ -72,13 +46,6 @@ def names(api: Api) -> set[tuple[str, str]]:
         items = api.request("GET", api.resource(version, kind).path("inference"))["items"]
         found |= {(kind, item["metadata"]["name"]) for item in items}
     return found
-
-
-def variant(tmp_path: Path, old: str, new: str) -> Path:
-    path = tmp_path / "Pulumi.local.yaml"
-    assert old in STACK
-    path.write_text(STACK.replace(old, new))
-    return path
 
 
 def runs(pid: int) -> bool:
