@@ -19,9 +19,11 @@ KUBE_SYSTEM = NetworkEndpoint("another pod of kube-system", "kube-system", {"k8s
 CLIENT = NetworkEndpoint("client in another namespace", "web", {"app": "chat"})
 STRANGER = NetworkEndpoint("unlabelled pod in the namespace", "inference")
 INTERNET = NetworkEndpoint("internet", address="203.0.113.7")
+# The bucket is at http://minio.storage.svc:9000, so only pods of that namespace are reachable.
+STORE = NetworkEndpoint("store", "storage", {"app": "minio"})
 METADATA = NetworkEndpoint("metadata", address="169.254.169.254")
 METADATA_6 = NetworkEndpoint("metadata over IPv6", address="fd00:ec2::254")
-OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, METADATA, METADATA_6)
+OUTSIDE = (DNS, KUBE_SYSTEM, CLIENT, INTERNET, STORE, METADATA, METADATA_6)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +65,7 @@ def _expected(source, target, port, protocol):
         return (port, protocol) == (8000, "TCP")
     if target.name == "gateway":
         return not inside and (port, protocol) == (8080, "TCP")
-    if source.name.startswith("preheat of") and target is INTERNET:
-        # The store's own port: the stack's bucket is behind http://minio.storage.svc:9000.
+    if source.name.startswith("preheat of") and target is STORE:
         return (port, protocol) == (9000, "TCP")
     return not inside and target.namespace != "inference"
 

@@ -22,9 +22,11 @@ OPERATOR = NetworkEndpoint(
 CLIENT = NetworkEndpoint("client", "web", {"app": "chat"})
 STRANGER = NetworkEndpoint("unlabelled pod in the namespace", "inference")
 INTERNET = NetworkEndpoint("internet", address="203.0.113.7")
+# The bucket is at http://minio.storage.svc:9000, so only pods of that namespace are reachable.
+STORE = NetworkEndpoint("store", "storage", {"app": "minio"})
 METADATA = NetworkEndpoint("metadata", address="169.254.169.254")
 METADATA_6 = NetworkEndpoint("metadata over IPv6", address="fd00:ec2::254")
-OUTSIDE = (DNS, PROMETHEUS, IMPOSTOR, NEIGHBOUR, OPERATOR, CLIENT, INTERNET, METADATA, METADATA_6)
+OUTSIDE = (DNS, PROMETHEUS, IMPOSTOR, NEIGHBOUR, OPERATOR, CLIENT, INTERNET, STORE, METADATA, METADATA_6)
 # Per model: the ports that the gateway may call, and the one that Prometheus may read.
 MODELS = {"llama-3-8b": ({8000}, 8000), "vision": ({8000, 8001}, 8002), "tuned": ({8000}, 8080)}
 
@@ -81,7 +83,7 @@ def _expected(source, target, port):
         if source is OPERATOR:
             return model == "tuned" and port in (8000, 8265)
         return (source.name == "gateway" and port in called) or (source is PROMETHEUS and port == read)
-    if source.name.startswith("preheat of") and target is INTERNET:
+    if source.name.startswith("preheat of") and target is STORE:
         return port == 9000
     return not inside and (port in (8080, 8082) if target.name == "gateway" else target.namespace != "inference")
 
