@@ -1,4 +1,4 @@
-"""The certificates of a private CA in a pod: one file, mounted read-only. It reads none of them, and turns no verification off."""
+"""Mounts the certificates of a private CA into a pod as one read-only file. It never disables verification."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from components.handles import CaBundle, ModelSource, VolumeClaim
 _VOLUME = "ca"
 _FOLDER, _NAME = "/ca", "ca.crt"
 CA_FILE = f"{_FOLDER}/{_NAME}"
-"""Where containers find the certificates."""
+"""Path of the certificates inside containers."""
 
 
 def ca_of(source: ModelSource) -> CaBundle | None:
-    """Who signed the certificate of `source`, where that is no public CA; a volume shows none."""
+    """Return the private CA of `source`; None for a public CA or a volume."""
     return None if isinstance(source, VolumeClaim) else source.ca
 
 
 def ca_volume(bundle: CaBundle) -> core.VolumeArgs:
-    """The volume that holds the one key, and no other of the same Secret: there a private key may lie beside it."""
+    """Return a volume with only this key of the object: a Secret may also contain a private key."""
     items = [core.KeyToPathArgs(key=bundle.key, path=_NAME)]
     if bundle.kind == "Secret":
         return core.VolumeArgs(name=_VOLUME, secret=core.SecretVolumeSourceArgs(secret_name=bundle.name, items=items))
@@ -26,5 +26,5 @@ def ca_volume(bundle: CaBundle) -> core.VolumeArgs:
 
 
 def ca_mount() -> core.VolumeMountArgs:
-    """Mounts that volume whole: a single file would not follow a change of the Secret."""
+    """Return a mount of the whole volume: a single file (subPath) would not be updated when the Secret changes."""
     return core.VolumeMountArgs(name=_VOLUME, mount_path=_FOLDER, read_only=True)

@@ -19,7 +19,7 @@ from components.network import outside, tcp
 
 RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
 
-# The agent that hands EKS Pod Identity credentials to the pods of its node.
+# The agent that gives EKS Pod Identity credentials to the pods of its node.
 _POD_IDENTITY_AGENT = "169.254.170.23/32"
 _HTTPS = 443
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"

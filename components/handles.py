@@ -1,6 +1,6 @@
-"""Live values that one component lends to a sibling: small, frozen, and buildable by hand for things we adopt.
+"""Outputs that components pass to each other: small frozen values, which can also be created for existing resources.
 
-Handles carry no behaviour and no secret value; a secret travels as a `SecretRef`.
+Handles have no behaviour and no secret values; a `SecretRef` refers to a secret.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from components.nodes.accelerators import Accelerator, Taint
 
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
-"""What the EFA device plugin offers, one for each EFA interface of a node."""
+"""The resource of the EFA device plugin: one per EFA interface of a node."""
 
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
@@ -39,7 +39,7 @@ class CaBundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What one node offers to pods. Memory and huge pages in bytes, cpu in millicores, accelerators in cards, `efa` in interfaces."""
+    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in devices, `efa` in interfaces."""
 
     cpu_millicores: int
     memory_bytes: int
@@ -51,10 +51,9 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTarget:
-    """Where pods of a pool may land; lent by a node pool.
+    """The nodes of a pool, as a target for pods.
 
-    `accelerator` is None for a pool of plain CPU nodes. `capacity` is what one node offers, `nodes` the
-    most nodes the pool may have.
+    `accelerator` is None for a CPU pool. `capacity` is that of one node, `nodes` the maximum number of nodes.
     """
 
     pool: str
@@ -68,10 +67,10 @@ class NodeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim in the inference namespace that several pods may mount.
+    """A PersistentVolumeClaim in the stack's namespace that several pods may mount.
 
-    `origin` identifies what is mounted (nfs://server/path) and stays when the claim gets another name. `nodes` is the pool whose
-    nodes each hold a copy of their own, None for a share that all see alike (RWX).
+    `origin` identifies the storage (nfs://server/path) and does not change when the claim is renamed. `nodes` is the pool whose
+    nodes each have their own copy, None for shared storage (RWX).
     """
 
     name: str
@@ -83,10 +82,10 @@ class VolumeClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class EksClusterHandle:
-    """An EKS cluster as pools, stores, identities and the Kubernetes provider see it.
+    """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
 
-    `subnets` are private subnets by zone, empty where only the cluster itself knows its own (`own_subnets`). `before_nodes`
-    must be there before a node can join.
+    `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
+    must exist before a node can join.
     """
 
     name: pulumi.Input[str]
@@ -108,7 +107,7 @@ class EksClusterHandle:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadIdentity:
-    """An AWS role that one service account has. `ready` must be there before its pods start: credentials are handed out at admission."""
+    """The AWS role of one service account. `ready` must exist before its pods start, because pods get credentials at admission."""
 
     service_account: str
     annotations: Mapping[str, pulumi.Input[str]]
@@ -117,9 +116,9 @@ class WorkloadIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectStore:
-    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is who signed its certificate.
+    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is its private CA.
 
-    `identity` is the AWS role that its reader has instead, None if this stack does not manage the pods' identity. `networks` are
+    `identity` is the AWS role of its reader, None if this stack does not manage the pods' identity. `networks` are
     the networks of its servers, empty if they are not known.
     """
 
@@ -161,8 +160,8 @@ ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
 class ModelMount:
     """Model files: the directory `sub_path` of a claim, mounted read-only.
 
-    `gate` is the resource to await before a server may start (the preheat Job), None when the files are simply there.
-    `marked` says that the directory carries a READY file once it is verified, so that each pod can look for it again.
+    `gate` is the resource that servers wait for (the preheat Job), None if the files already exist. `marked` is true if the
+    directory has a READY file once it is verified, so that each pod can check for it.
     `folder` is a directory of the same claim that the model's pods may write to, None if they may write to none.
     """
 
@@ -175,7 +174,7 @@ class ModelMount:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointProtocol:
-    """One way to talk to a model server: a port of its Service and the path prefix its API starts at."""
+    """A protocol of a model server: a port of its Service and the path prefix of its API."""
 
     kind: ProtocolKind
     port: int
@@ -184,11 +183,11 @@ class EndpointProtocol:
 
 @dataclass(frozen=True, kw_only=True)
 class TextTensors:
-    """How text goes through a model of named tensors: the input that takes a prompt, the output that answers.
+    """The tensors of a model that generates text: the input for the prompt and the output with the response.
 
-    `stream` is the input that asks for the answer in pieces, `tokens` the one that bounds it, None where a model has none (a request's
-    parameter of that name may bound it then). `shape` is that of one prompt, the batch
-    axis included where there is one. A `decoupled` model may answer in pieces, and then answers to streams only.
+    `stream` is the input that requests streaming and `tokens` the input that limits the length, None if the model has none (a request
+    parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if there is one. A
+    `decoupled` model may send several responses, and then answers only streaming calls.
     """
 
     model: str
@@ -202,11 +201,10 @@ class TextTensors:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """What every engine exports, and all that gateway, policies, monitoring, status and clients read.
+    """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-    `host` is the Service's DNS name inside the cluster. `server_key` is the engine's own key, never given out; None where the
-    server has none. `texts` are the served models of named tensors that take a prompt. `routes` are the paths that applications
-    of Ray Serve answer under.
+    `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
+    `texts` are the served models that generate text from named tensors. `routes` are the paths of Ray Serve applications.
     """
 
     model: str

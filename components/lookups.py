@@ -1,6 +1,6 @@
-"""Looks up what a stack adopts at AWS, so that what is missing is told by the key that names it; and who is asking.
+"""Looks up existing AWS resources that a stack names, and the caller's identity, so that errors name the field to correct.
 
-It reads and never changes; what a plan without credentials gets instead is the engine's business.
+It only reads. Without credentials, the engine of a plan returns placeholders.
 """
 
 from __future__ import annotations
@@ -13,62 +13,62 @@ import pulumi
 
 Result = TypeVar("Result")
 
-# What S3, KMS and EC2 answer, through the provider, where there is no such thing; anything else may be a right that is missing.
-_ABSENT: Final = re.compile(r"NotFound|NoSuch|not found|couldn't find|no results", re.IGNORECASE)
+# Errors of S3, KMS and EC2 for a resource that does not exist. Any other error may be a missing permission.
+_NOT_FOUND: Final = re.compile(r"NotFound|NoSuch|not found|couldn't find|no results", re.IGNORECASE)
 
 
 async def look_up(
     token: str, arguments: Mapping[str, Any], result: type[Result], *, key: str, remedy: str, options: pulumi.InvokeOptions
 ) -> Result:
-    """What the provider function `token` answers. `key` is where the user named it, `remedy` what to do.
+    """Call the provider function `token`. `key` is the user's field, `remedy` the advice of an error.
 
-    Raises pulumi.RunError naming both when there is no such thing, or when it is not known yet.
+    Raises pulumi.RunError with both if the resource does not exist or is not known yet.
     """
     [value] = arguments.values()
     try:
-        # Not the typed function: an output of its own would fail first, in the provider's words and without ours.
+        # Not the typed function: its own output would fail first, with the provider's message instead of ours.
         answer = await pulumi.runtime.invoke_async(token, dict(arguments), opts=options, typ=result)
-    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key to correct
-        raise _absent(key, value, _words(error), remedy) from None
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the error names the field to correct
+        raise _not_found(key, value, _one_line(error), remedy) from None
     if answer is None:
-        raise pulumi.RunError(f"{key}: {value!r} is known only after an update; name one that exists")
+        raise pulumi.RunError(f"{key}: {value!r} is only known after an update. Name an existing resource.")
     return answer
 
 
-async def found(
-    token: str, arguments: Mapping[str, Any], *, named: str, key: str, remedy: str, options: pulumi.InvokeOptions
+async def look_up_if_permitted(
+    token: str, arguments: Mapping[str, Any], *, name: str, key: str, remedy: str, options: pulumi.InvokeOptions
 ) -> Mapping[str, Any]:
-    """What the provider function `token` tells of the thing that `key` calls `named`, {} when it tells nothing.
+    """Call the provider function `token` for the resource `name` of the field `key`; {} if the caller may not read it.
 
-    Whoever deploys may lack the right to look at what pods will use (the bucket of another account): that is a warning.
-    Raises pulumi.RunError with `remedy` when there is no such thing.
+    The caller may lack permission for a resource that pods use (a bucket of another account), which is only a warning.
+    Raises pulumi.RunError with `remedy` if the resource does not exist.
     """
     try:
         return await pulumi.runtime.invoke_async(token, dict(arguments), opts=options) or {}
-    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the person is told which key it is about
-        cause = _words(error)
-        if _ABSENT.search(cause):
-            raise _absent(key, named, cause, remedy) from None
-        pulumi.warn(f"{key}: whether {named!r} is there could not be asked ({cause}); it is taken as it is")
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the message names the field
+        cause = _one_line(error)
+        if _NOT_FOUND.search(cause):
+            raise _not_found(key, name, cause, remedy) from None
+        pulumi.warn(f"{key}: cannot check that {name!r} exists ({cause}); continuing without the check")
         return {}
 
 
-async def kms_key(arn: str, *, key: str, options: pulumi.InvokeOptions) -> str:
-    """`arn`, which `key` names, once KMS knows of it; raises as `found` does."""
-    remedy = "correct it, or leave it out where no key of your own encrypts this"
-    await found("aws:kms/getKey:getKey", {"keyId": arn}, named=arn, key=key, remedy=remedy, options=options)
+async def look_up_kms_key(arn: str, *, key: str, options: pulumi.InvokeOptions) -> str:
+    """Return `arn` of the field `key` if KMS knows it; raises like `look_up_if_permitted`."""
+    remedy = "Correct it, or remove it to use the default key."
+    await look_up_if_permitted("aws:kms/getKey:getKey", {"keyId": arn}, name=arn, key=key, remedy=remedy, options=options)
     return arn
 
 
-async def caller(options: pulumi.InvokeOptions) -> str | None:
-    """The ARN of whoever's credentials the provider works with; None in a plan without any."""
+async def caller_arn(options: pulumi.InvokeOptions) -> str | None:
+    """Return the ARN of the provider's credentials; None in a plan without credentials."""
     answer = await pulumi.runtime.invoke_async("aws:index/getCallerIdentity:getCallerIdentity", {}, opts=options)
     return (answer or {}).get("arn")
 
 
-def _words(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _absent(key: str, value: Any, cause: str, remedy: str) -> pulumi.RunError:
-    return pulumi.RunError(f"{key}: {value!r} was not found ({cause}); {remedy}")
+def _not_found(key: str, value: Any, cause: str, remedy: str) -> pulumi.RunError:
+    return pulumi.RunError(f"{key}: {value!r} was not found ({cause}). {remedy}")

@@ -1,6 +1,6 @@
-"""The namespace that inference runs in: restricted pods, no traffic that is not declared, no more accelerators than the pools hold.
+"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools' accelerators.
 
-It opens no edge itself: each component allows the traffic that it needs.
+Each component allows the traffic that it needs.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pulumi_kubernetes.networking import v1 as networking
 from components.handles import GatewayRequirements, NodeTarget
 from components.naming import labels
 
-# The profile of the API server that the rehearsal runs; raising it is a reviewed change, `latest` would move under us.
+# The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would change without one.
 POD_SECURITY_VERSION = "v1.34"
 BUDGET_ANNOTATION = "inferplan.dev/monthly-budget-usd"
-"""What the stack may cost a month at most, in US dollars."""
+"""Maximum monthly cost of the stack, in US dollars."""
 _MODES = ("enforce", "audit", "warn")
 
 
 class InferenceNamespace(pulumi.ComponentResource):
-    """A namespace under the restricted Pod Security profile, default-deny both ways, with a quota of the pools' accelerators.
+    """A namespace with the restricted Pod Security profile, default-deny in both directions, and a quota of the pools' accelerators.
 
-    Its type carries its name, so that the URN of everything that has it for a parent carries it too: an object of another
-    namespace is another resource. Under one URN the move would be a replacement, and a move that is reverted halfway would
-    find its own objects in the way, since those wait for deletion at the end of an update that never came.
+    Its type token contains its name, and so do the URNs of its children: an object in another namespace is another resource.
+    With one URN for both, moving a stack would be a replacement, and reverting it halfway would fail because the old objects
+    still exist: they are deleted at the end of an update that did not finish.
     """
 
     name: str
@@ -48,15 +48,15 @@ class InferenceNamespace(pulumi.ComponentResource):
         quota = accelerator_quota(targets, load_balancers=gateway.load_balancers)
         super().__init__(f"inferplan:namespace:{name}", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        # The budget stands on an object, so that a policy sees it, and so does whoever asks the cluster.
+        # The budget is an annotation, so that policies and users of the cluster can read it.
         budget = None if monthly_usd is None else {BUDGET_ANNOTATION: str(monthly_usd)}
-        about = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
-        namespace = core.Namespace(name, metadata=about, opts=child)
-        # The name comes from the created object, so that everything inside waits for the namespace.
-        inside = namespace.metadata.name
+        metadata = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
+        namespace = core.Namespace(name, metadata=metadata, opts=child)
+        # The name comes from the created object, so that everything in the namespace waits for it.
+        live_name = namespace.metadata.name
         networking.NetworkPolicy(
             f"{name}-default-deny",
-            metadata=meta.ObjectMetaArgs(name="default-deny", namespace=inside, labels=labels("namespace", name)),
+            metadata=meta.ObjectMetaArgs(name="default-deny", namespace=live_name, labels=labels("namespace", name)),
             spec=networking.NetworkPolicySpecArgs(
                 pod_selector=meta.LabelSelectorArgs(),
                 policy_types=["Ingress", "Egress"],
@@ -65,30 +65,30 @@ class InferenceNamespace(pulumi.ComponentResource):
         )
         networking.NetworkPolicy(
             f"{name}-allow-dns",
-            metadata=meta.ObjectMetaArgs(name="allow-dns", namespace=inside, labels=labels("namespace", name)),
+            metadata=meta.ObjectMetaArgs(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
             spec=_dns_egress(),
             opts=child,
         )
         core.ResourceQuota(
             f"{name}-quota",
-            metadata=meta.ObjectMetaArgs(name="accelerators", namespace=inside, labels=labels("namespace", name)),
+            metadata=meta.ObjectMetaArgs(name="accelerators", namespace=live_name, labels=labels("namespace", name)),
             spec=core.ResourceQuotaSpecArgs(hard=quota),
             opts=child,
         )
         self.name = name
-        self.inside: pulumi.Output[str] = inside
+        self.live_name: pulumi.Output[str] = live_name
         self.ready = namespace
-        self.register_outputs({"name": inside})
+        self.register_outputs({"name": live_name})
 
 
 def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0) -> dict[str, str]:
-    """Hard limits of the namespace: the cards of all pools by resource key, and no Service that opens a port but the gateway's own."""
-    cards: Counter[str] = Counter()
+    """Return the hard limits of the namespace: accelerators of all pools by resource, and no exposed Service except the gateway's."""
+    accelerators: Counter[str] = Counter()
     for target in targets:
         if target.accelerator is not None:
-            cards[f"requests.{target.accelerator.resource}"] += target.nodes * target.capacity.accelerators
-    closed = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
-    return {**{key: str(count) for key, count in sorted(cards.items())}, **closed}
+            accelerators[f"requests.{target.accelerator.resource}"] += target.nodes * target.capacity.accelerators
+    services = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
+    return {**{key: str(count) for key, count in sorted(accelerators.items())}, **services}
 
 
 def _namespace_labels(name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""NetworkPolicy pieces: the peers and ports by which components declare the traffic they need.
+"""Parts of NetworkPolicies: the peers and ports that components use to declare their traffic.
 
 The namespace denies all traffic; each policy opens one edge.
 """
@@ -15,17 +15,17 @@ METADATA_ADDRESS = "169.254.169.254/32"
 
 
 def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgs:
-    """The pods of the same namespace that carry `labels`."""
+    """Return a peer for the pods of the same namespace with `labels`."""
     return networking.NetworkPolicyPeerArgs(pod_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
 
 
 def outside() -> networking.NetworkPolicyPeerArgs:
-    """Every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
+    """Return a peer for every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
     return networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr="0.0.0.0/0", except_=[METADATA_ADDRESS]))
 
 
 def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgs]:
-    """TCP ports of a rule."""
+    """Return TCP ports of a rule."""
     return [networking.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ports]
 
 
@@ -35,7 +35,7 @@ def policy(
     ingress: Sequence[networking.NetworkPolicyIngressRuleArgs] = (),
     egress: Sequence[networking.NetworkPolicyEgressRuleArgs] = (),
 ) -> networking.NetworkPolicySpecArgs:
-    """Opens `ingress` and `egress` for the pods that carry `labels`; a direction without rules stays as the namespace has it."""
+    """Return a policy that allows `ingress` and `egress` of the pods with `labels`; a direction without rules is unchanged."""
     directions = [name for name, rules in (("Ingress", ingress), ("Egress", egress)) if rules]
     return networking.NetworkPolicySpecArgs(
         pod_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),

@@ -1,7 +1,7 @@
-"""What every spec shares: the frozen base class and the vocabulary of field types.
+"""The base class of all specs, and the field types that they share.
 
-A spec is what a human wrote, complete before any cloud call. It holds no `Output`, no secret
-and no clock, and validating it touches neither network nor disk.
+A spec contains what a user wrote, complete before any cloud call. It has no `Output` and no secret, and validation uses neither
+network nor disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Spec(BaseModel):
-    """Something a human wrote down: frozen, closed to unknown keys, spelled in camelCase in YAML."""
+    """Base class of specs: frozen, without unknown fields, camelCase in YAML."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -36,41 +36,41 @@ class Spec(BaseModel):
         hide_input_in_errors=True,
         alias_generator=to_camel,
         populate_by_name=False,
-        # Built once, as part of the whole stack, and not once more for each of the seventy parts.
+        # Built once as part of the whole stack, not again for each of the seventy parts.
         defer_build=True,
     )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The JSON Schema, each field described by the text below it.
+        """Return the JSON Schema, with the docstring of each field as its description.
 
-        Pydantic's own `use_attribute_docstrings` reads every module's source at import: 0.13 s of each start (2026-11), for
-        texts that only editors and faults show.
+        Pydantic's `use_attribute_docstrings` reads the source of every module at import, 0.13 s of each start (2026-11), for
+        texts that only editors and errors show.
         """
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
-        told = _told(cls)
+        descriptions = _field_docstrings(cls)
         for name, field in cls.model_fields.items():
-            if name in told and field.description is None:
-                properties[field.alias or name]["description"] = told[name]
+            if name in descriptions and field.description is None:
+                properties[field.alias or name]["description"] = descriptions[name]
         return schema
 
     def intent(self) -> dict[str, Any]:
-        """The spec as the user spelled it, without defaults: what a preview shows as the change of intent."""
+        """Return the spec as the user wrote it, without defaults; a preview shows changes of it."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def _told(spec: type[BaseModel]) -> dict[str, str]:
-    """The texts below the fields of `spec` and of what it derives from, by field."""
-    told: dict[str, str] = {}
+def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings of the fields of `spec` and its base classes, by field."""
+    docstrings: dict[str, str] = {}
     for each in reversed(spec.__mro__[: spec.__mro__.index(BaseModel)]):
-        # Without its source (a program packed into one file) a schema is still a schema.
+        # A program packed into one file has no source; its schema has no descriptions.
         with suppress(OSError, TypeError):
             body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]).body
             for field, text in pairwise(body):
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                    told[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
-    return told
+                    docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
+    return docstrings
 
 
 _SUFFIXES = {
@@ -93,55 +93,55 @@ _CPU = re.compile(r"^(?:[0-9]{1,6}(?:\.[0-9]{1,3})?|[0-9]{1,9}m)$")
 
 
 def bytes_of(quantity: str) -> int:
-    """Bytes in a Kubernetes memory quantity such as `16Gi`, rounded up.
+    """Return the bytes of a Kubernetes memory quantity such as `16Gi`, rounded up.
 
-    Raises ValueError when the text is no quantity.
+    Raises ValueError if the text is not a quantity.
     """
     match = _BYTES.fullmatch(quantity)
     if match is None:
-        raise ValueError(f"{quantity!r} is not a size; write a number with Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T")
+        raise ValueError(f"{quantity!r} is not a valid size. Use Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T, for example 16Gi.")
     exact = Decimal(match[1]) * _SUFFIXES[match[2] or ""]
     return int(exact.to_integral_value(rounding="ROUND_CEILING"))
 
 
 def millicores_of(quantity: str) -> int:
-    """Thousandths of a CPU in a Kubernetes cpu quantity such as `4` or `500m`.
+    """Return the millicores of a Kubernetes CPU quantity such as `4` or `500m`.
 
-    Raises ValueError when the text is no quantity.
+    Raises ValueError if the text is not a quantity.
     """
     if not _CPU.fullmatch(quantity):
-        raise ValueError(f"{quantity!r} is not a cpu quantity; write cores ('4', '0.5') or millicores ('500m')")
+        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use cores ('4', '0.5') or millicores ('500m').")
     return int(quantity[:-1]) if quantity.endswith("m") else int(Decimal(quantity) * 1000)
 
 
 def cpu_quantity(millicores: int) -> str:
-    """Thousandths of a CPU as Kubernetes writes them: whole cores where they are whole."""
+    """Return millicores as a Kubernetes CPU quantity, in whole cores if possible."""
     return f"{millicores}m" if millicores % 1000 else str(millicores // 1000)
 
 
 def canonical_cpu(quantity: str) -> str:
-    """`quantity` of cpu as Kubernetes writes it. What a webhook hands back is in this form, and another one differs at every update.
+    """Return a CPU quantity in Kubernetes' canonical form. Webhooks return this form; any other form would differ at every update.
 
-    Raises ValueError when the text is no quantity.
+    Raises ValueError if the text is not a quantity.
     """
     return cpu_quantity(millicores_of(quantity))
 
 
 def canonical_size(quantity: str) -> str:
-    """`quantity` of memory as Kubernetes writes it: in the largest unit of its kind, binary or decimal, that is exact.
+    """Return a memory quantity in Kubernetes' canonical form: in the largest exact unit, binary or decimal as written.
 
-    Raises ValueError when the text is no quantity.
+    Raises ValueError if the text is not a quantity.
     """
     return in_largest_unit(bytes_of(quantity), _BINARY if quantity.endswith("i") else _DECIMAL)
 
 
 def size_quantity(amount: int) -> str:
-    """`amount` bytes as the API server itself would write them back, so that no apply ever sees a difference."""
+    """Return `amount` bytes in the API server's form, so that applying it again shows no difference."""
     return in_largest_unit(amount, (*_BINARY, *_DECIMAL))
 
 
 def in_largest_unit(amount: int, units: Iterable[str]) -> str:
-    """`amount` bytes in the first of `units` that is exact, else without a unit."""
+    """Return `amount` bytes in the first exact unit of `units`, or without a unit."""
     for unit in units:
         if amount and amount % int(_SUFFIXES[unit]) == 0:
             return f"{amount // int(_SUFFIXES[unit])}{unit}"
@@ -150,13 +150,13 @@ def in_largest_unit(amount: int, units: Iterable[str]) -> str:
 
 def _positive_size(quantity: str) -> str:
     if bytes_of(quantity) == 0:
-        raise ValueError(f"{quantity!r} is no size; write more than zero")
+        raise ValueError(f"{quantity!r} is not a valid size. Use more than zero.")
     return quantity
 
 
 def _positive_cpu(quantity: str) -> str:
     if millicores_of(quantity) == 0:
-        raise ValueError(f"{quantity!r} is no cpu; write more than zero")
+        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use more than zero.")
     return quantity
 
 
@@ -170,14 +170,14 @@ def _pinned_image(image: str) -> str:
     reference = image.partition("@")[0]
     tag = reference.rpartition("/")[2].partition(":")[2]
     if _TAGGED.match(image) is None:
-        raise ValueError(f"{image!r} is not an image reference; write name:tag or name@sha256:<64 hex digits>")
+        raise ValueError(f"{image!r} is not an image reference. Use name:tag or name@sha256:<64 hex digits>.")
     if "@sha256:" in image:
         return image
     if not tag:
-        raise ValueError(f"{image!r} carries no tag, so it moves; write a fixed tag (name:v1.2.3) or a digest (name@sha256:...)")
-    # vault.habana.ai publishes each build under a path of its own and tags it `latest` in there.
+        raise ValueError(f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
+    # vault.habana.ai publishes each build under its own path with the tag `latest`.
     if tag in _MOVING_TAGS and not reference.startswith("vault.habana.ai/gaudi-docker/"):
-        raise ValueError(f"{image!r} carries the moving tag {tag!r}; write a fixed tag (name:v1.2.3) or a digest (name@sha256:...)")
+        raise ValueError(f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
     return image
 
 
@@ -203,15 +203,15 @@ DnsLabel = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
 ]
-# A description on a type hides the docstring of every field of that type, so only types of map keys carry one.
+# A description on a type hides the docstring of every field of that type, so only types of map keys have one.
 Name = Annotated[
     DnsLabel,
-    Field(description="A Kubernetes name: lower-case letters, digits and hyphens, a letter first, 63 characters at most."),
+    Field(description="A Kubernetes name: at most 63 lower-case letters, digits and hyphens, starting with a letter."),
 ]
 LabelKey = Annotated[
     str,
     StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
-    Field(description="A label key: a name of 63 characters at most, a DNS prefix and a slash before it if need be."),
+    Field(description="A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
 Labels = dict[LabelKey, LabelValue]

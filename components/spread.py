@@ -1,4 +1,4 @@
-"""Pods of one kind in different zones and on different nodes, where there are several; it never keeps a pod from starting."""
+"""Spreads pods over zones and nodes, without blocking pods that cannot be spread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 
 def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgs]:
-    """Spreads pods that carry `labels`; only those that also share its own values of `match_label_keys` count for a pod."""
+    """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
     return [
         core.TopologySpreadConstraintArgs(
             max_skew=1,

@@ -54,28 +54,28 @@ def compose(stack: Stack) -> Exports:
         spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, gateway=requirements(spec.gateway), opts=kube
     )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
-    stores = stores_of(spec, platform, targets, namespace=home.inside, opts=kube)
+    stores = stores_of(spec, platform, targets, namespace=home.live_name, opts=kube)
     keys = ApiKeys(
         "api-keys",
         spec.consumers,
         tuple(spec.models),
-        namespace=home.inside,
+        namespace=home.live_name,
         seeds=stack.secrets.seeds,
         imported_keys=stack.secrets.imported_keys,
         plain_text=spec.gateway is not None and not spec.gateway.hashes_keys,
         opts=inside,
     )
-    images = image_pulls_of(spec, targets, namespace=home.inside, opts=inside)
+    images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
     endpoints = tuple(endpoint_of(name, model, keys.server_key(name)) for name, model in spec.models.items())
-    gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.inside, opts=inside)
+    gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, opts=inside)
     queues = (
-        Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.inside, opts=inside) if spec.queues else None
+        Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None
     )
     models = Models(
         settings=spec,
-        namespace=home.inside,
+        namespace=home.live_name,
         targets=targets,
-        files=ModelFiles(stores=stores, targets=targets, namespace=home.inside, opts=inside),
+        files=ModelFiles(stores=stores, targets=targets, namespace=home.live_name, opts=inside),
         keys=keys,
         images=images,
         queues={} if queues is None else queues.ready,
@@ -84,9 +84,9 @@ def compose(stack: Stack) -> Exports:
     weights = {name: models.serve(name, model, opts=inside) for name, model in spec.models.items()}
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
-        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.inside)
+        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.live_name)
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=inside)
     if spec.monitoring is not None:
-        MetricsAccess("metrics", spec.monitoring, namespace=home.inside, endpoints=endpoints, opts=inside)
+        MetricsAccess("metrics", spec.monitoring, namespace=home.live_name, endpoints=endpoints, opts=inside)
     url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
-    return Exports(namespace=home.inside, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
+    return Exports(namespace=home.live_name, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)

@@ -1,6 +1,6 @@
-"""The Job that compares services: it calls them through the gateway, with a consumer's key, and prints one table into its log.
+"""The Job that compares models: it calls them through the gateway with a consumer's key and prints a table to its log.
 
-It holds no card and no right but that consumer's. What happens inside is the payload's business; an update does not wait for it.
+It uses no accelerator and has only the permissions of that consumer. An update does not wait for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SECURITY = core.SecurityContextArgs(
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkInputs:
-    """What a comparison borrows: files that count tokens, a consumer's key, the labels of the gateway's pods."""
+    """Inputs from other components: the tokenizer's files, a consumer's key, the labels of the gateway's pods."""
 
     tokenizer: ModelMount | ObjectStore
     key: SecretRef
@@ -48,22 +48,24 @@ class BenchmarkInputs:
 
 
 class BenchmarkJob(pulumi.ComponentResource):
-    """One comparison; its name carries what it measures, so a change makes a new Job and an unchanged stack none."""
+    """One benchmark. The Job's name depends on its settings, so a change creates a new Job and an unchanged stack does not."""
 
     def __init__(
         self,
         name: str,
         spec: BenchmarkSpec,
-        ground: BenchmarkInputs,
+        inputs: BenchmarkInputs,
         *,
         endpoints: Sequence[Endpoint],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:benchmark:BenchmarkJob", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace, tokenizer = ground.namespace, ground.tokenizer
+        namespace, tokenizer = inputs.namespace, inputs.tokenizer
         if not isinstance(tokenizer, ModelMount):
-            raise TypeError(f"benchmark.tokenizer: the files of {spec.tokenizer} are in a bucket, and no claim holds them")
+            raise TypeError(
+                f"benchmark.tokenizer: the files of {spec.tokenizer} are in a bucket, not in a claim. Use a model with preheat."
+            )
         program = (files("components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
         plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
         program_name = bounded(name, content_key(program))
@@ -79,29 +81,29 @@ class BenchmarkJob(pulumi.ComponentResource):
             metadata=_meta(name, name, namespace),
             spec=policy(
                 selector(COMPONENT, name),
-                egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(ground.gateway)], ports=tcp(GATEWAY_PORT))],
+                egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(inputs.gateway)], ports=tcp(GATEWAY_PORT))],
             ),
             opts=child,
         )
-        called = bounded(name, content_key(plan, program, spec.model_dump_json(), tokenizer.claim.name, tokenizer.sub_path))
+        job_name = bounded(name, content_key(plan, program, spec.model_dump_json(), tokenizer.claim.name, tokenizer.sub_path))
         job = batch.JobSpecArgs(
             template=core.PodTemplateSpecArgs(
                 metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
-                spec=_pod(spec, plan, tokenizer, ground.key, code.metadata.name),
+                spec=_pod(spec, plan, tokenizer, inputs.key, code.metadata.name),
             ),
-            # A second try would load the services again and say the same.
+            # A retry would repeat the load with the same result.
             backoff_limit=0,
             active_deadline_seconds=spec.deadline_seconds,
         )
-        # The measurement takes as long as it takes; an update that waited for it would hold up everything else.
-        metadata = _meta(called, name, namespace, {"pulumi.com/skipAwait": "true"})
+        # The benchmark can take hours; an update must not wait for it.
+        metadata = _meta(job_name, name, namespace, {"pulumi.com/skipAwait": "true"})
         gates = [tokenizer.gate] if tokenizer.gate is not None else []
-        batch.Job(called, metadata=metadata, spec=job, opts=pulumi.ResourceOptions(parent=self, depends_on=[edge, *gates]))
-        self.register_outputs({"job": called})
+        batch.Job(job_name, metadata=metadata, spec=job, opts=pulumi.ResourceOptions(parent=self, depends_on=[edge, *gates]))
+        self.register_outputs({"job": job_name})
 
 
 def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
-    """What the payload reads: one entry a service, and the load that all of them get."""
+    """Return the input of the payload: one entry per model, and the load for all of them."""
     return {
         "program": "aiperf",
         "services": [_service(endpoints[model]) for model in spec.models],
@@ -123,14 +125,14 @@ def _service(endpoint: Endpoint) -> dict[str, Any]:
         return {"model": endpoint.model, "served": endpoint.served_names[0], "protocol": "openai", "url": url, "probe": probe}
     text = endpoint.texts[0]
     path = f"{public_path(endpoint.model, 'triton-generate')}/models/{text.model}/generate_stream"
-    asked = "" if text.stream is None else f', "{text.stream}": true'
-    template = f'{{"{text.input}": {{{{ text|tojson }}}}, "max_tokens": {{{{ max_tokens|tojson }}}}{asked}}}'
+    streaming = "" if text.stream is None else f', "{text.stream}": true'
+    template = f'{{"{text.input}": {{{{ text|tojson }}}}, "max_tokens": {{{{ max_tokens|tojson }}}}{streaming}}}'
     generate = {"path": path, "template": template, "output": text.output}
     return {"model": endpoint.model, "served": text.model, "protocol": "triton-generate", "url": base, "probe": base + path, **generate}
 
 
-def _meta(called: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
-    return meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations)
+def _meta(object_name: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
+    return meta.ObjectMetaArgs(name=object_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations)
 
 
 def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, code: pulumi.Input[str]) -> core.PodSpecArgs:

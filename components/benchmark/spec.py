@@ -1,6 +1,6 @@
-"""What a user writes about a comparison: which services, how long their prompts, how many callers at once.
+"""The settings of a benchmark: the models to compare, the lengths of prompts, and the concurrency.
 
-It judges itself; whether the services exist, and whether the consumer may call them, is checked where a stack is read.
+Validation of the stack checks that the models exist and that the consumer may call them.
 """
 
 from __future__ import annotations
@@ -12,55 +12,55 @@ from pydantic import Field, PositiveInt, model_validator
 from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec
 from images.catalogue import default_image
 
-_MOST_RUNS = 100
+_MAX_RUNS = 100
 
 
 class BenchmarkSpec(Spec):
-    """The same load on two or more services, one after the other, and one table of how they did."""
+    """Runs the same load against two or more models, one after the other, and prints a table of the results."""
 
     models: Annotated[list[DnsLabel], Field(min_length=2, max_length=16)]
-    """The services that are compared, in the order of the table."""
+    """The models to compare, in the order of the table."""
     consumer: DnsLabel
-    """Whose key the load is sent with; each of the models names this consumer."""
+    """The consumer whose key is used. Each model must list it in its consumers."""
     tokenizer: DnsLabel
-    """The model whose files count tokens, the same for every service; it is preheated or on a share."""
+    """The model whose tokenizer counts tokens for all models. Its files must be preheated or on a volume."""
     prompt_tokens: Annotated[list[PositiveInt], Field(min_length=1, max_length=8)] = [128]
-    """Lengths of prompts, each measured by itself."""
+    """Prompt lengths in tokens. Each is a separate measurement."""
     output_tokens: PositiveInt = 128
-    """The length of answers that is asked for."""
+    """Requested length of responses, in tokens."""
     concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1, max_length=8)] = [1, 8]
-    """Callers at once, each number measured by itself."""
+    """Concurrent requests. Each value is a separate measurement."""
     requests: Annotated[int, Field(ge=1, le=100_000)] = 64
-    """Requests of each measurement."""
+    """Requests per measurement."""
     wait_seconds: Annotated[int, Field(ge=0, le=86_400)] = 3600
-    """How long a service that is not ready yet is waited for."""
+    """Seconds to wait for a model that is not ready."""
     deadline_seconds: Annotated[int, Field(ge=60, le=604_800)] = 14_400
-    """When the whole comparison is given up."""
+    """Seconds after which the benchmark is stopped."""
     image: PinnedImage = default_image("benchmark")
-    """An image with aiperf and Python on its PATH."""
+    """An image with aiperf and Python in its PATH."""
     cpu: Cpu = "4"
-    """CPU that the load generator asks for."""
+    """CPU request and limit of the load generator."""
     memory: Bytes = "8Gi"
-    """Memory that the load generator asks for."""
+    """Memory request and limit of the load generator."""
 
     @model_validator(mode="after")
-    def _services_differ(self) -> Self:
-        twice = sorted({name for name in self.models if self.models.count(name) > 1})
-        if twice:
-            raise ValueError(f"models names {', '.join(twice)} more than once; name each service once")
+    def _reject_duplicate_models(self) -> Self:
+        duplicates = sorted({name for name in self.models if self.models.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"Duplicate model: {', '.join(duplicates)}. List each model once.")
         return self
 
     @model_validator(mode="after")
-    def _ends_some_day(self) -> Self:
+    def _limit_measurements(self) -> Self:
         runs = len(self.models) * len(self.prompt_tokens) * len(self.concurrency)
-        if runs > _MOST_RUNS:
-            raise ValueError(f"these are {runs} measurements, and {_MOST_RUNS} are the most; drop models, promptTokens or concurrency")
+        if runs > _MAX_RUNS:
+            raise ValueError(
+                f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove models, promptTokens or concurrency values."
+            )
         return self
 
     @model_validator(mode="after")
-    def _callers_have_requests(self) -> Self:
+    def _require_requests_for_concurrency(self) -> Self:
         if max(self.concurrency) > self.requests:
-            raise ValueError(
-                f"concurrency {max(self.concurrency)} is above requests {self.requests}, so callers would idle; raise requests"
-            )
+            raise ValueError(f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests}). Raise requests.")
         return self

@@ -1,7 +1,7 @@
-"""What the AWS API accepts, so that a plan refuses offline what AWS would refuse after ten minutes.
+"""Values that the AWS API accepts, so that a plan rejects offline what AWS would reject after ten minutes.
 
-The values are data beside this module: `aws_api.json`, generated from botocore by `refresh_aws_api`, and the few facts
-below that no service model carries. It calls nothing and knows no account, quota or price.
+The values are in `aws_api.json`, generated from botocore by `refresh_aws_api`, and in the constants below that no service model
+contains. It calls no API and has no accounts, quotas or prices.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 
 from components.nodes.names import named
 
-# No service model lists versions (a test says when one does): EKS tells them to whoever asks, by DescribeClusterVersions. These
-# bounds are the release calendar's (EKS user guide, "Understand the Kubernetes version lifecycle on EKS", read 2026-11): extended
+# No service model lists versions (a test fails when one does); EKS lists them with DescribeClusterVersions. These bounds are from
+# the release calendar (EKS user guide, "Understand the Kubernetes version lifecycle on EKS", read 2026-11): extended
 # support of 1.31 ends on 2026-11-26, of 1.32 on 2027-03-23, and 1.36 is the newest that the guide names.
 OLDEST_KUBERNETES, NEWEST_KUBERNETES = (1, 32), (1, 36)
 
-# Where AWS launched machines that it does not offer everywhere ("Amazon EC2 DL1 instances", AWS blog, 2021-10).
+# Regions of instance families that are not available everywhere ("Amazon EC2 DL1 instances", AWS blog, 2021-10).
 ONLY_IN_REGIONS = {"dl1": ("us-east-1", "us-west-2")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwsApi:
-    """The enumerations of the service models of botocore release `botocore`."""
+    """Enumerations from the service models of botocore release `botocore`."""
 
     botocore: str
     regions: tuple[str, ...]
@@ -40,7 +40,7 @@ class AwsApi:
 
 @cache
 def aws_api() -> AwsApi:
-    """The table, read on first use."""
+    """Return the table, which is read on first use."""
     data = json.loads(Path(__file__).with_name("aws_api.json").read_text(encoding="utf-8"))
     return AwsApi(
         botocore=data["botocore"],
@@ -57,10 +57,10 @@ def aws_api() -> AwsApi:
 
 
 def one_of(value: str, allowed: tuple[str, ...], noun: str) -> str:
-    """`value` where the API accepts it. Raises ValueError naming the nearest and every allowed value."""
+    """Return `value`. Raises ValueError with the nearest and all supported values if the API does not accept it."""
     return named(value, {each: each for each in allowed}, noun)
 
 
 def region_of_zone(zone: str) -> str:
-    """The region of an availability zone's name: `us-east-1a` and the local zone `us-west-2-lax-1a` both start with theirs."""
+    """Return the region of a zone: the names `us-east-1a` and `us-west-2-lax-1a` (a local zone) start with their region."""
     return next((region for region in sorted(aws_api().regions, key=len, reverse=True) if zone.startswith(region)), "")

@@ -1,7 +1,7 @@
-"""Who may use the API server of a created cluster: an access entry for each administrator, and a word to whoever is none.
+"""Access to the API server of a created cluster: an access entry for each administrator, and a warning to other callers.
 
-Whoever creates a cluster gets no rights by that: what a stack grants would depend on who ran it first, and EKS refuses an entry
-for somebody who has one already.
+Creating a cluster grants no access: otherwise the access would depend on who runs the stack first, and EKS rejects a second entry for
+the same principal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_aws import eks
 
-from components.lookups import caller
+from components.lookups import caller_arn
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
@@ -19,40 +19,40 @@ _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 def administrators(
     name: str, admins: Sequence[str], cluster: pulumi.Input[str], *, opts: pulumi.ResourceOptions
 ) -> tuple[pulumi.Resource, ...]:
-    """Full access to `cluster` for each of the principals `admins`; what must be there before the first of them uses it."""
+    """Give each principal in `admins` full access to `cluster`; return the resources that must exist before they use it."""
     grants: list[pulumi.Resource] = []
     for arn in admins:
-        # Kind and path are part of who it is: role/a-b, role/a/b and user/a-b are three principals.
-        called = f"{name}-{arn.rpartition(':')[2]}"
-        before = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
-        options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[before]))
-        entry = eks.AccessEntry(called, cluster_name=cluster, principal_arn=arn, opts=options)
+        # Kind and path are part of the identity: role/a-b, role/a/b and user/a-b are three principals.
+        entry_name = f"{name}-{arn.rpartition(':')[2]}"
+        alias = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
+        options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
+        entry = eks.AccessEntry(entry_name, cluster_name=cluster, principal_arn=arn, opts=options)
         scope = eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
         grants.append(
             eks.AccessPolicyAssociation(
-                called, cluster_name=cluster, principal_arn=entry.principal_arn, policy_arn=_ADMIN, access_scope=scope, opts=options
+                entry_name, cluster_name=cluster, principal_arn=entry.principal_arn, policy_arn=_ADMIN, access_scope=scope, opts=options
             )
         )
     return tuple(grants)
 
 
-async def warn_stranger(admins: Sequence[str], options: pulumi.InvokeOptions) -> None:
-    """Says at preview, and not after a cluster was made in a quarter of an hour, that its API server will refuse whoever runs this."""
-    asking = await caller(options)
-    if asking is not None and principal_of(asking) not in [_without_path(each) for each in admins]:
+async def warn_about_access(admins: Sequence[str], options: pulumi.InvokeOptions) -> None:
+    """Warn at preview if the caller is not an administrator, instead of failing 15 minutes later when the cluster exists."""
+    caller = await caller_arn(options)
+    if caller is not None and principal_of(caller) not in [_without_path(each) for each in admins]:
         pulumi.log.warn(
-            f"cluster.create.admins: {asking} runs this and is none of them, so unless it has an access entry of its own the cluster "
-            f"refuses it; add {principal_of(asking)} (with its path, if it has one), or run this as one of {', '.join(admins)}"
+            f"cluster.create.admins does not include the caller {caller}, so the cluster will deny it unless it has another access entry. "
+            f"Add {principal_of(caller)} (with its path, if any), or run this as one of {', '.join(admins)}."
         )
 
 
-def principal_of(caller_arn: str) -> str:
-    """The role or user that `caller_arn` acts as, without its path, which the session of a role does not tell."""
-    account, _, resource = caller_arn.split(":", 4)[4].partition(":")
+def principal_of(session_arn: str) -> str:
+    """Return the role or user of `session_arn` without its path, which the ARN of a role session does not contain."""
+    account, _, resource = session_arn.split(":", 4)[4].partition(":")
     kind, _, rest = resource.partition("/")
     if kind == "assumed-role":
         return f"arn:aws:iam::{account}:role/{rest.partition('/')[0]}"
-    return _without_path(caller_arn)
+    return _without_path(session_arn)
 
 
 def _without_path(arn: str) -> str:

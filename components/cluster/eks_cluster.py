@@ -1,6 +1,6 @@
-"""The EKS cluster of a stack, adopted by its name or created, and what it lends to everything on AWS (`home`).
+"""The EKS cluster of a stack, existing or created, with its handle for the other AWS components (`home`).
 
-An adopted cluster is only looked up: no add-on, log or access entry of it is touched.
+An existing cluster is only looked up: its add-ons, logs and access entries are not changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pulumi
 from pulumi_aws import cloudwatch, ec2, eks, iam, kms
 
 from components.cluster.aws_api import aws_api
-from components.cluster.eks_access import administrators, warn_stranger
+from components.cluster.eks_access import administrators, warn_about_access
 from components.cluster.eks_network import EksNetwork
 from components.cluster.eks_spec import EksCluster, EksCreation
 from components.handles import EksClusterHandle
@@ -23,12 +23,10 @@ _POLICY = "arn:aws:iam::aws:policy"
 
 
 def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksClusterHandle:
-    """The home of pools and stores in a cluster that exists. A missing one is reported with the key that names it."""
-    remedy = (
-        f"correct cluster.name or cluster.region ({spec.region}), check whose credentials these are, or add cluster.create to create it"
-    )
+    """Return the handle of an existing cluster. Raises pulumi.RunError with the field that names it if it does not exist."""
+    remedy = f"Correct cluster.name or cluster.region ({spec.region}), check the credentials, or add cluster.create to create the cluster."
     options = pulumi.InvokeOptions(provider=provider)
-    asked = look_up(
+    lookup = look_up(
         "aws:eks/getCluster:getCluster",
         {"name": spec.name},
         eks.GetClusterResult,
@@ -36,64 +34,66 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
         remedy=remedy,
         options=options,
     )
-    found = pulumi.Output.from_input(asked)
-    network = found.apply(lambda known: known.vpc_config)
-    issuer = found.apply(lambda known: known.identities[0].oidcs[0].issuer)
+    cluster = pulumi.Output.from_input(lookup)
+    network = cluster.apply(lambda result: result.vpc_config)
+    issuer = cluster.apply(lambda result: result.identities[0].oidcs[0].issuer)
     return EksClusterHandle(
         name=spec.name,
         region=spec.region,
-        arn=found.apply(lambda known: known.arn),
-        endpoint=found.apply(lambda known: known.endpoint),
-        certificate_authority=found.apply(lambda known: known.certificate_authorities[0].data),
-        service_cidr=found.apply(lambda known: known.kubernetes_network_configs[0].service_ipv4_cidr),
-        kubernetes_version=found.apply(lambda known: known.version),
-        security_group=network.apply(lambda known: known.cluster_security_group_id),
-        vpc=network.apply(lambda known: known.vpc_id),
+        arn=cluster.apply(lambda result: result.arn),
+        endpoint=cluster.apply(lambda result: result.endpoint),
+        certificate_authority=cluster.apply(lambda result: result.certificate_authorities[0].data),
+        service_cidr=cluster.apply(lambda result: result.kubernetes_network_configs[0].service_ipv4_cidr),
+        kubernetes_version=cluster.apply(lambda result: result.version),
+        security_group=network.apply(lambda vpc: vpc.cluster_security_group_id),
+        vpc=network.apply(lambda vpc: vpc.vpc_id),
         oidc_issuer=issuer.apply(_without_scheme),
-        oidc_provider_arn=pulumi.Output.all(found.apply(lambda known: known.arn), issuer).apply(lambda known: _provider_arn(*known)),
-        subnets=_given_subnets(spec, options),
-        own_subnets=network.apply(lambda known: sorted(known.subnet_ids)),
+        oidc_provider_arn=pulumi.Output.all(cluster.apply(lambda result: result.arn), issuer).apply(
+            lambda arn_and_issuer: _provider_arn(*arn_and_issuer)
+        ),
+        subnets=_existing_subnets(spec, options),
+        own_subnets=network.apply(lambda vpc: sorted(vpc.subnet_ids)),
         tags=spec.tags,
     )
 
 
 class CreatedCluster(pulumi.ComponentResource):
-    """A cluster with its network, key, logs and the add-ons that nodes need to join; `home` lends it.
+    """A cluster with its network, KMS key, logs and the add-ons that nodes need to join; `home` is its handle.
 
-    `access` is what lets people at the API server: it comes before everything inside the cluster and goes after all of that, or
-    a destroy would lock out the one who runs it.
+    `access` are the access entries of administrators: they are created before everything inside the cluster and deleted after it, or
+    a destroy would lock out its caller.
     """
 
     def __init__(self, name: str, spec: EksCluster, create: EksCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        guarded = pulumi.ResourceOptions(parent=self, protect=create.protect)
+        protected = pulumi.ResourceOptions(parent=self, protect=create.protect)
         network = None if spec.subnets else EksNetwork(f"{name}-network", create, zones=spec.zones, region=spec.region, opts=child)
-        asking = pulumi.InvokeOptions(parent=self)
-        subnets = network.private if network is not None else _given_subnets(spec, asking)
+        lookup = pulumi.InvokeOptions(parent=self)
+        subnets = network.private if network is not None else _existing_subnets(spec, lookup)
         key = kms.Key(
             name,
             description=f"Secrets of the EKS cluster {spec.name}",
             enable_key_rotation=True,
             deletion_window_in_days=30,
-            opts=guarded,
+            opts=protected,
         )
         role = iam.Role(
             autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child
         )
         rights = iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)
-        # EKS would make the log group itself, kept for ever and left behind by a destroy.
+        # EKS would create the log group itself, without retention, and a destroy would leave it.
         logs = cloudwatch.LogGroup(name, name=f"/aws/eks/{spec.name}/cluster", retention_in_days=create.log_retention_days, opts=child)
         cluster = eks.Cluster(
             name,
             args=_cluster(spec, create, role=role, key=key, subnets=list(subnets.values())),
-            # Without its rights EKS cannot take its network interfaces back when it is deleted; a log group must be there first.
-            opts=pulumi.ResourceOptions.merge(guarded, pulumi.ResourceOptions(depends_on=[rights, logs])),
+            # Without its permissions EKS cannot delete its network interfaces; the log group must exist first.
+            opts=pulumi.ResourceOptions.merge(protected, pulumi.ResourceOptions(depends_on=[rights, logs])),
         )
         self.access: tuple[pulumi.Resource, ...] = administrators(name, create.admins, cluster.name, opts=child)
-        pulumi.Output.from_input(warn_stranger(create.admins, asking))
+        pulumi.Output.from_input(warn_about_access(create.admins, lookup))
         issuer = cluster.identities[0].oidcs[0].issuer
-        oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda known: _provider_arn(*known))
+        oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda arn_and_issuer: _provider_arn(*arn_and_issuer))
         if spec.identity == "irsa":
             oidc_provider_arn = iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child).arn
         addons = _addons_before_nodes(name, spec, cluster, child)
@@ -118,10 +118,9 @@ class CreatedCluster(pulumi.ComponentResource):
 
 
 class ClusterAddons(pulumi.ComponentResource):
-    """The add-ons of a created cluster that run as ordinary pods, and so become healthy only once there are nodes.
+    """The add-ons of a created cluster that run as ordinary pods and become healthy only when nodes exist.
 
-    The EFS driver comes only with a store that needs it. It has no role: files are mounted by an access point, and nothing
-    here asks it to make one.
+    The EFS driver is installed only with an EFS store. It has no role: it mounts existing access points and creates none.
     """
 
     def __init__(
@@ -133,25 +132,25 @@ class ClusterAddons(pulumi.ComponentResource):
         nodes: tuple[pulumi.Resource, ...],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        wanted = ["coredns", *(["aws-efs-csi-driver"] if efs else [])]
-        super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": wanted}}, opts)
+        addons = ["coredns", *(["aws-efs-csi-driver"] if efs else [])]
+        super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": addons}}, opts)
         self.ready: tuple[pulumi.Resource, ...] = tuple(
-            _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in wanted
+            _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in addons
         )
         self.register_outputs({})
 
 
-def _given_subnets(spec: EksCluster, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
-    return {zone: pulumi.Output.from_input(_given_subnet(zone, subnet, options)) for zone, subnet in (spec.subnets or {}).items()}
+def _existing_subnets(spec: EksCluster, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
+    return {zone: pulumi.Output.from_input(_existing_subnet(zone, subnet, options)) for zone, subnet in (spec.subnets or {}).items()}
 
 
-async def _given_subnet(zone: str, subnet: str, options: pulumi.InvokeOptions) -> str:
-    """`subnet`, once it is known to be there and in `zone`: nodes of a capacity block would wait for ever in another one."""
+async def _existing_subnet(zone: str, subnet: str, options: pulumi.InvokeOptions) -> str:
+    """Return `subnet`. Raises pulumi.RunError if it is not in `zone`: nodes of a capacity block would wait forever in another zone."""
     key = f"cluster.subnets.{zone}"
-    remedy = "correct it, or look in the cluster's region and account"
-    found = await look_up("aws:ec2/getSubnet:getSubnet", {"id": subnet}, ec2.GetSubnetResult, key=key, remedy=remedy, options=options)
-    if found.availability_zone not in (None, zone):
-        raise pulumi.RunError(f"{key}: {subnet!r} is in {found.availability_zone}; name a subnet of {zone}")
+    remedy = "Correct it. Check the cluster's region and account."
+    result = await look_up("aws:ec2/getSubnet:getSubnet", {"id": subnet}, ec2.GetSubnetResult, key=key, remedy=remedy, options=options)
+    if result.availability_zone not in (None, zone):
+        raise pulumi.RunError(f"{key}: {subnet!r} is in {result.availability_zone}. Use a subnet in {zone}.")
     return subnet
 
 
@@ -173,19 +172,19 @@ def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.
         ),
         access_config=eks.ClusterAccessConfigArgs(authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False),
         upgrade_policy=eks.ClusterUpgradePolicyArgs(support_type=create.support),
-        # The add-ons are declared below, with settings of ours; EKS would install its defaults first.
+        # The add-ons are declared below with their settings; EKS would install its defaults first.
         bootstrap_self_managed_addons=False,
     )
 
 
 def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
-    """Network, proxy and identity agent: DaemonSets, healthy without a node, and a node is not Ready without them."""
+    """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without nodes, and that nodes need to become Ready."""
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
     cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
     rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=f"{_POLICY}/AmazonEKS_CNI_Policy", opts=child)
     agent = _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", cluster.name, child)
     identity = [eks.AddonPodIdentityAssociationArgs(role_arn=cni.arn, service_account="aws-node")]
-    # The value is a string: as a boolean the add-on's schema refuses it (EKS user guide, network policies, read 2026-11).
+    # A string: the add-on's schema rejects a boolean (EKS user guide, network policies, read 2026-11).
     settings = json.dumps({"enableNetworkPolicy": "true"})
     network = _addon(f"{name}-vpc-cni", "vpc-cni", cluster.name, child, settings=settings, identity=identity)
     return (agent, network, _addon(f"{name}-kube-proxy", "kube-proxy", cluster.name, child), rights)
@@ -217,5 +216,5 @@ def _without_scheme(issuer: str) -> str:
 
 
 def _provider_arn(cluster_arn: str, issuer: str) -> str:
-    # IAM's OIDC providers are named by their issuer, so the ARN follows from the cluster's account without a look-up.
+    # The ARN of an OIDC provider consists of the account and the issuer, so it needs no lookup.
     return f"arn:aws:iam::{cluster_arn.split(':')[4]}:oidc-provider/{_without_scheme(issuer)}"

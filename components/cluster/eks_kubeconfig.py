@@ -1,4 +1,4 @@
-"""How the Kubernetes provider gets into a cluster of EKS. No file is written and no token asked for: it is told the command."""
+"""The kubeconfig of an EKS cluster for the Kubernetes provider. It contains a command instead of a token and is never written to disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
-    """A kubeconfig that asks the AWS CLI for a token each time: it holds no secret, and lives in memory only."""
+    """Return a kubeconfig that gets tokens from the AWS CLI; it contains no secret."""
     return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
-        lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True)
+        lambda values: json.dumps(_kubeconfig(region=home.region, **values), sort_keys=True)
     )
 
 

@@ -1,6 +1,6 @@
-"""The VPC of a created cluster: private subnets for nodes, small public ones for NAT, and S3 by a gateway endpoint.
+"""The VPC of a created cluster: private subnets for nodes, small public subnets for NAT, and a gateway endpoint for S3.
 
-No machine gets a public address here, and nothing from the internet is let in.
+No node has a public address, and no connection from the internet is admitted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from components.cluster.eks_spec import EksCreation
 
 
 class EksNetwork(pulumi.ComponentResource):
-    """A VPC over `zones`; `private` are its private subnets by zone.
+    """A VPC in `zones`; `private` are its private subnets by zone.
 
-    `routes` are what nodes need before they can reach anything: no argument of a node group names them.
+    Nodes need `routes` to reach anything, and no argument of a node group refers to them.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class EksNetwork(pulumi.ComponentResource):
         super().__init__("inferplan:cluster:EksNetwork", name, {"spec": {"cidr": spec.cidr, "zones": list(zones), "nat": spec.nat}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         vpc = ec2.Vpc(name, cidr_block=spec.cidr, enable_dns_hostnames=True, enable_dns_support=True, tags={"Name": name}, opts=child)
-        # An adopted default group without rules: what forgets to name a group reaches nothing.
+        # The default security group without rules: a resource without a security group reaches nothing.
         ec2.DefaultSecurityGroup(f"{name}-closed", vpc_id=vpc.id, opts=child)
         internet = ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=child)
-        public, ways_out = _public_subnets(name, spec, zones, vpc, internet, child)
-        # No argument of a NAT gateway names its way to the internet. Without one it fails to start; and were that taken away first,
-        # a destroy would cut nodes off from AWS while the controller on them still has a load balancer to delete.
-        routed = pulumi.ResourceOptions(parent=self, depends_on=ways_out)
-        nats = _nat_gateways(name, zones if spec.nat == "perZone" else zones[:1], public, routed)
+        public, public_routes = _public_subnets(name, spec, zones, vpc, internet, child)
+        # No argument of a NAT gateway refers to its route to the internet. Without the route it fails to start; and if a destroy deleted
+        # the route first, nodes could not reach AWS while the controller on them still has to delete a load balancer.
+        after_routes = pulumi.ResourceOptions(parent=self, depends_on=public_routes)
+        nats = _nat_gateways(name, zones if spec.nat == "perZone" else zones[:1], public, after_routes)
         private = _private_subnets(name, spec, zones, vpc, child)
         tables = {
             zone: ec2.RouteTable(
@@ -51,12 +51,12 @@ class EksNetwork(pulumi.ComponentResource):
             )
             for zone, nat in nats.items()
         }
-        chosen = {zone: tables.get(zone, tables[zones[0]]) for zone in zones}
+        table_of = {zone: tables.get(zone, tables[zones[0]]) for zone in zones}
         associations = [
-            ec2.RouteTableAssociation(f"{name}-{zone}", subnet_id=private[zone].id, route_table_id=chosen[zone].id, opts=child)
+            ec2.RouteTableAssociation(f"{name}-{zone}", subnet_id=private[zone].id, route_table_id=table_of[zone].id, opts=child)
             for zone in zones
         ]
-        # Weights come from S3 by the terabyte; through a NAT gateway each gigabyte would be paid for.
+        # Weights are terabytes from S3; a NAT gateway would bill every gigabyte.
         endpoint = ec2.VpcEndpoint(
             f"{name}-s3",
             vpc_id=vpc.id,
@@ -66,7 +66,7 @@ class EksNetwork(pulumi.ComponentResource):
             tags={"Name": f"{name}-s3"},
             opts=child,
         )
-        # A change of routes to S3 breaks the connections that are open: nodes come after it as well.
+        # Changing routes to S3 breaks open connections, so nodes are created after the endpoint too.
         self.routes: tuple[pulumi.Resource, ...] = (*associations, endpoint)
         self.vpc: pulumi.Output[str] = vpc.id
         self.private: Mapping[str, pulumi.Output[str]] = {zone: subnet.id for zone, subnet in private.items()}
@@ -74,7 +74,7 @@ class EksNetwork(pulumi.ComponentResource):
 
 
 def blocks(cidr: str, zones: int) -> tuple[list[str], list[str]]:
-    """Private and public networks inside `cidr`, one of each a zone: eighths for nodes and pods, 64ths of the last eighth for NAT."""
+    """Return private and public networks inside `cidr`, one of each per zone: eighths for nodes and pods, eighths of the last eighth for NAT."""
     eighths = list(ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=3))
     return [str(each) for each in eighths[:zones]], [str(each) for each in list(eighths[-1].subnets(prefixlen_diff=3))[:zones]]
 
@@ -82,7 +82,7 @@ def blocks(cidr: str, zones: int) -> tuple[list[str], list[str]]:
 def _public_subnets(
     name: str, spec: EksCreation, zones: tuple[str, ...], vpc: ec2.Vpc, internet: ec2.InternetGateway, child: pulumi.ResourceOptions
 ) -> tuple[dict[str, ec2.Subnet], list[pulumi.Resource]]:
-    """The public subnets by zone, and what makes them public."""
+    """Create the public subnets; return them by zone, and their route table associations."""
     table = ec2.RouteTable(
         f"{name}-public",
         vpc_id=vpc.id,
@@ -91,7 +91,7 @@ def _public_subnets(
         opts=child,
     )
     subnets: dict[str, ec2.Subnet] = {}
-    ways_out: list[pulumi.Resource] = []
+    routes: list[pulumi.Resource] = []
     for zone, block in zip(zones, blocks(spec.cidr, len(zones))[1], strict=True):
         tags = {"Name": f"{name}-public-{zone}", "kubernetes.io/role/elb": "1"}
         subnets[zone] = ec2.Subnet(
@@ -103,8 +103,8 @@ def _public_subnets(
             tags=tags,
             opts=child,
         )
-        ways_out.append(ec2.RouteTableAssociation(f"{name}-public-{zone}", subnet_id=subnets[zone].id, route_table_id=table.id, opts=child))
-    return subnets, ways_out
+        routes.append(ec2.RouteTableAssociation(f"{name}-public-{zone}", subnet_id=subnets[zone].id, route_table_id=table.id, opts=child))
+    return subnets, routes
 
 
 def _nat_gateways(

@@ -1,6 +1,6 @@
-"""Writes `aws_api.json` anew from botocore's service models: `python -m components.cluster.refresh_aws_api`.
+"""Regenerates `aws_api.json` from botocore's service models: `python -m components.cluster.refresh_aws_api`.
 
-It needs botocore, which the development group installs, and no network. Nothing else may write that file.
+It needs botocore from the development group, and no network.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).with_name("aws_api.json")
+OUTPUT = Path(__file__).with_name("aws_api.json")
 
 
 def generate() -> dict[str, Any]:
-    """What the installed botocore says, in the form of the file."""
+    """Return the content of the file from the installed botocore."""
     botocore = import_module("botocore")
     session = import_module("botocore.session").get_session()
     eks, ec2, efs = (session.get_service_model(name) for name in ("eks", "ec2", "efs"))
@@ -35,7 +35,7 @@ def generate() -> dict[str, Any]:
 
 
 def rendered() -> str:
-    """The file's text: one line for each list, so that a refresh shows as a readable change."""
+    """Return the text of the file, with one line per list for readable diffs."""
     lines = []
     for key, value in generate().items():
         if isinstance(value, dict):
@@ -55,4 +55,4 @@ def _families(types: Iterable[str]) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(rendered(), encoding="utf-8")
+    OUTPUT.write_text(rendered(), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Which Kubernetes cluster a stack acts on: one that exists, one of EKS, or the simulated one.
+"""The Kubernetes cluster of a stack: an existing one, one on EKS, or the simulated cluster.
 
-It names a cluster and never holds credentials: those stay in the user's kubeconfig.
+The settings contain no credentials: those are in the user's kubeconfig.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from components.spec import Spec
 
 
 class ExistingCluster(Spec):
-    """A cluster that is already there, reached through a context of the user's kubeconfig."""
+    """An existing cluster, through a context of the user's kubeconfig."""
 
     provider: Literal["existing"]
     context: Annotated[str, StringConstraints(min_length=1, max_length=253)]
-    """The context in the kubeconfig that KUBECONFIG or ~/.kube/config names."""
+    """A context in the kubeconfig of KUBECONFIG or ~/.kube/config."""
 
 
 class SimulatedCluster(Spec):
-    """The rehearsal's own control plane on this machine: real API server and scheduler, pretend nodes."""
+    """The simulated cluster of rehearsals: a real API server and scheduler on this computer, with fake nodes."""
 
     provider: Literal["simulated"]
 

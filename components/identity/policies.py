@@ -1,6 +1,6 @@
-"""IAM documents as plain data: who may assume a role, and the little that the role may do.
+"""IAM policy documents: the principals that may assume a role, and the permissions of the role.
 
-Every document names its actions and resources one by one. The two places where AWS itself asks for a wildcard say why.
+Every document lists its actions and resources. The two places where AWS requires a wildcard say why.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ Statement = dict[str, Any]
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 ROLE_NAME = 64
-"""The most characters that IAM takes as a role's name."""
+"""Maximum length of the name of an IAM role."""
 
 
 def document(*statements: Statement) -> Document:
-    """A policy document of `statements`."""
+    """Return a policy document with `statements`."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 def service_trust(service: str) -> Document:
-    """Lets the AWS service `service` (such as ec2.amazonaws.com) assume a role."""
+    """Return a trust policy for the AWS service `service`, for example ec2.amazonaws.com."""
     return document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
 def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Document:
-    """Lets pods of one service account of one cluster assume a role by EKS Pod Identity.
+    """Return a trust policy for pods of one service account of one cluster with EKS Pod Identity.
 
-    The association alone would bind them too; the tags, which EKS sets, keep any other association from using the role.
+    The association already limits the role to them; the tags, which EKS sets, exclude every other association.
     """
     tags = {"eks-cluster-name": cluster, "kubernetes-namespace": namespace, "kubernetes-service-account": account}
     return document(
@@ -45,7 +45,7 @@ def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Documen
 
 
 def irsa_trust(*, provider_arn: str, issuer: str, namespace: str, account: str) -> Document:
-    """Lets pods of one service account assume a role by the cluster's OIDC provider. `issuer` is its host and path, without https://."""
+    """Return a trust policy for pods of one service account with the cluster's OIDC provider. `issuer` has no https://."""
     expected = {f"{issuer}:aud": "sts.amazonaws.com", f"{issuer}:sub": f"system:serviceaccount:{namespace}:{account}"}
     return document(
         {
@@ -58,9 +58,9 @@ def irsa_trust(*, provider_arn: str, issuer: str, namespace: str, account: str) 
 
 
 def objects_read(*, bucket: str, prefix: str) -> Document:
-    """Reads the objects below `prefix` of `bucket`, and lists them; the whole bucket where `prefix` is empty."""
+    """Return permission to read and list the objects below `prefix` of `bucket`, or the whole bucket if `prefix` is empty."""
     arn = f"arn:aws:s3:::{bucket}"
-    # The objects of a directory are not known one by one: the star stands for their names and crosses no prefix.
+    # The names of the objects are not known: the star matches them and stays below the prefix.
     objects = f"{arn}/{prefix}/*" if prefix else f"{arn}/*"
     listing: Statement = {"Sid": "List", "Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn}
     if prefix:
@@ -69,9 +69,9 @@ def objects_read(*, bucket: str, prefix: str) -> Document:
 
 
 def key_use(*, key_arn: pulumi.Input[str], region: str) -> iam.PolicyDocumentArgs:
-    """Decrypts with one KMS key, and only what S3 of `region` reads.
+    """Return permission to decrypt with one KMS key, only for reads through S3 in `region`.
 
-    A document of arguments, not of text: a key that the same update makes leaves its ARN unknown, and the rest can be reviewed.
+    Typed arguments instead of JSON: if the same update creates the key, only its ARN is unknown and the rest can be reviewed.
     """
     through = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
     statement = iam.PolicyStatementArgs(effect=iam.PolicyStatementEffect.ALLOW, action="kms:Decrypt", resource=key_arn, condition=through)
@@ -79,9 +79,9 @@ def key_use(*, key_arn: pulumi.Input[str], region: str) -> iam.PolicyDocumentArg
 
 
 def tls_only(bucket: str) -> Document:
-    """A bucket's policy that refuses every request in clear.
+    """Return a bucket policy that denies every request without TLS.
 
-    A denial has to name everything (all principals, actions and objects), or what it leaves out stays open.
+    A Deny statement must cover all principals, actions and objects; anything that it omits would be allowed.
     """
     arn = f"arn:aws:s3:::{bucket}"
     return document(

@@ -1,6 +1,6 @@
 """The AWS role that lets one service account read one directory of a bucket, by EKS Pod Identity or IRSA.
 
-It grants no writing, no listing outside the directory, and nothing to the account's other pods.
+It grants no write access, no listing outside the directory, and nothing to other service accounts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from components.naming import autonamed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reads:
-    """What a reader may read: the directory `prefix` of a bucket in `region`. `bucket` is the live name, `bucket_name` the written one."""
+class ReadScope:
+    """The directory `prefix` of a bucket in `region`. `bucket` is the live name, `bucket_name` the configured one."""
 
     bucket: pulumi.Input[str]
     bucket_name: str
@@ -28,7 +28,7 @@ class Reads:
 
 
 class StoreReader(pulumi.ComponentResource):
-    """A role for `service_account` of `namespace` that reads what `reads` says; lends `identity`."""
+    """A role for `service_account` of `namespace` that reads `scope`; exports `identity`."""
 
     def __init__(
         self,
@@ -38,24 +38,24 @@ class StoreReader(pulumi.ComponentResource):
         method: Literal["podIdentity", "irsa"],
         namespace: str,
         service_account: str,
-        reads: Reads,
+        scope: ReadScope,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        intent = {"serviceAccount": service_account, "bucket": reads.bucket_name, "prefix": reads.prefix, "method": method}
+        intent = {"serviceAccount": service_account, "bucket": scope.bucket_name, "prefix": scope.prefix, "method": method}
         super().__init__("inferplan:identity:StoreReader", name, {"spec": intent}, opts)
         child = pulumi.ResourceOptions(parent=self)
         trust = _trust(home, method, namespace, service_account)
         role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
-        objects = pulumi.Output.from_input(reads.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=reads.prefix))
+        objects = pulumi.Output.from_input(scope.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=scope.prefix))
         rights: list[pulumi.Resource] = [
             iam.RolePolicy(f"{name}-objects", role=role.name, policy=pulumi.Output.json_dumps(objects), opts=child)
         ]
-        if reads.key_arn is not None:
-            use = key_use(key_arn=reads.key_arn, region=reads.region)
-            # One after the other, so that whoever waits for the last of them has both.
+        if scope.key_arn is not None:
+            use = key_use(key_arn=scope.key_arn, region=scope.region)
+            # Sequential, so that waiting for the last one waits for both.
             second = pulumi.ResourceOptions(parent=self, depends_on=list(rights))
             rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=use, opts=second))
-        # Pods get their credentials when they are admitted, so the role must be able to read before any of them starts.
+        # Pods get their credentials at admission, so the role needs its permissions before any pod starts.
         after = pulumi.ResourceOptions(parent=self, depends_on=rights)
         if method == "irsa":
             annotations: dict[str, pulumi.Input[str]] = {"eks.amazonaws.com/role-arn": role.arn}
@@ -76,5 +76,5 @@ def _trust(
         name = pulumi.Output.from_input(home.name)
         return name.apply(lambda cluster: pod_identity_trust(cluster=cluster, namespace=namespace, account=account))
     return pulumi.Output.all(home.oidc_provider_arn, home.oidc_issuer).apply(
-        lambda known: irsa_trust(provider_arn=known[0], issuer=known[1], namespace=namespace, account=account)
+        lambda oidc: irsa_trust(provider_arn=oidc[0], issuer=oidc[1], namespace=namespace, account=account)
     )

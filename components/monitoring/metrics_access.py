@@ -1,6 +1,6 @@
-"""The network edge from Prometheus to the models' metrics, one policy a model since each has a port of its own.
+"""NetworkPolicies from Prometheus to the models' metrics, one per model because the ports differ.
 
-It installs no Prometheus and tells none what to read. vLLM answers calls on the port of its metrics too; they ask for its key.
+It neither installs nor configures Prometheus. vLLM serves its API on the same port as its metrics; API calls require its key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODEL = "model"
 
 
 class MetricsAccess(pulumi.ComponentResource):
-    """Opens the port of each endpoint's metrics to Prometheus, and to nobody else."""
+    """Opens the metrics port of each endpoint to Prometheus only."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class MetricsAccess(pulumi.ComponentResource):
             pod_selector=meta.LabelSelectorArgs(match_labels=spec.prometheus.pod_labels),
         )
         for endpoint in endpoints:
-            called = bounded(endpoint.model, "metrics")
+            policy_name = bounded(endpoint.model, "metrics")
             edge = networking.NetworkPolicyIngressRuleArgs(from_=[reader], ports=tcp(endpoint.metrics_port))
             networking.NetworkPolicy(
-                called,
-                metadata=meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels("monitoring", endpoint.model)),
+                policy_name,
+                metadata=meta.ObjectMetaArgs(name=policy_name, namespace=namespace, labels=labels("monitoring", endpoint.model)),
                 spec=policy(selector(_MODEL, endpoint.model), ingress=[edge]),
                 opts=pulumi.ResourceOptions(parent=self),
             )

@@ -1,4 +1,4 @@
-"""What a user writes about monitoring: which pods read the models' metrics."""
+"""The settings of monitoring: the Prometheus that reads the models' metrics."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from components.spec import DnsLabel, Labels, Spec
 
 
 class PrometheusSpec(Spec):
-    """The Prometheus of the cluster, by the namespace and the labels of its pods."""
+    """The Prometheus that may read the models' metrics, by the namespace and labels of its pods."""
 
     namespace: DnsLabel
-    """The namespace that it runs in, such as monitoring."""
+    """The namespace of its pods, for example monitoring."""
     pod_labels: Annotated[Labels, Field(min_length=1)] = {"app.kubernetes.io/name": "prometheus"}
-    """Labels of its pods; by default those of the Prometheus operator and of the community's charts."""
+    """Labels of its pods. Default: those of the Prometheus operator and the community charts."""
 
 
 class MonitoringSpec(Spec):
-    """Who reads metrics; absent, the network lets nobody."""
+    """Access to metrics. Without it, network policies deny all access."""
 
     prometheus: PrometheusSpec

@@ -13,7 +13,7 @@ from pulumi_aws import ec2, eks, iam
 
 from components.handles import EFA_RESOURCE
 from components.identity.policies import service_trust
-from components.lookups import found
+from components.lookups import look_up_if_permitted
 from components.naming import autonamed
 from components.nodes import eks_launch_template as template
 from components.nodes.spec import target_of
@@ -140,7 +140,7 @@ async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
     """The image `ami`, once EC2 knows of it: a group of nodes without one fails after a quarter of an hour."""
     asked = {"filters": [{"name": "image-id", "values": [ami]}], "includeDeprecated": True}
     remedy = "correct it, copy the image to the cluster's region, or have it shared with this account"
-    await found("aws:ec2/getAmi:getAmi", asked, named=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
+    await look_up_if_permitted("aws:ec2/getAmi:getAmi", asked, name=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
     return ami
 
 

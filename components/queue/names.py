@@ -1,4 +1,4 @@
-"""Names and labels by which workloads and Kueue's objects find each other. Kueue's own words."""
+"""Names and labels that connect workloads and Kueue's objects."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ KUEUE_GATE = "kueue.x-k8s.io/admission"
 """The scheduling gate of a pod that Kueue has not admitted."""
 
 
-def scoped(namespace: str, name: str) -> str:
-    """The name of an object of the whole cluster that belongs to `namespace`: two stacks on one cluster do not meet."""
+def cluster_scoped_name(namespace: str, name: str) -> str:
+    """Return the name of a cluster-scoped object of `namespace`, so that stacks in one cluster do not collide."""
     return f"{namespace}-{name}"
 
 
 def priority_class(namespace: str, queue: str, priority: str) -> str:
-    """The WorkloadPriorityClass of `priority` of `queue`; a label carries it, so it ends at 63 characters."""
-    return bounded(scoped(namespace, queue), priority)
+    """Return the name of the WorkloadPriorityClass of `priority` of `queue`, at most 63 characters because it is a label value."""
+    return bounded(cluster_scoped_name(namespace, queue), priority)
 
 
 def queue_labels(namespace: str, queue: str | None, priority: str | None) -> dict[str, str]:
-    """What a workload carries so that Kueue admits it from `queue`; nothing without one."""
+    """Return the labels of a workload that Kueue admits from `queue`; none without a queue."""
     if queue is None:
         return {}
-    named = {} if priority is None else {PRIORITY_LABEL: priority_class(namespace, queue, priority)}
-    return {QUEUE_LABEL: queue, **named}
+    priority_label = {} if priority is None else {PRIORITY_LABEL: priority_class(namespace, queue, priority)}
+    return {QUEUE_LABEL: queue, **priority_label}

@@ -1,6 +1,6 @@
-"""Kueue's objects of a stack: a flavor for each pool, and for each queue what it hands out, where workloads name it, who goes first.
+"""The Kueue objects of a stack: a flavor per pool, and a ClusterQueue, a LocalQueue and priorities per queue.
 
-It installs no Kueue and admits nothing; workloads carry the labels of `components.queue.names`.
+It does not install Kueue. Workloads have the labels of `components.queue.names`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget
 from components.naming import labels
-from components.queue.names import API_VERSION, priority_class, scoped
-from components.queue.quota import Amounts, covered, granted, quantity_of
+from components.queue.names import API_VERSION, cluster_scoped_name, priority_class
+from components.queue.quota import Amounts, covered_resources, quantity_of, quota_amounts
 from components.queue.spec import PoolQuota, QueueSpec
 
 COMPONENT = "queue"
-# A pool of a queue that limits pods elsewhere only: more pods than any cluster runs.
+# For a pool without a pod limit in a queue that limits pods of another pool: more pods than any cluster runs.
 _NO_LIMIT = 1_000_000
 
 
 class Queues(pulumi.ComponentResource):
-    """ResourceFlavors, ClusterQueues, LocalQueues and WorkloadPriorityClasses; lends what a workload waits for, by queue."""
+    """ResourceFlavors, ClusterQueues, LocalQueues and WorkloadPriorityClasses; exports the resource that workloads wait for, by queue."""
 
     ready: Mapping[str, pulumi.Resource]
-    """The LocalQueue by the queue's name: a workload that comes before it is held back until Kueue has seen it."""
+    """The LocalQueue, by the name of the queue. Kueue does not admit a workload before it has seen its LocalQueue."""
 
     def __init__(
         self,
@@ -43,52 +43,52 @@ class Queues(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self._scope = scope
         flavors = {
-            pool: self._made("ResourceFlavor", f"{pool}-flavor", scoped(scope, pool), pool, flavor(targets[pool]))
+            pool: self._create("ResourceFlavor", f"{pool}-flavor", cluster_scoped_name(scope, pool), pool, flavor(targets[pool]))
             for pool in dict.fromkeys(pool for spec in specs.values() for pool in spec.pools)
         }
         ready = {}
         for queue, spec in specs.items():
             for priority, value in spec.priorities.items():
                 _priority_class(f"{queue}-{priority}", priority_class(scope, queue, priority), queue, value, opts=self._child)
-            made = self._made(
+            cluster = self._create(
                 "ClusterQueue",
                 queue,
-                scoped(scope, queue),
+                cluster_scoped_name(scope, queue),
                 queue,
                 cluster_queue(spec, targets, scope=scope),
                 after=[flavors[pool] for pool in spec.pools],
             )
-            pointed = {"clusterQueue": scoped(scope, queue)}
-            ready[queue] = self._made("LocalQueue", f"{queue}-local", queue, queue, pointed, namespace=namespace, after=[made])
+            local = {"clusterQueue": cluster_scoped_name(scope, queue)}
+            ready[queue] = self._create("LocalQueue", f"{queue}-local", queue, queue, local, namespace=namespace, after=[cluster])
         self.ready = ready
         self.register_outputs({"queues": list(ready)})
 
-    def _made(
+    def _create(
         self,
         kind: str,
         name: str,
-        called: str,
+        object_name: str,
         instance: str,
         spec: dict[str, Any],
         *,
         namespace: pulumi.Input[str] | None = None,
         after: Sequence[pulumi.Resource] = (),
     ) -> pulumi.Resource:
-        # Names in Kueue's objects are plain text, so the order in which they are made has to be said.
+        # Kueue's objects refer to each other by plain names, so their order must be explicit.
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(after))
-        metadata = meta.ObjectMetaArgs(name=called, namespace=namespace, labels=labels(COMPONENT, instance))
+        metadata = meta.ObjectMetaArgs(name=object_name, namespace=namespace, labels=labels(COMPONENT, instance))
         return CustomResource(name, api_version=API_VERSION, kind=kind, metadata=metadata, spec=spec, opts=opts)
 
 
-def _priority_class(name: str, called: str, queue: str, value: int, *, opts: pulumi.ResourceOptions) -> None:
-    # The SDK's own CustomResource takes `spec` only, and this kind has its value beside it.
-    written = {"apiVersion": API_VERSION, "kind": "WorkloadPriorityClass", "value": value}
-    metadata = {"name": called, "labels": labels(COMPONENT, queue)}
-    pulumi.CustomResource(f"kubernetes:{API_VERSION}:WorkloadPriorityClass", name, {**written, "metadata": metadata}, opts)
+def _priority_class(name: str, object_name: str, queue: str, value: int, *, opts: pulumi.ResourceOptions) -> None:
+    # The SDK's CustomResource supports only `spec`, but this kind has `value` at the top level.
+    fields = {"apiVersion": API_VERSION, "kind": "WorkloadPriorityClass", "value": value}
+    metadata = {"name": object_name, "labels": labels(COMPONENT, queue)}
+    pulumi.CustomResource(f"kubernetes:{API_VERSION}:WorkloadPriorityClass", name, {**fields, "metadata": metadata}, opts)
 
 
 def flavor(target: NodeTarget) -> dict[str, Any]:
-    """The nodes of a pool as a flavor: its labels, and its taints, so that only workloads that tolerate them are counted in."""
+    """Return the spec of a pool's ResourceFlavor: its labels, and its taints, so that it admits only workloads that tolerate them."""
     spec: dict[str, Any] = {"nodeLabels": dict(target.node_selector)}
     if target.taints:
         spec["nodeTaints"] = [{"key": each.key, "value": each.value, "effect": each.effect} for each in target.taints]
@@ -96,13 +96,13 @@ def flavor(target: NodeTarget) -> dict[str, Any]:
 
 
 def cluster_queue(spec: QueueSpec, targets: Mapping[str, NodeTarget], *, scope: str) -> dict[str, Any]:
-    """The `spec` of a ClusterQueue, open to the namespace `scope` alone; every pool hands out every covered resource."""
-    resources = covered(spec, targets)
+    """Return the spec of a ClusterQueue for the namespace `scope`; every pool has a quota for every covered resource."""
+    resources = covered_resources(spec, targets)
     flavors = [
-        {"name": scoped(scope, pool), "resources": [_resource(each, quota, targets[pool]) for each in resources]}
+        {"name": cluster_scoped_name(scope, pool), "resources": [_resource(each, quota, targets[pool]) for each in resources]}
         for pool, quota in spec.pools.items()
     ]
-    written: dict[str, Any] = {
+    queue: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scope}},
         "queueingStrategy": spec.queueing_strategy,
         "resourceGroups": [{"coveredResources": resources, "flavors": flavors}],
@@ -111,14 +111,14 @@ def cluster_queue(spec: QueueSpec, targets: Mapping[str, NodeTarget], *, scope: 
             "reclaimWithinCohort": spec.preemption.reclaim_within_cohort,
         },
     }
-    return written if spec.cohort is None else {**written, "cohortName": spec.cohort}
+    return queue if spec.cohort is None else {**queue, "cohortName": spec.cohort}
 
 
 def _resource(name: str, quota: PoolQuota, target: NodeTarget) -> dict[str, Any]:
-    amounts: Amounts = granted(quota, target)
+    amounts: Amounts = quota_amounts(quota, target)
     nominal = amounts.get(name, _NO_LIMIT if name == "pods" else 0)
-    written = {"name": name, "nominalQuota": quantity_of(name, nominal)}
+    resource = {"name": name, "nominalQuota": quantity_of(name, nominal)}
     if target.accelerator is not None and name == target.accelerator.resource:
         limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
-        written |= {key: str(value) for key, value in limits.items() if value is not None}
-    return written
+        resource |= {key: str(value) for key, value in limits.items() if value is not None}
+    return resource

@@ -1,4 +1,4 @@
-"""What a queue hands out of each pool, resource by resource. Plain arithmetic, so that checks need no Kubernetes package."""
+"""Computes the quota of a queue for each pool and resource, without Kubernetes packages, so that validation can use it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 HUGEPAGES, DISK = "hugepages-2Mi", "ephemeral-storage"
 _IN_BYTES = ("memory", HUGEPAGES, DISK)
 Amounts = dict[str, int]
-"""By resource: cpu in millicores, memory, huge pages and disk in bytes, the rest in pieces."""
+"""By resource: CPU in millicores, memory, huge pages and disk in bytes, other resources in units."""
 
 
 def amount_of(resource: str, quantity: str) -> int:
-    """A Kubernetes quantity in the unit of `Amounts`."""
+    """Return a Kubernetes quantity in the unit of `Amounts`."""
     if resource == "cpu":
         return millicores_of(quantity)
     return bytes_of(quantity) if resource in _IN_BYTES else int(quantity)
 
 
 def quantity_of(resource: str, amount: int) -> str:
-    """An amount as a Kubernetes quantity, in the largest unit that is exact."""
+    """Return an amount as a Kubernetes quantity in the largest exact unit."""
     if resource == "cpu":
         return cpu_quantity(amount)
     if resource not in _IN_BYTES:
@@ -34,10 +34,10 @@ def quantity_of(resource: str, amount: int) -> str:
     return in_largest_unit(amount, ("Gi", "Mi", "Ki"))
 
 
-def whole(target: NodeTarget) -> Amounts:
-    """Everything that the pool behind `target` holds at its largest."""
+def pool_amounts(target: NodeTarget) -> Amounts:
+    """Return the resources of the pool of `target` at its maximum size."""
     capacity = target.capacity
-    held = {
+    amounts = {
         "cpu": capacity.cpu_millicores,
         "memory": capacity.memory_bytes,
         HUGEPAGES: capacity.hugepages_2mi_bytes,
@@ -45,17 +45,17 @@ def whole(target: NodeTarget) -> Amounts:
         EFA_RESOURCE: capacity.efa,
     }
     if target.accelerator is not None:
-        held[target.accelerator.resource] = capacity.accelerators
-    return {resource: amount * target.nodes for resource, amount in held.items()}
+        amounts[target.accelerator.resource] = capacity.accelerators
+    return {resource: amount * target.nodes for resource, amount in amounts.items()}
 
 
-def granted(quota: PoolQuota, target: NodeTarget) -> Amounts:
-    """What `quota` hands out of the pool behind `target`: as written, else the whole, else in proportion to the cards."""
-    held = whole(target)
-    amounts = dict(held)
+def quota_amounts(quota: PoolQuota, target: NodeTarget) -> Amounts:
+    """Return the resources that `quota` grants of the pool of `target`: as set, otherwise in proportion to its accelerators, by default all."""
+    total = pool_amounts(target)
+    amounts = dict(total)
     if target.accelerator is not None and quota.accelerators is not None:
-        cards = held[target.accelerator.resource]
-        amounts = {resource: _share(amount, quota.accelerators, cards, resource) for resource, amount in held.items()}
+        accelerators = total[target.accelerator.resource]
+        amounts = {resource: _fraction(amount, quota.accelerators, accelerators, resource) for resource, amount in total.items()}
         amounts[target.accelerator.resource] = quota.accelerators
     if quota.cpu is not None:
         amounts["cpu"] = millicores_of(quota.cpu)
@@ -66,18 +66,18 @@ def granted(quota: PoolQuota, target: NodeTarget) -> Amounts:
     return amounts
 
 
-def _share(amount: int, cards: int, of: int, resource: str) -> int:
-    """The share of `cards` of `of`, whole mebibytes where it is bytes: a quota of odd bytes is hard to read, and no page is cut."""
-    share = amount * cards // max(1, of)
-    return share // (2 * 2**20) * (2 * 2**20) if resource in _IN_BYTES else share
+def _fraction(amount: int, accelerators: int, total: int, resource: str) -> int:
+    """Return the part of `amount` for `accelerators` of `total`. Bytes are rounded down to 2 MiB, which is readable and splits no huge page."""
+    part = amount * accelerators // max(1, total)
+    return part // (2 * 2**20) * (2 * 2**20) if resource in _IN_BYTES else part
 
 
-def covered(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
-    """Every resource that the queue hands out, of any of its pools; what is missing here keeps a workload out for ever."""
+def covered_resources(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
+    """Return the resources with a quota in any pool of the queue. Kueue never admits a workload that requests another resource."""
     kinds = sorted({kind for name in spec.pools if (kind := _kind(targets[name])) is not None})
-    some = [each for each in (HUGEPAGES, DISK, EFA_RESOURCE) if any(whole(targets[name])[each] for name in spec.pools)]
+    optional = [each for each in (HUGEPAGES, DISK, EFA_RESOURCE) if any(pool_amounts(targets[name])[each] for name in spec.pools)]
     pods = ["pods"] if any(quota.pods is not None for quota in spec.pools.values()) else []
-    return ["cpu", "memory", *kinds, *some, *pods]
+    return ["cpu", "memory", *kinds, *optional, *pods]
 
 
 def _kind(target: NodeTarget) -> str | None:

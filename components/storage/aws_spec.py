@@ -1,6 +1,6 @@
-"""What a user writes about storage that AWS provides: a bucket to create, and an EFS file system.
+"""The settings of AWS storage: a bucket to create, and an EFS file system.
 
-Both outlive the stack unless that is switched off in so many words.
+Both are kept when the stack is destroyed, unless retain is false.
 """
 
 from __future__ import annotations
@@ -15,74 +15,76 @@ from components.storage.bucket_name import BucketName
 
 
 def _throughput_mode(mode: str) -> str:
-    known = aws_api.one_of(mode, aws_api.aws_api().throughput_modes, "throughput mode")
-    if known == "provisioned":
+    supported = aws_api.one_of(mode, aws_api.aws_api().throughput_modes, "throughput mode")
+    if supported == "provisioned":
         raise ValueError(
-            "'provisioned' throughput is paid for around the clock; use elastic, which models read at full speed when they start"
+            "throughputMode 'provisioned' is billed around the clock. Use elastic, which has full throughput whenever a model starts."
         )
-    return known
+    return supported
 
 
 KmsKeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 
 
 class AccessLogs(Spec):
-    """Where S3 writes down who asked for which object; the bucket exists, in the same region and account, and lets logging.s3.amazonaws.com write."""
+    """The target of S3 access logs: an existing bucket in the same region and account that lets logging.s3.amazonaws.com write."""
 
     bucket: BucketName
-    """The bucket that the logs go to."""
+    """The bucket for the logs."""
     prefix: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9._-]+/)*$", max_length=200)] | None = None
-    """What the logs' names start with, a slash at its end; by default the name of the bucket that is logged."""
+    """Prefix of the logs' names, ending with a slash. Default: the name of the logged bucket."""
 
 
 class BucketCreation(Spec):
-    """The bucket is created: versioned, encrypted with a key of its own, closed to the public and to requests in clear."""
+    """Settings of a created bucket. It is versioned, encrypted with its own key, and denies public access and requests without TLS."""
 
     retain: bool = True
-    """Protects the bucket and its key, and keeps both when the stack is destroyed."""
+    """Protects the bucket and its key from deletion, and keeps both when the stack is destroyed."""
     old_versions_days: Annotated[int, Field(ge=1, le=3650)] = 90
-    """How long versions that were overwritten or deleted are kept."""
+    """Days to keep versions of objects that were overwritten or deleted."""
     abort_uploads_days: Annotated[int, Field(ge=1, le=365)] = 7
-    """When the parts of an upload that never finished are removed."""
+    """Days after which the parts of an unfinished upload are removed."""
     access_logs: AccessLogs | None = None
-    """Keeps a log of every request; absent, only CloudTrail can tell who read what, if the account records data events."""
+    """Logs every request. Default: no logs; CloudTrail shows reads only if the account records data events."""
 
 
 class EfsStoreSpec(Spec):
-    """An EFS file system: created with mount targets in the cluster's zones, or one that exists."""
+    """An EFS file system: created with mount targets in the cluster's zones, or an existing one."""
 
     kind: Literal["efs"]
     file_system_id: Annotated[str, StringConstraints(pattern=r"^fs-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
-    """A file system that exists and is mountable from the cluster's subnets; absent, one is created."""
+    """An existing file system that can be mounted from the cluster's subnets. Default: create one."""
     access_point_id: Annotated[str, StringConstraints(pattern=r"^fsap-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
-    """The access point to mount it by; goes with fileSystemId."""
+    """The access point of the existing file system. Required with fileSystemId."""
     path: Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._-]+){1,4}$", max_length=100)] = "/models"
-    """The directory that the created access point shows as its root."""
+    """The root directory of the created access point."""
     run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] = 65532
-    """The user and group that the created access point acts as, whoever writes."""
+    """The user and group of all access through the created access point."""
     throughput_mode: Annotated[str, AfterValidator(_throughput_mode)] = "elastic"
-    """elastic grows with what is read; bursting is cheaper and slow once its credits are spent."""
+    """Throughput mode: elastic scales with the load; bursting is cheaper, but slow once its credits are used."""
     backup: bool = True
-    """Daily backups by AWS Backup; models can be copied again, so a small stack may do without."""
+    """Daily backups by AWS Backup. Models can be copied again, so a small stack can disable them."""
     open_to: Literal["pools", "cluster"] = "pools"
-    """Whose machines may mount the created file system: the stack's own pools, or every machine in the cluster's security group.
-    An adopted cluster's own nodes may run preheating and the models of existing pools, so those need `cluster`."""
+    """Nodes that may mount the created file system: those of the stack's pools, or all nodes in the cluster's security group.
+    Use `cluster` if preheats or models run on nodes of an existing cluster."""
     kms_key_arn: KmsKeyArn | None = None
-    """The key it is encrypted with; by default the account's own key for EFS."""
+    """The KMS key of the created file system. Default: the account's key for EFS."""
     retain: bool = True
-    """Protects the file system, and keeps it when the stack is destroyed."""
+    """Protects the file system from deletion, and keeps it when the stack is destroyed."""
 
     @property
     def location(self) -> str:
-        """Where it is, as people write it."""
+        """The location, for messages and tables."""
         return f"{self.file_system_id or 'a file system of this stack'}:{self.path}"
 
     @model_validator(mode="after")
-    def _an_adopted_one_is_named_whole(self) -> Self:
+    def _check_existing_file_system(self) -> Self:
         if (self.file_system_id is None) != (self.access_point_id is None):
-            raise ValueError("fileSystemId and accessPointId go together: write both to adopt a file system, or neither to create one")
-        ours = {"path", "run_as_user", "throughput_mode", "backup", "open_to", "kms_key_arn", "retain"} & self.model_fields_set
-        if self.file_system_id is not None and ours:
-            named = ", ".join(sorted(type(self).model_fields[each].alias or each for each in ours))
-            raise ValueError(f"{named} would change {self.file_system_id}, which is only adopted; remove it")
+            raise ValueError(
+                "fileSystemId and accessPointId require each other. Set both to use an existing file system, or neither to create one."
+            )
+        unsupported = {"path", "run_as_user", "throughput_mode", "backup", "open_to", "kms_key_arn", "retain"} & self.model_fields_set
+        if self.file_system_id is not None and unsupported:
+            names = ", ".join(sorted(type(self).model_fields[each].alias or each for each in unsupported))
+            raise ValueError(f"{names} cannot be set for the existing file system {self.file_system_id}. Remove {names}.")
         return self

@@ -1,4 +1,4 @@
-"""What S3 takes as the name of a bucket, wherever a stack file names one. Whether it exists is not known here."""
+"""Validates bucket names by the rules of S3, without checking that the bucket exists."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 
 
 def bucket_name(bucket: str) -> str:
-    """`bucket` where AWS would take it. Raises ValueError saying which rule it breaks."""
-    rules = "3 to 63 lower-case letters, digits, dots and hyphens, a letter or digit first and last"
+    """Return `bucket`. Raises ValueError with the rule that it breaks."""
+    rules = "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and last"
     if not _BUCKET.match(bucket):
-        raise ValueError(f"{bucket!r} cannot be a bucket name; write {rules}")
+        raise ValueError(f"{bucket!r} is not a valid bucket name. Use {rules}.")
     if ".." in bucket:
-        raise ValueError(f"{bucket!r} cannot be a bucket name: two dots follow each other; write one")
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one.")
     if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
-        raise ValueError(f"{bucket!r} cannot be a bucket name: it reads as an IP address; write a name, and an address under endpoint")
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint.")
     if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
         reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
-        raise ValueError(f"{bucket!r} cannot be a bucket name: AWS reserves {reserved}; name a general purpose bucket")
+        raise ValueError(f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket.")
     return bucket
 
 

@@ -1,7 +1,4 @@
-"""Which CA a store's certificate is signed by, where that is none of the public ones.
-
-Only a reference: the certificates lie in a Secret or a ConfigMap, and nothing here turns their verification off.
-"""
+"""The private CA of a store's certificate: a reference to a Secret or a ConfigMap. Verification is never disabled."""
 
 from __future__ import annotations
 
@@ -14,39 +11,39 @@ from components.spec import DnsName, Spec
 
 
 class CaBundleSpec(Spec):
-    """One key of a Secret or a ConfigMap of the inference namespace, with certificates of CAs in PEM."""
+    """CA certificates in PEM, in one key of a Secret or a ConfigMap of the stack's namespace."""
 
     secret_name: DnsName | None = None
-    """The Secret's name, where a Secret holds them. It must exist."""
+    """The name of an existing Secret. Set this or configMapName."""
     config_map_name: DnsName | None = None
-    """The ConfigMap's name, where a ConfigMap holds them (trust-manager, OpenShift). It must exist."""
+    """The name of an existing ConfigMap, for example of trust-manager or OpenShift. Set this or secretName."""
     key: Annotated[str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)] = "ca.crt"
-    """The key that holds them, by the name that cert-manager and Kubernetes give it."""
+    """The key with the certificates. The default is the name that cert-manager and Kubernetes use."""
 
     @model_validator(mode="after")
     def _from_one_object(self) -> Self:
         if (self.secret_name is None) == (self.config_map_name is None):
-            given = "neither is given" if self.secret_name is None else "both are given"
-            raise ValueError(f"certificates come from secretName or from configMapName, and {given}; write one of them")
+            problem = (
+                "neither secretName nor configMapName is set" if self.secret_name is None else "secretName and configMapName are both set"
+            )
+            raise ValueError(f"caBundle requires one source of certificates, but {problem}. Set one of them.")
         return self
 
     @property
     def location(self) -> str:
-        """Where the certificates are, as people write it."""
+        """The location of the certificates, for messages."""
         return f"{self.bundle.kind} {self.bundle.name}, key {self.key}"
 
     @property
     def bundle(self) -> CaBundle:
-        """What pods mount."""
+        """The handle that pods mount."""
         if self.secret_name is not None:
             return CaBundle(kind="Secret", name=self.secret_name, key=self.key)
         return CaBundle(kind="ConfigMap", name=self.config_map_name or "", key=self.key)
 
 
-def refuse_in_clear(bundle: CaBundleSpec | None, field: str, address: str | None) -> CaBundleSpec | None:
-    """`bundle`, unless the store's `address`, written under `field`, is one without TLS. Raises ValueError."""
+def require_tls(bundle: CaBundleSpec | None, field: str, address: str | None) -> CaBundleSpec | None:
+    """Return `bundle`. Raises ValueError if the store's URL `address` in `field` does not use TLS."""
     if bundle is not None and address is not None and address.startswith("http://"):
-        raise ValueError(
-            f"no certificate is shown at {address}, so there is none to verify; write {field} with https://, or remove caBundle"
-        )
+        raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
     return bundle

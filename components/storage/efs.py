@@ -1,6 +1,6 @@
-"""An EFS file system as a store: encrypted, mountable from the pools only, and lent as the claim that any share is.
+"""An EFS file system as a model store: encrypted, mountable only from the pools, and exported as a claim.
 
-It mounts by an access point over TLS, so pods need neither root nor an AWS role. An adopted file system is only mounted.
+Pods mount an access point over TLS, so they need neither root nor an AWS role. An existing file system is only mounted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import VolumeClaim
-from components.lookups import kms_key, look_up
+from components.lookups import look_up, look_up_kms_key
 from components.naming import content_key
 from components.storage.static_volume import static_claim
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _DRIVER = "efs.csi.aws.com"
 _NFS = 2049
-# The file system grows by itself; Kubernetes only wants a figure to match claim and volume by.
+# The file system grows automatically; Kubernetes only needs a number to match claim and volume.
 _NOMINAL = "1Pi"
 
 
 class EfsStore(pulumi.ComponentResource):
-    """A file system with its volume and claim in `namespace`; lends `claim`.
+    """A file system with its volume and claim in `namespace`; exports `claim`.
 
-    Machines of the security groups `clients` may mount what is created. Takes an AWS and a Kubernetes provider in `opts`;
+    Nodes in the security groups `clients` may mount a created file system. `opts` needs an AWS and a Kubernetes provider;
     `namespace` and `scope` are those of `static_claim`.
     """
 
@@ -49,7 +49,7 @@ class EfsStore(pulumi.ComponentResource):
     ) -> None:
         super().__init__("inferplan:storage:EfsStore", name, {"spec": spec.intent()}, opts)
         if spec.file_system_id is not None:
-            handle: pulumi.Input[str] = pulumi.Output.from_input(_adopted(name, spec, self))
+            handle: pulumi.Input[str] = pulumi.Output.from_input(_existing_handle(name, spec, self))
             targets: list[pulumi.Resource] = []
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
@@ -59,35 +59,35 @@ class EfsStore(pulumi.ComponentResource):
             capacity={"storage": _NOMINAL},
             csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
         )
-        # A pod that mounts before a zone has its mount target waits for minutes; no field of the claim names the targets.
+        # A pod that mounts before its zone has a mount target waits for minutes, and no field of the claim refers to the targets.
         claim_name, claim = static_claim(name, name, volume, key=key, scope=scope, namespace=namespace, parent=self, after=targets)
-        # What identifies the files must be known at plan time, since it names Jobs: the store's own name where AWS gives the id.
+        # The origin names Jobs, so it must be known at plan time: the store's name if AWS assigns the id.
         origin = f"efs://{spec.file_system_id or f'{scope}/{name}'}{spec.path}"
         self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, ready=claim)
         self.register_outputs({"claim": claim_name})
 
 
-async def _adopted(name: str, spec: EfsStoreSpec, parent: EfsStore) -> str:
-    """The volume handle of a file system that exists. One that does not is told now, and not by pods that hang in a mount."""
+async def _existing_handle(name: str, spec: EfsStoreSpec, parent: EfsStore) -> str:
+    """Return the volume handle of an existing file system. Raises now if it does not exist; otherwise pods would hang in the mount."""
     from pulumi_aws import efs
 
-    here, options = f"storage.{name}", pulumi.InvokeOptions(parent=parent)
-    remedy = "correct it, look in the cluster's region, or leave both ids out to create one"
+    path, options = f"storage.{name}", pulumi.InvokeOptions(parent=parent)
+    remedy = "Correct it, check the cluster's region, or remove both ids to create a file system."
     system = {"fileSystemId": spec.file_system_id}
     await look_up(
-        "aws:efs/getFileSystem:getFileSystem", system, efs.GetFileSystemResult, key=f"{here}.fileSystemId", remedy=remedy, options=options
+        "aws:efs/getFileSystem:getFileSystem", system, efs.GetFileSystemResult, key=f"{path}.fileSystemId", remedy=remedy, options=options
     )
     point = await look_up(
         "aws:efs/getAccessPoint:getAccessPoint",
         {"accessPointId": spec.access_point_id},
         efs.GetAccessPointResult,
-        key=f"{here}.accessPointId",
+        key=f"{path}.accessPointId",
         remedy=remedy,
         options=options,
     )
     if point.file_system_id not in (None, spec.file_system_id):
         raise pulumi.RunError(
-            f"{here}.accessPointId: {spec.access_point_id!r} belongs to {point.file_system_id}; name one of {spec.file_system_id}"
+            f"{path}.accessPointId: {spec.access_point_id!r} belongs to {point.file_system_id}. Use an access point of {spec.file_system_id}."
         )
     return f"{spec.file_system_id}::{spec.access_point_id}"
 
@@ -95,43 +95,43 @@ async def _adopted(name: str, spec: EfsStoreSpec, parent: EfsStore) -> str:
 def _file_system(
     name: str, spec: EfsStoreSpec, home: EksClusterHandle, clients: Sequence[pulumi.Input[str]], parent: EfsStore
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-    """A created file system: its volume handle, and what must be there before it can be mounted."""
+    """Create a file system; return its volume handle and the resources that must exist before it can be mounted."""
     from pulumi_aws import efs
 
     child = pulumi.ResourceOptions(parent=parent)
-    # What says who may use the files, and keeps their backups, stays with them: a file system without its policy lets root in.
-    kept = pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain)
+    # Policy, backups and access point are retained with the file system: without its policy it would admit root.
+    retained = pulumi.ResourceOptions(parent=parent, protect=spec.retain, retain_on_delete=spec.retain)
     key: pulumi.Input[str] | None = spec.kms_key_arn
     if spec.kms_key_arn is not None:
-        look = pulumi.InvokeOptions(parent=parent)
-        key = pulumi.Output.from_input(kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=look))
+        lookup = pulumi.InvokeOptions(parent=parent)
+        key = pulumi.Output.from_input(look_up_kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=lookup))
     system = efs.FileSystem(
         name,
         encrypted=True,
         kms_key_id=key,
         throughput_mode=spec.throughput_mode,
         tags={**home.tags, "Name": f"inferplan-{name}"},
-        opts=kept,
+        opts=retained,
     )
     efs.BackupPolicy(
         name,
         file_system_id=system.id,
         backup_policy=efs.BackupPolicyBackupPolicyArgs(status="ENABLED" if spec.backup else "DISABLED"),
-        opts=kept,
+        opts=retained,
     )
-    point = _access_point(name, spec, system, kept)
+    point = _access_point(name, spec, system, retained)
     policy = efs.FileSystemPolicy(
-        name, file_system_id=system.id, policy=pulumi.Output.json_dumps(_only_by_access_point(system.arn, point.arn)), opts=kept
+        name, file_system_id=system.id, policy=pulumi.Output.json_dumps(_access_point_policy(system.arn, point.arn)), opts=retained
     )
-    wall = _open_to(name, home, clients, child)
+    security_group = _security_group(name, home, clients, child)
     targets = [
-        efs.MountTarget(f"{name}-{zone}", file_system_id=system.id, subnet_id=subnet, security_groups=[wall.id], opts=child)
+        efs.MountTarget(f"{name}-{zone}", file_system_id=system.id, subnet_id=subnet, security_groups=[security_group.id], opts=child)
         for zone, subnet in home.subnets.items()
     ]
     return pulumi.Output.concat(system.id, "::", point.id), [*targets, policy]
 
 
-def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, kept: pulumi.ResourceOptions) -> efs.AccessPoint:
+def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, retained: pulumi.ResourceOptions) -> efs.AccessPoint:
     from pulumi_aws import efs
 
     user = spec.run_as_user
@@ -141,18 +141,18 @@ def _access_point(name: str, spec: EfsStoreSpec, system: efs.FileSystem, kept: p
         file_system_id=system.id,
         posix_user=efs.AccessPointPosixUserArgs(uid=user, gid=user),
         root_directory=efs.AccessPointRootDirectoryArgs(path=spec.path, creation_info=owner),
-        opts=kept,
+        opts=retained,
     )
 
 
-def _only_by_access_point(system_arn: pulumi.Input[str], point_arn: pulumi.Input[str]) -> dict[str, object]:
-    """Without a policy EFS lets whoever reaches a mount target in as root; with this one, only by the access point and over TLS."""
+def _access_point_policy(system_arn: pulumi.Input[str], point_arn: pulumi.Input[str]) -> dict[str, object]:
+    """Return a policy that allows mounts only through the access point over TLS. Without one, EFS admits root from any mount target."""
     return {
         "Version": "2012-10-17",
         "Statement": [
             {
                 "Effect": "Allow",
-                # Mounts carry no AWS identity, so there is none to name: the conditions are what decides.
+                # Mounts have no AWS identity to name: the conditions decide.
                 "Principal": {"AWS": "*"},
                 "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
                 "Resource": system_arn,
@@ -165,7 +165,9 @@ def _only_by_access_point(system_arn: pulumi.Input[str], point_arn: pulumi.Input
     }
 
 
-def _open_to(name: str, home: EksClusterHandle, clients: Sequence[pulumi.Input[str]], child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
+def _security_group(
+    name: str, home: EksClusterHandle, clients: Sequence[pulumi.Input[str]], child: pulumi.ResourceOptions
+) -> ec2.SecurityGroup:
     from pulumi_aws import ec2
 
     return ec2.SecurityGroup(
@@ -177,7 +179,7 @@ def _open_to(name: str, home: EksClusterHandle, clients: Sequence[pulumi.Input[s
                 description="NFS from nodes", protocol="tcp", from_port=_NFS, to_port=_NFS, security_groups=list(clients)
             )
         ],
-        # A mount target only answers, which needs no rule; the empty list takes the one that EC2 adds away.
+        # A mount target only responds, which needs no rule; the empty list removes EC2's default rule.
         egress=[],
         opts=child,
     )

@@ -1,7 +1,7 @@
-"""The stores of a stack as components: each lends a handle, none creates a bucket or a share.
+"""The model stores of a stack: each exports a handle, and none creates a bucket or an NFS export.
 
-An NFS share becomes a static volume and its claim. What needs no Kubernetes object at all (a bucket, a server, a claim that
-exists) is a plain value.
+An NFS export becomes a static volume and its claim. Stores without Kubernetes objects (a bucket, a server, an existing claim) are
+plain values.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 
 class NfsStore(pulumi.ComponentResource):
-    """An NFS share as a static PersistentVolume and its claim (RWX), bound to each other by name; lends `claim`.
+    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name; exports `claim`.
 
-    `namespace` and `scope` are those of `static_claim`, and so is what a change of the spec does.
+    `namespace` and `scope` are those of `static_claim`, which also describes what a change of the spec does.
     """
 
     claim: VolumeClaim
@@ -55,7 +55,7 @@ class NfsStore(pulumi.ComponentResource):
 
 
 class S3Store:
-    """An S3 bucket that exists; lends `objects`. It registers nothing, since there is nothing to provision."""
+    """An existing S3 bucket; exports `objects` and registers nothing."""
 
     objects: ObjectStore
 
@@ -71,13 +71,13 @@ class S3Store:
             networks=spec.networks,
         )
 
-    def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a store with roles of its own reads them
-        """The store as the service account `account` reads the directory `path` of it: here, as everybody does."""
+    def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a subclass with roles uses them
+        """Return the store for the service account `account` that reads the directory `path`: here the same for all."""
         return self.objects
 
 
 class WebSource:
-    """A server or a hub that models are fetched from; lends `files`. It registers nothing."""
+    """A server or a hub with models; exports `files` and registers nothing."""
 
     files: WebStore | HubStore
 
@@ -94,7 +94,7 @@ class WebSource:
 
 
 class ClaimStore:
-    """A claim that exists; lends `claim`. It registers nothing, and whether the claim is there shows when a pod mounts it."""
+    """An existing claim; exports `claim` and registers nothing. If it does not exist, pods fail to mount it."""
 
     claim: VolumeClaim
 
@@ -116,7 +116,7 @@ def model_store(
     targets: Mapping[str, NodeTarget],
     opts: pulumi.ResourceOptions | None = None,
 ) -> PlainStore:
-    """The store that `spec` describes, by its kind. `namespace` and `scope` are those of `NfsStore`, `targets` the pools by name."""
+    """Create the store of `spec` by its kind. `namespace` and `scope` are those of `NfsStore`, `targets` the pools by name."""
     match spec:
         case NfsStoreSpec():
             return NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts)

@@ -1,7 +1,7 @@
-"""A directory on every node of a pool as one volume: whichever node a pod lands on, it mounts that node's own disk.
+"""A directory on every node of a pool as one volume: each pod mounts the disk of its own node.
 
-A `local` volume whose node affinity takes the whole pool does this (the way of KServe's LocalModelNodeGroup, v0.20.0), and
-restricted pods may mount it, which a hostPath they may not. It neither makes the directory nor copies between nodes.
+This is a `local` volume whose node affinity selects the whole pool (like KServe's LocalModelNodeGroup, v0.20.0). Restricted pods may
+mount it, unlike a hostPath. It neither creates the directory nor copies between nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from components.storage.static_volume import static_claim
 
 
 class NodeDisks(pulumi.ComponentResource):
-    """The volume of a pool's node disks and its claim, bound to each other by name; lends `claim`."""
+    """The volume of a pool's node disks and its claim, bound by name; exports `claim`."""
 
     claim: VolumeClaim
 
@@ -34,14 +34,14 @@ class NodeDisks(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
-        selected = dict(sorted(target.node_selector.items()))
-        key = content_key(spec.path, json.dumps(selected))
+        node_labels = dict(sorted(target.node_selector.items()))
+        key = content_key(spec.path, json.dumps(node_labels))
         volume = core.PersistentVolumeSpecArgs(
-            # The only mode of a local volume. It counts nodes where volumes are attached, and a local one never is.
+            # The only mode of a local volume. Kubernetes enforces it per attached volume, and a local volume is never attached.
             access_modes=["ReadWriteOnce"],
             capacity={"storage": spec.capacity},
             local=core.LocalVolumeSourceArgs(path=spec.path),
-            node_affinity=core.VolumeNodeAffinityArgs(required=_nodes(selected)),
+            node_affinity=core.VolumeNodeAffinityArgs(required=_node_selector(node_labels)),
         )
         claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
@@ -54,6 +54,6 @@ class NodeDisks(pulumi.ComponentResource):
         self.register_outputs({"claim": claim_name})
 
 
-def _nodes(selected: dict[str, str]) -> core.NodeSelectorArgs:
-    expressions = [core.NodeSelectorRequirementArgs(key=key, operator="In", values=[value]) for key, value in selected.items()]
+def _node_selector(node_labels: dict[str, str]) -> core.NodeSelectorArgs:
+    expressions = [core.NodeSelectorRequirementArgs(key=key, operator="In", values=[value]) for key, value in node_labels.items()]
     return core.NodeSelectorArgs(node_selector_terms=[core.NodeSelectorTermArgs(match_expressions=expressions)])

@@ -1,6 +1,6 @@
-"""An S3 store of a stack on EKS: the bucket where it is to be created, and a role for each service account that reads it.
+"""An S3 store on EKS: the bucket, if the stack creates it, and a role for each service account that reads it.
 
-Where a Secret holds the credentials, or the S3 API is not AWS', it is a store like any other.
+With credentials in a Secret, or another S3 API than AWS, it creates no roles.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pulumi
 
-from components.identity.store_reader import Reads, StoreReader
-from components.lookups import found, kms_key
+from components.identity.store_reader import ReadScope, StoreReader
+from components.lookups import look_up_if_permitted, look_up_kms_key
 from components.storage.model_store import S3Store
 from components.storage.s3_bucket import ModelBucket
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AwsS3Store(S3Store):
-    """An S3 bucket at AWS; lends each reader the store with a role of its own."""
+    """An S3 bucket at AWS; gives each reader its own role."""
 
     def __init__(
         self,
@@ -43,23 +43,23 @@ class AwsS3Store(S3Store):
         self._bucket: pulumi.Input[str] = spec.bucket
         self._key_arn: pulumi.Input[str] | None = spec.kms_key_arn
         if spec.create is not None:
-            made = ModelBucket(name, spec.bucket, spec.create, opts=opts)
-            self._bucket, self._key_arn = made.bucket, made.key_arn
+            bucket = ModelBucket(name, spec.bucket, spec.create, opts=opts)
+            self._bucket, self._key_arn = bucket.bucket, bucket.key_arn
         elif not self._without_roles:
-            look = pulumi.InvokeOptions(provider=opts.provider)
-            self._bucket = pulumi.Output.from_input(_bucket(name, spec, self._region, look))
+            lookup = pulumi.InvokeOptions(provider=opts.provider)
+            self._bucket = pulumi.Output.from_input(_existing_bucket(name, spec, self._region, lookup))
             if spec.kms_key_arn is not None:
-                self._key_arn = pulumi.Output.from_input(kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=look))
+                self._key_arn = pulumi.Output.from_input(look_up_kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=lookup))
 
     @property
     def _without_roles(self) -> bool:
         return self._spec.credentials is not None or self._spec.endpoint is not None
 
     def reader(self, account: str, path: str) -> ObjectStore:
-        """The store as the service account `account` reads the directory `path` of it."""
+        """Return the store for the service account `account`, with a role that reads the directory `path`."""
         if self._without_roles:
             return self.objects
-        reads = Reads(
+        scope = ReadScope(
             bucket=self._bucket,
             bucket_name=self._spec.bucket,
             prefix="/".join(part for part in (self._spec.prefix, path) if part),
@@ -72,24 +72,26 @@ class AwsS3Store(S3Store):
             method=self._method,
             namespace=self._namespace,
             service_account=account,
-            reads=reads,
+            scope=scope,
             opts=self._opts,
         )
         return replace(self.objects, region=self._region, identity=reader.identity)
 
 
-async def _bucket(name: str, spec: S3StoreSpec, region: str, look: pulumi.InvokeOptions) -> str:
-    """The bucket that the store `name` adopts, once it is known to be there and in `region`."""
-    here = f"storage.{name}"
-    told = await found(
+async def _existing_bucket(name: str, spec: S3StoreSpec, region: str, lookup: pulumi.InvokeOptions) -> str:
+    """Return the existing bucket of the store `name`. Raises pulumi.RunError if it does not exist in `region`."""
+    path = f"storage.{name}"
+    answer = await look_up_if_permitted(
         "aws:s3/getBucket:getBucket",
         {"bucket": spec.bucket},
-        named=spec.bucket,
-        key=f"{here}.bucket",
-        remedy="correct it, check whose credentials these are, or add create: {} to create it",
-        options=look,
+        name=spec.bucket,
+        key=f"{path}.bucket",
+        remedy="Correct it, check the credentials, or set create: {} to create the bucket.",
+        options=lookup,
     )
-    elsewhere = told.get("bucketRegion")
-    if elsewhere not in (None, region):
-        raise pulumi.RunError(f"{here}.region: the bucket {spec.bucket!r} is in {elsewhere}, not in {region}; write region: {elsewhere}")
+    bucket_region = answer.get("bucketRegion")
+    if bucket_region not in (None, region):
+        raise pulumi.RunError(
+            f"{path}.region: the bucket {spec.bucket!r} is in {bucket_region}, not in {region}. Set region: {bucket_region}."
+        )
     return spec.bucket

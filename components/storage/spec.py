@@ -1,7 +1,7 @@
-"""Where model files live: buckets, shares, disks and servers, and which of their files a model is made of.
+"""The settings of model stores, and of the weights that a model reads from one.
 
-It describes stores that exist already and refuses what AWS or the mount would refuse later: a bucket name that
-cannot be, an endpoint that carries a password, a path that climbs out of its share.
+Validation rejects what AWS or the mount would reject later, for example an invalid bucket name, an endpoint with a password, or a
+path that leaves its volume.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, f
 from components.spec import Bytes, DnsName, Spec
 from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from components.storage.bucket_name import BucketName
-from components.storage.ca_spec import CaBundleSpec, refuse_in_clear
+from components.storage.ca_spec import CaBundleSpec, require_tls
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.store_networks import StoreNetworks
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
-# EFS user guide, "Mounting without the EFS mount helper", read 2026-11. `hard` keeps a reader waiting instead of handing it an
+# EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits instead of getting an
 # I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
 RECOMMENDED_MOUNT_OPTIONS = ("nfsvers=4.1", "rsize=1048576", "wsize=1048576", "hard", "timeo=600", "retrans=2", "noresvport")
 
@@ -31,13 +31,13 @@ _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "night
 def _relative_path(path: str) -> str:
     parts = path.rstrip("/").split("/") if path.rstrip("/") else []
     if path.startswith("/") or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path!r} is not a path inside the store; write names joined by single slashes, no '.' or '..'")
+        raise ValueError(f"{path!r} is not a path inside the store. Use names joined by single slashes, without '.' or '..'.")
     return "/".join(parts)
 
 
 def _absolute_path(path: str) -> str:
     if path != "/" and any(part in ("", ".", "..") for part in path.rstrip("/").split("/")[1:]):
-        raise ValueError(f"{path!r} is not the path of an export; write it from the root, without '.', '..' or double slashes")
+        raise ValueError(f"{path!r} is not the path of an export. Start at the root, without '.', '..' or double slashes.")
     return path.rstrip("/") or "/"
 
 
@@ -46,14 +46,18 @@ def _endpoint_url(url: str) -> str:
         parts = urlsplit(url)
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
-        raise ValueError(f"{url!r} is not an endpoint; write http(s)://host or http(s)://host:port with a port from 1 to 65535") from None
+        raise ValueError(
+            f"{url!r} is not an endpoint. Expected http(s)://host or http(s)://host:port with a port from 1 to 65535."
+        ) from None
     if parts.username is not None or parts.password is not None:
         # The value itself stays out of the message: it holds a password.
-        raise ValueError("an endpoint carries no user name or password; put them into a Secret and name it under credentials")
+        raise ValueError("The endpoint contains a user name or password. Put them into a Secret and set credentials.secretName.")
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise ValueError(f"{url!r} is not an endpoint; write http(s)://host or http(s)://host:port")
+        raise ValueError(f"{url!r} is not an endpoint. Expected http(s)://host or http(s)://host:port.")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"{url!r} is more than an endpoint; write http(s)://host:port, and what follows under bucket and prefix")
+        raise ValueError(
+            f"{url!r} is not an endpoint: it has a path or a query. Use http(s)://host:port, and put the path into bucket and prefix."
+        )
     return url.rstrip("/")
 
 
@@ -63,15 +67,13 @@ def _nfs_server(server: str) -> str:
     except ValueError:
         pass
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server) or re.fullmatch(r"[0-9.]+", server):
-        raise ValueError(f"{server!r} is not a server; write a DNS name in lower case or an IP address")
+        raise ValueError(f"{server!r} is not a server. Use a DNS name in lower case or an IP address.")
     return server
 
 
 def _fixed_revision(revision: str) -> str:
     if revision.lower() in _MOVING_REVISIONS:
-        raise ValueError(
-            f"{revision!r} moves, so files might change under a server; write a commit (40 hex digits) or a fixed version (v1.2.0)"
-        )
+        raise ValueError(f"Revision {revision!r} can change while a server runs. Use a commit (40 hex digits) or a fixed version (v1.2.0).")
     return revision
 
 
@@ -85,83 +87,87 @@ Revision = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
     AfterValidator(_fixed_revision),
-    Field(description="A commit (40 hex digits) or a fixed version; a moving name such as main is refused."),
+    Field(description="A commit (40 hex digits) or a fixed version. Branch names such as main are rejected."),
 ]
 
 
 class S3Credentials(Spec):
-    """A Secret of the inference namespace that holds AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+    """A Secret in the stack's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
 
     secret_name: DnsName
-    """The Secret's name. It must exist; its values never pass through a stack file."""
+    """The name of an existing Secret. Its values are never part of a stack file."""
 
 
 class S3StoreSpec(Spec):
-    """An S3 bucket that exists, at AWS or behind an endpoint such as MinIO."""
+    """An S3 bucket, at AWS or at another endpoint, for example MinIO."""
 
     kind: Literal["s3"]
     bucket: BucketName
-    """The bucket's name, by the naming rules of AWS."""
+    """The name of the bucket, by the naming rules of AWS."""
     prefix: RelativePath = ""
-    """What comes before each model's path; empty for the whole bucket."""
+    """Prefix of the models' paths. Default: none, the whole bucket."""
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{2,32}$")] | None = None
-    """The bucket's region, as AWS spells it (eu-central-1)."""
+    """The region of the bucket, for example eu-central-1."""
     endpoint: Annotated[str, AfterValidator(_endpoint_url)] | None = None
-    """Where the S3 API answers when that is not AWS: http(s)://host:port."""
+    """The URL of an S3 API other than AWS: http(s)://host:port."""
     path_style: bool | None = None
-    """Ask for endpoint/bucket/key instead of bucket.endpoint/key. Absent: path style where an endpoint is named."""
+    """Use URLs of the form endpoint/bucket/key instead of bucket.endpoint/key. Default: true if endpoint is set."""
     credentials: S3Credentials | None = None
-    """Absent: the identity the pod has anyway (Pod Identity, IRSA), which on a cluster of EKS this stack provides."""
+    """Credentials of the store. Default: the pod's identity (Pod Identity, IRSA), which the stack creates on EKS."""
     ca_bundle: CaBundleSpec | None = None
-    """The CA that signed the endpoint's certificate, where that is no public one."""
+    """The CA of the endpoint's certificate, if it is not a public CA."""
     create: BucketCreation | None = None
-    """Creates the bucket, with {} as careful as it gets; absent, it exists already."""
+    """Creates the bucket; {} uses the safest defaults. Default: use an existing bucket."""
     kms_key_arn: KmsKeyArn | None = None
-    """The KMS key of a bucket that exists and is encrypted with one; its readers may then decrypt."""
+    """The KMS key of an existing encrypted bucket. Readers get permission to decrypt with it."""
     networks: StoreNetworks = ()
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     @property
     def location(self) -> str:
-        """Where it is, as people write it."""
+        """The location, for messages and tables."""
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
     @field_validator("ca_bundle")
     @classmethod
     def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
-        return refuse_in_clear(bundle, "endpoint", info.data.get("endpoint"))
+        return require_tls(bundle, "endpoint", info.data.get("endpoint"))
 
     @model_validator(mode="after")
     def _only_aws_creates_buckets(self) -> Self:
         if self.create is not None:
             others = {"endpoint": self.endpoint, "credentials": self.credentials, "kmsKeyArn": self.kms_key_arn}
-            given = [key for key, value in others.items() if value is not None]
-            if given:
-                raise ValueError(f"{', '.join(given)} belongs to a bucket that exists, and create makes one at AWS; remove one of them")
+            conflicting = [key for key, value in others.items() if value is not None]
+            if conflicting:
+                raise ValueError(
+                    f"{', '.join(conflicting)} requires an existing bucket, but create makes a new one at AWS. Remove one of them."
+                )
             if self.create.access_logs is not None and self.create.access_logs.bucket == self.bucket:
-                raise ValueError(f"{self.bucket} would log the writing of its own logs, without end; name another bucket under accessLogs")
+                raise ValueError(
+                    f"{self.bucket} cannot be its own log bucket: writing a log would be logged again. Use another bucket in accessLogs."
+                )
         return self
 
 
 class NfsStoreSpec(Spec):
-    """A directory that an NFS server exports to every node."""
+    """A directory that an NFS server exports to all nodes."""
 
     kind: Literal["nfs"]
     server: Annotated[str, StringConstraints(max_length=253), AfterValidator(_nfs_server)]
-    """The server's DNS name or address."""
+    """The DNS name or IP address of the server."""
     path: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x20\\]*$", max_length=1024), AfterValidator(_absolute_path)]
-    """The exported directory. Preheating needs it writable for the user that preheat names (runAsUser)."""
+    """The exported directory. A preheat requires write access for preheat.runAsUser."""
     capacity: Bytes
-    """How much fits. Kubernetes only compares it when binding; plans check models against it."""
+    """Capacity. Plans check that models fit; Kubernetes does not enforce it."""
     mount_options: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z_]+(=[A-Za-z0-9._:-]+)?$")], ...] = RECOMMENDED_MOUNT_OPTIONS
-    """Options of the NFS mount, replacing the recommended ones as a whole."""
+    """NFS mount options. They replace all recommended options."""
     retain: Literal[True] = True
-    """What is on the share outlives the stack; nothing here deletes a share."""
+    """The files on the NFS server are always kept when the stack is destroyed."""
 
     @property
     def location(self) -> str:
-        """Where it is, as people write it."""
+        """The location, for messages and tables."""
         return f"{self.server}:{self.path}"
 
 
@@ -173,15 +179,15 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(desc
 
 
 class WeightsSpec(Spec):
-    """Which files a model is: a path in a store, pinned to a revision."""
+    """The weights of a model: a path in a store, pinned to a revision."""
 
     store: Annotated[str, StringConstraints(min_length=1, max_length=63)]
-    """The name of a store under storage."""
+    """The name of a store in storage."""
     path: Annotated[RelativePath, StringConstraints(min_length=1)]
-    """The directory that holds the model, below the store's prefix or share."""
+    """The directory of the model, below the prefix or root of the store."""
     revision: Revision | None = None
-    """Names the content: new files are a new revision, in a directory of their own. Absent: raise preheat.round to read again."""
+    """The version of the files. Each revision is copied to its own directory. Without a revision, raise preheat.round to copy again."""
     files: dict[Annotated[RelativePath, StringConstraints(min_length=1)], Sha256 | None] = {}
-    """The files of a store of kind http, each with its sha256 or null. Absent: its SHA256SUMS names them, else its index pages."""
+    """The files in a store of kind http, each with its sha256 or null. Default: the files in SHA256SUMS, or those on the index pages."""
     size: Bytes | None = None
-    """How much the files weigh together; times, device memory and share capacity are checked against it."""
+    """Total size of the files, used to check deadlines, accelerator memory and capacity."""

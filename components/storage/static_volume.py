@@ -1,4 +1,4 @@
-"""A volume that exists already, as a PersistentVolume and the claim that alone may bind it; nothing is provisioned here."""
+"""Existing storage as a PersistentVolume and the only claim that can bind it; nothing is provisioned."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import bounded, content_key, labels
 
-# The claim names its volume, so it has nothing to choose by size. A bound claim's request cannot be changed, and the capacity
-# of the volume, which `kubectl get pvc` shows for the claim too, is informational and may be.
+# The claim names its volume, so its size does not matter. The request of a bound claim cannot be changed; the capacity of the
+# volume, which `kubectl get pvc` shows for the claim, is informational and can be changed.
 _REQUEST = "1Mi"
 
 
@@ -26,18 +26,17 @@ def static_claim(
     parent: pulumi.Resource,
     after: Sequence[pulumi.Resource] = (),
 ) -> tuple[str, core.PersistentVolumeClaim]:
-    """The claim of the store `name`, by its written name and as a resource.
+    """Create the volume and the claim of the store `name`; return the claim's name and the claim.
 
-    `volume_spec` says where the volume is, its access modes and its capacity; class, retention and binding are added here.
-    Both objects are called `prefix` and `key`, the place that they stand for, in Kubernetes and in their URNs: volumes and
-    claims are immutable, so another place gets new ones next to the old, servers move over, and no deletion waits for a
-    claim in use. The store's own name is a label, so that a renamed store keeps them. What is stored stays where it is.
-    Volumes belong to the whole cluster: `scope`, the namespace's written name, tells this stack's from another's. The live
-    `namespace` is known only once it exists, and a volume's name has to stand in the first plan already.
-    `after` is what has to be there before pods may mount the claim.
+    `volume_spec` has the location, access modes and capacity of the volume; class, reclaim policy and binding are added here.
+    Both objects are named `prefix` and `key` in Kubernetes and in their URNs, where `key` identifies the location: volumes and
+    claims are immutable, so a new location gets new objects next to the old ones, servers move over, and no deletion waits for
+    a claim in use. The store's name is only a label, so renaming a store changes nothing. The stored files are not touched.
+    Volumes are cluster-scoped: `scope`, the configured name of the namespace, separates stacks. The live `namespace` is known
+    only once it exists, but the first plan needs the volume's name. `after` must exist before pods may mount the claim.
     """
     claim_name, volume_name = bounded(prefix, key), bounded(f"{scope}-{prefix}", content_key(scope, key))
-    # An empty class keeps the cluster's default class from provisioning a disk of its own.
+    # An empty class prevents the cluster's default class from provisioning a disk.
     volume_spec.storage_class_name = ""
     volume_spec.persistent_volume_reclaim_policy = "Retain"
     volume_spec.claim_ref = core.ObjectReferenceArgs(namespace=namespace, name=claim_name)
@@ -48,7 +47,7 @@ def static_claim(
         opts=pulumi.ResourceOptions(parent=parent),
     )
     claim = core.PersistentVolumeClaim(
-        # Its namespace is part of what it is, so it is part of its URN: a claim of another namespace is another resource.
+        # The namespace is part of the URN: a claim in another namespace is another resource.
         volume_name,
         metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
         spec=core.PersistentVolumeClaimSpecArgs(
@@ -57,7 +56,7 @@ def static_claim(
             volume_name=volume_name,
             resources=core.VolumeResourceRequirementsArgs(requests={"storage": _REQUEST}),
         ),
-        # The name is known before the volume is there, so the edge is said here.
+        # The name is known before the volume exists, so the dependency is explicit.
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[volume, *after]),
     )
     return claim_name, claim

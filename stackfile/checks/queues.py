@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.nodes.spec import target_of
-from components.queue.names import scoped
-from components.queue.quota import amount_of, covered, granted, quantity_of, whole
+from components.queue.names import cluster_scoped_name
+from components.queue.quota import amount_of, covered_resources, pool_amounts, quantity_of, quota_amounts
 from components.serving.demand import SIDECAR, demand_of
 from components.spec import SpecError
 from stackfile import errors as errors_of
@@ -55,10 +55,10 @@ def _pools(settings: StackSettings, targets: Targets) -> Iterator[SpecError]:
                 ("queues", queue),
                 f"{queue!r} is reserved: Kueue puts every workload without a queue into it, also preheats and the gateway. Rename the queue.",
             )
-        if len(scoped(settings.namespace, queue)) > _LONGEST_NAME:
+        if len(cluster_scoped_name(settings.namespace, queue)) > _LONGEST_NAME:
             yield SpecError(
                 ("queues", queue),
-                f"The ClusterQueue name {scoped(settings.namespace, queue)!r} exceeds {_LONGEST_NAME} characters. Shorten the name of the queue.",
+                f"The ClusterQueue name {cluster_scoped_name(settings.namespace, queue)!r} exceeds {_LONGEST_NAME} characters. Shorten the name of the queue.",
             )
         for pool, quota in spec.pools.items():
             path = ("queues", queue, "pools", pool)
@@ -75,8 +75,8 @@ def _pools(settings: StackSettings, targets: Targets) -> Iterator[SpecError]:
                 yield SpecError((*path, "accelerators"), f"Pool {pool!r} has no accelerator. Set cpu and memory, or use another pool.")
                 continue
             total = granted_by_pool.setdefault(pool, Counter())
-            total.update(granted(quota, target))
-            for resource, available in sorted(whole(target).items(), key=_accelerators_first):
+            total.update(quota_amounts(quota, target))
+            for resource, available in sorted(pool_amounts(target).items(), key=_accelerators_first):
                 if total[resource] > available:
                     yield SpecError(
                         path,
@@ -112,7 +112,7 @@ def _quota(
     targets = {pool: target_of(pool, settings.node_pools[pool]) for pool in queue.pools if pool in settings.node_pools}
     if len(targets) < len(queue.pools):
         return
-    missing = sorted(set(request) - {"pods"} - set(covered(queue, targets)))
+    missing = sorted(set(request) - {"pods"} - set(covered_resources(queue, targets)))
     if missing:
         yield SpecError(
             ("models", name, "queue"), f"Queue {model.queue!r} has no quota for {', '.join(missing)}. Add it, or use another queue."
@@ -120,7 +120,7 @@ def _quota(
         return
     total = requested.setdefault(f"{model.queue}/{model.pool}", Counter())
     total.update(request)
-    quota = granted(queue.pools[model.pool], target)
+    quota = quota_amounts(queue.pools[model.pool], target)
     if queue.cohort is not None:
         # Queues of other stacks may lend to the cohort.
         return

@@ -54,8 +54,8 @@ def test_whoever_is_no_administrator_is_told(asking, told, monkeypatch, warnings
     async def caller(_: object) -> str | None:
         return asking
 
-    monkeypatch.setattr(eks_access, "caller", caller)
-    asyncio.run(eks_access.warn_stranger([ADMIN], pulumi.InvokeOptions()))
+    monkeypatch.setattr(eks_access, "caller_arn", caller)
+    asyncio.run(eks_access.warn_about_access([ADMIN], pulumi.InvokeOptions()))
     assert [told in each for each in warnings] == ([] if told is None else [True]), warnings
 
 

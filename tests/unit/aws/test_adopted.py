@@ -59,9 +59,9 @@ EXISTING = {"kind": "efs", "fileSystemId": "fs-01234567", "accessPointId": "fsap
     ("function", "said", "remedy"),
     [
         ("getCluster", "cluster.name: 'shared' was not found (", "cluster.create"),
-        ("getSubnet", "cluster.subnets.us-east-1a: 'subnet-0000000a' was not found (", "look in the cluster's region and account"),
-        ("getFileSystem", "storage.shared.fileSystemId: 'fs-01234567' was not found (", "leave both ids out to create one"),
-        ("getAccessPoint", "storage.shared.accessPointId: 'fsap-01234567' was not found (", "leave both ids out to create one"),
+        ("getSubnet", "cluster.subnets.us-east-1a: 'subnet-0000000a' was not found (", "Check the cluster's region and account"),
+        ("getFileSystem", "storage.shared.fileSystemId: 'fs-01234567' was not found (", "remove both ids to create a file system"),
+        ("getAccessPoint", "storage.shared.accessPointId: 'fsap-01234567' was not found (", "remove both ids to create a file system"),
     ],
 )
 def test_an_adopted_thing_that_does_not_exist_is_reported_with_the_key_that_names_it(function, said, remedy):
@@ -81,7 +81,7 @@ def test_a_subnet_of_another_zone_is_refused(cluster):
     subnets = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
     with pytest.raises(ProgramFailed) as caught:
         declared(Elsewhere(), cluster={**cluster, "subnets": subnets}, nodePools=POOLS)
-    assert "cluster.subnets.us-east-1a: 'subnet-0000000a' is in us-east-1b; name a subnet of us-east-1a" in str(caught.value)
+    assert "cluster.subnets.us-east-1a: 'subnet-0000000a' is in us-east-1b. Use a subnet in us-east-1a." in str(caught.value)
 
 
 KEY = "arn:aws:kms:us-east-1:111122223333:key/0d9c1c1e-1111-4222-8333-444455556666"
@@ -94,8 +94,8 @@ DL1 = {
     "size": {"max": 1},
 }
 NAMED = {
-    "getBucket": ("storage.weights.bucket: 'acme-weights'", "add create: {} to create it"),
-    "getKey": (f"storage.weights.kmsKeyArn: '{KEY}'", "leave it out where no key of your own encrypts this"),
+    "getBucket": ("storage.weights.bucket: 'acme-weights'", "set create: {} to create the bucket"),
+    "getKey": (f"storage.weights.kmsKeyArn: '{KEY}'", "remove it to use the default key"),
     "getAmi": ("nodePools.dl1.amiId: 'ami-0123456789abcdef0'", "copy the image to the cluster's region"),
 }
 
@@ -121,7 +121,7 @@ def test_what_may_not_be_looked_at_is_taken_as_it_is_with_a_warning(function):
     recording = _naming(Missing(function, "api error AccessDenied: no right to do this"))
     [warned] = [each.message for each in recording.diagnostics if each.severity == "warning"]
     key, _, value = NAMED[function][0].partition(": ")
-    assert f"{key}: whether {value} is there could not be asked (" in warned
+    assert f"{key}: cannot check that {value} exists (" in warned
     assert "AccessDenied: no right to do this" in warned
     granted = json.dumps([each.inputs for each in recording.of_type("aws:iam/rolePolicy:RolePolicy")])
     assert "acme-weights" in granted
@@ -136,7 +136,7 @@ def test_a_bucket_of_another_region_is_refused_with_the_region_to_write():
 
     with pytest.raises(ProgramFailed) as caught:
         _naming(Elsewhere())
-    expected = "storage.weights.region: the bucket 'acme-weights' is in eu-west-1, not in us-east-1; write region: eu-west-1"
+    expected = "storage.weights.region: the bucket 'acme-weights' is in eu-west-1, not in us-east-1. Set region: eu-west-1."
     assert expected in str(caught.value)
 
 
@@ -152,7 +152,7 @@ def test_an_access_point_of_another_file_system_is_refused():
 
     with pytest.raises(ProgramFailed) as caught:
         declared(Other(), storage={"shared": EXISTING})
-    assert "storage.shared.accessPointId: 'fsap-01234567' belongs to fs-89abcdef; name one of fs-01234567" in str(caught.value)
+    assert "storage.shared.accessPointId: 'fsap-01234567' belongs to fs-89abcdef. Use an access point of fs-01234567." in str(caught.value)
 
 
 def test_an_adopted_file_system_is_mounted_by_its_access_point_once_it_is_found():

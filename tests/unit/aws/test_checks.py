@@ -186,7 +186,7 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 
 
 def test_the_table_says_what_the_installed_botocore_says():
-    recorded = refresh_aws_api.TARGET.read_text()
+    recorded = refresh_aws_api.OUTPUT.read_text()
     said = json.loads(recorded)["botocore"]
     assert recorded == refresh_aws_api.rendered(), f"aws_api.json is of botocore {said}; run python -m components.cluster.refresh_aws_api"
 

@@ -19,7 +19,7 @@ from components.nodes.eks_spec import EksPool
 from components.nodes.machines import machine, machines
 from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import target_of
-from components.queue.quota import covered, granted
+from components.queue.quota import covered_resources, quota_amounts
 from components.queue.spec import QueueSpec
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
@@ -164,8 +164,8 @@ def test_a_default_image_without_efa_s_libraries_is_told_in_the_plan(fields, war
 
 def test_a_queue_covers_efa_and_grants_what_the_pool_has():
     spec = QueueSpec.model_validate({"pools": {"p": {}}})
-    assert "vpc.amazonaws.com/efa" in covered(spec, {"p": nodes()})
-    assert granted(spec.pools["p"], nodes())["vpc.amazonaws.com/efa"] == 64
+    assert "vpc.amazonaws.com/efa" in covered_resources(spec, {"p": nodes()})
+    assert quota_amounts(spec.pools["p"], nodes())["vpc.amazonaws.com/efa"] == 64
 
 
 def test_the_plugin_runs_where_interfaces_are_attached():

@@ -152,18 +152,18 @@ def test_a_created_file_system_is_mounted_by_its_access_point_and_over_tls_only(
 @pytest.mark.parametrize(
     ("store", "said"),
     [
-        ({**BUCKET, "bucket": "Acme"}, "cannot be a bucket name"),
-        ({**BUCKET, "create": {"accessLogs": {"bucket": "10.0.0.1"}}}, "reads as an IP address"),
-        ({**BUCKET, "create": {"accessLogs": {"bucket": "acme-weights"}}}, "its own logs, without end"),
-        ({**BUCKET, "create": {}, "endpoint": "https://minio.example"}, "endpoint belongs to a bucket that exists"),
-        ({**BUCKET, "create": {}, "kmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}, "kmsKeyArn belongs to a bucket that exists"),
-        ({"kind": "efs", "fileSystemId": "fs-01234567"}, "go together"),
+        ({**BUCKET, "bucket": "Acme"}, "is not a valid bucket name"),
+        ({**BUCKET, "create": {"accessLogs": {"bucket": "10.0.0.1"}}}, "looks like an IP address"),
+        ({**BUCKET, "create": {"accessLogs": {"bucket": "acme-weights"}}}, "cannot be its own log bucket"),
+        ({**BUCKET, "create": {}, "endpoint": "https://minio.example"}, "endpoint requires an existing bucket"),
+        ({**BUCKET, "create": {}, "kmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}, "kmsKeyArn requires an existing bucket"),
+        ({"kind": "efs", "fileSystemId": "fs-01234567"}, "fileSystemId and accessPointId require each other"),
         (
             {"kind": "efs", "fileSystemId": "fs-01234567", "accessPointId": "fsap-01234567", "backup": False},
-            "backup would change fs-01234567",
+            "backup cannot be set for the existing file system fs-01234567",
         ),
         ({"kind": "efs", "throughputMode": "elastc"}, "did you mean 'elastic'"),
-        ({"kind": "efs", "throughputMode": "provisioned"}, "use elastic"),
+        ({"kind": "efs", "throughputMode": "provisioned"}, "Use elastic"),
     ],
 )
 def test_a_fault_of_a_store_says_what_is_allowed(store, said):

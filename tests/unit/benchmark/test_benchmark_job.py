@@ -72,8 +72,8 @@ def test_another_load_is_another_job_and_the_same_one_is_the_same():
     ("written", "said"),
     [
         ({"models": ["one"]}, "at least 2"),
-        ({"models": ["one", "one"]}, "names one more than once"),
-        ({"concurrency": [128], "requests": 64}, "above requests 64"),
+        ({"models": ["one", "one"]}, "Duplicate model: one"),
+        ({"concurrency": [128], "requests": 64}, r"concurrency \(128\) is more than requests \(64\)"),
         ({"promptTokens": [1, 2, 3, 4, 5, 6, 7, 8], "concurrency": [1, 2, 3, 4, 5, 6, 7]}, "112 measurements"),
     ],
 )

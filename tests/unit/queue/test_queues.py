@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from components.queue.names import PRIORITY_LABEL, QUEUE_LABEL, priority_class, queue_labels
 from components.queue.queues import Queues
-from components.queue.quota import granted, quantity_of
+from components.queue.quota import quantity_of, quota_amounts
 from components.queue.spec import PoolQuota, QueueSpec
 from components.serving.affinity import AffinitySpec
 from tests.recorder import declare
@@ -39,10 +39,10 @@ def test_every_pool_hands_out_every_covered_resource_in_the_same_order_and_nothi
 
 
 def test_cpu_and_memory_follow_the_cards_unless_they_are_written():
-    half = granted(PoolQuota.model_validate({"accelerators": 4}), L40S)
+    half = quota_amounts(PoolQuota.model_validate({"accelerators": 4}), L40S)
     assert half["cpu"] == L40S.capacity.cpu_millicores * L40S.nodes // 2
     assert half["memory"] % 2**20 == 0
-    written = granted(PoolQuota.model_validate({"accelerators": 4, "cpu": "3", "memory": "7Gi", "pods": 9}), L40S)
+    written = quota_amounts(PoolQuota.model_validate({"accelerators": 4, "cpu": "3", "memory": "7Gi", "pods": 9}), L40S)
     assert (written["cpu"], written["memory"], written["pods"]) == (3000, 7 * 2**30, 9)
 
 
@@ -82,9 +82,9 @@ def test_a_priority_is_a_class_whose_name_fits_a_label():
     ("written", "said"),
     [
         ({"pools": {}}, "at least 1"),
-        ({"pools": {"l40s": {"borrowingLimit": 1}}}, "need a cohort to borrow from"),
-        ({"preemption": {"reclaimWithinCohort": "Any"}}, "there is no cohort"),
-        ({"cohort": "c", "pools": {"l40s": {"accelerators": 2, "lendingLimit": 3}}}, "lendingLimit is 3 of 2"),
+        ({"pools": {"l40s": {"borrowingLimit": 1}}}, "require cohort"),
+        ({"preemption": {"reclaimWithinCohort": "Any"}}, "requires cohort"),
+        ({"cohort": "c", "pools": {"l40s": {"accelerators": 2, "lendingLimit": 3}}}, r"lendingLimit \(3\) is more than"),
         ({"queueingStrategy": "Fair"}, "BestEffortFIFO"),
     ],
 )

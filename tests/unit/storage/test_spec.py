@@ -226,7 +226,7 @@ def test_a_store_behind_tls_names_where_its_ca_is(store, given, place, bundle):
 def test_certificates_come_from_one_object(given):
     with pytest.raises(ValidationError) as caught:
         other(**TLS["s3"], caBundle=given)
-    assert "write one of them" in str(caught.value)
+    assert "Set one of them" in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "../x", "a b"])
