@@ -44,13 +44,13 @@ def warnings(monkeypatch) -> list[str]:
     [
         (None, None),
         ("arn:aws:sts::111122223333:assumed-role/people/session", None),
-        ("arn:aws:sts::111122223333:assumed-role/ci/run-17", "add arn:aws:iam::111122223333:role/ci"),
-        ("arn:aws:sts::999999999999:assumed-role/people/session", "add arn:aws:iam::999999999999:role/people"),
-        ("arn:aws:iam::111122223333:user/people", "add arn:aws:iam::111122223333:user/people"),
-        ("arn:aws:iam::111122223333:root", "arn:aws:iam::111122223333:root runs this and is none of them"),
+        ("arn:aws:sts::111122223333:assumed-role/ci/run-17", "Add arn:aws:iam::111122223333:role/ci"),
+        ("arn:aws:sts::999999999999:assumed-role/people/session", "Add arn:aws:iam::999999999999:role/people"),
+        ("arn:aws:iam::111122223333:user/people", "Add arn:aws:iam::111122223333:user/people"),
+        ("arn:aws:iam::111122223333:root", "does not include the caller arn:aws:iam::111122223333:root"),
     ],
 )
-def test_whoever_is_no_administrator_is_told(asking, told, monkeypatch, warnings):
+def test_a_caller_that_is_not_an_administrator_gets_a_warning(asking, told, monkeypatch, warnings):
     async def caller(_: object) -> str | None:
         return asking
 
