@@ -1,4 +1,4 @@
-"""`inferplan check [STACK...]`: holds plans to the policy pack. It registers nothing and needs no cluster or network."""
+"""`inferplan check [STACK...]`: checks plans against the policy pack. It registers nothing and needs no cluster or network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Format(enum.StrEnum):
-    """How findings are written."""
+    """The format of the output."""
 
     TABLE = "table"
     SARIF = "sarif"
@@ -21,12 +21,12 @@ class Format(enum.StrEnum):
 
 
 def command(
-    stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks; all of them by default.")] = None,
-    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say what a rule wants and why; `all` lists the rules.")] = None,
-    format_: Annotated[Format, typer.Option("--format", help="A table for people, SARIF for code hosts, JUnit for CI.")] = Format.TABLE,
-    output: Annotated[Path | None, typer.Option(help="Write the findings to a file rather than to the screen.")] = None,
+    stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks. Default: all.")] = None,
+    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Explain a rule, or list the rules with `all`.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="table for terminals, sarif for code hosts, junit for CI.")] = Format.TABLE,
+    output: Annotated[Path | None, typer.Option(help="Write the output to a file.")] = None,
 ) -> None:
-    """Hold plans to the policy pack; exit code 1 where one is refused."""
+    """Check plans against the policy pack; exit code 1 if a stack is blocked."""
     if explain is not None:
         _explain(explain)
         return
@@ -48,13 +48,13 @@ def _reports(names: list[str]) -> list[Report]:
 
     wanted = names or list(stack_files(project_root()))
     if not wanted:
-        raise CommandError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
+        raise CommandError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
     reports = []
     for name in wanted:
         workspace = open_workspace(name)
         secrets = workspace.open_secrets()
         if secrets.stand_in:
-            progress().print(f"note: {workspace.stack} is checked with stand-ins for its secrets: {secrets.reason}", highlight=False)
+            progress().print(f"note: {workspace.stack} is checked with placeholders for its secrets: {secrets.reason}", highlight=False)
         note_egress(workspace, stack=workspace.stack)
         reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
     return reports
@@ -71,7 +71,7 @@ def _write(reports: list[Report], format_: Format, target: Path | None) -> None:
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"{target} cannot be written: {error.strerror}; name a file in a folder that exists", exit_code=1) from error
+        raise CommandError(f"Cannot write {target}: {error.strerror}. Use a file in an existing directory.", exit_code=1) from error
 
 
 def _explain(rule: str) -> None:
@@ -87,5 +87,7 @@ def _explain(rule: str) -> None:
         return
     if rule not in rules:
         near = ", ".join(difflib.get_close_matches(rule, rules, n=3))
-        raise CommandError(f"there is no rule {rule!r}; {f'nearest: {near}' if near else 'inferplan check --explain all lists them'}")
+        raise CommandError(
+            f"Unknown rule {rule!r}. {f'Did you mean {near}?' if near else 'To list the rules, run inferplan check --explain all.'}"
+        )
     print(page(rules[rule]), end="")

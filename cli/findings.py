@@ -1,4 +1,4 @@
-"""Findings of the policy pack as a table, as SARIF 2.1.0 and as JUnit XML. It decides nothing and shows no value."""
+"""Violations of policy rules as a table, as SARIF 2.1.0 and as JUnit XML. It decides nothing and shows no value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def render(reports: Sequence[Report], format_: str) -> str:
 
 
 def as_table(reports: Sequence[Report]) -> str:
-    """What a person reads: refusals with their remedy first, then advice, then exemptions."""
+    """The table: violations with their remedies first, then advice, then exemptions."""
     from rich.console import Console
 
     from cli.screen import results
@@ -40,13 +40,14 @@ def _print_report(report: Report, console: Any) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    verdict = Text("refused", style="bold red") if report.refused else Text("passes", style="bold green")
-    counts = f"{len(report.refusals) + len(report.expired)} refusals, {len(report.advice)} advisory, {len(report.exempt)} exempt"
+    verdict = Text("blocked", style="bold red") if report.refused else Text("passes", style="bold green")
+    count = len(report.refusals) + len(report.expired)
+    counts = f"{count} violation{'' if count == 1 else 's'}, {len(report.advice)} advisory, {len(report.exempt)} exempt"
     console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {report.rules} of {len(all_rules())} rules ran"))
     for change in report.changes:
-        # Settings that weaken the pack stand first: the verdict holds only as far as they let it.
+        # Settings that weaken the pack come first, because the verdict depends on them.
         console.print(Text(f"{'lowered' if change.lowered else 'stricter'}: {change.message}", style="yellow" if change.lowered else ""))
-    for title, outcomes in (("refused", report.refusals), ("advice", report.advice)):
+    for title, outcomes in (("violations", report.refusals), ("advice", report.advice)):
         if outcomes:
             _print_findings(title, outcomes, report, console)
     for each in report.expired:
@@ -58,12 +59,12 @@ def _print_report(report: Report, console: Any) -> None:
         console.print(Padding(Text(f"until {each.exemption.expires}, owner {each.exemption.owner}: {each.exemption.reason}"), (0, 0, 0, 4)))
     for each in report.unused:
         console.print(
-            f"note: the exemption of {each.resource} {each.path} from {each.rule} ({each.state}) covers nothing; remove it", highlight=False
+            f"note: the exemption of {each.resource} {each.path} from {each.rule} ({each.state}) has no effect. Remove it", highlight=False
         )
 
 
 def _print_findings(title: str, outcomes: Iterable[Outcome], report: Report, console: Any) -> None:
-    """Each finding as a paragraph: five columns are unreadable on 80, and a path that is folded cannot be copied."""
+    """Each violation as a paragraph: five columns are unreadable at 80 characters, and a wrapped path cannot be copied."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -87,7 +88,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
             "id": rule.id,
             "shortDescription": {"text": rule.title},
             "fullDescription": {"text": f"{rule.why}."},
-            "help": {"text": f"{rule.remedy}."},
+            "help": {"text": f"{rule.remedy[:1].upper()}{rule.remedy[1:]}."},
             "properties": {"security-severity": _SCORES[rule.severity], "tags": list(rule.refs)},
         }
         for rule in all_rules().values()

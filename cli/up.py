@@ -100,12 +100,12 @@ def _obey_policies(workspace: Workspace) -> Recording:
         console = progress()
         console.file.write(render([report], "table"))
         if lines := drafts(report):
-            console.print("as exemptions, where there is a reason for one:", highlight=False)
+            console.print("If there is a reason for an exemption, its entry would be:", highlight=False)
             console.print("\n".join(f"  {line}" for line in lines), highlight=False, markup=False, soft_wrap=True)
-        refused = len(report.refusals) + len(report.expired)
+        count = len(report.refusals) + len(report.expired)
         raise CommandError(
-            f"{workspace.stack} is refused by {refused} finding{'' if refused == 1 else 's'} of the policy pack and nothing was applied; "
-            f"follow what they say, or write an exemption under exemptions in policies/stacks/{workspace.stack}.json",
+            f"{workspace.stack} has {count} policy violation{'' if count == 1 else 's'}. Nothing was applied. "
+            f"Fix the violations, or add exemptions to policies/stacks/{workspace.stack}.json.",
             exit_code=1,
         )
     return recording

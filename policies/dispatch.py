@@ -1,7 +1,7 @@
 """Seven policies that run all rules under Pulumi's analyzer protocol, with the verdicts of `inferplan check`.
 
-A policy a rule would decode each resource a hundred times. The SDK's own answer to an unknown, advice instead of refusal,
-is never reached: inputs are turned into plain data with marks first, and a dispatcher of its own refuses what was not judged.
+One Pulumi policy per rule would decode each resource a hundred times. The SDK reports an unknown as advice instead of a violation, so
+inputs become plain data with marks for unknowns first, and a separate policy blocks what could not be evaluated.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Pack:
         return self._settings[key]
 
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
-        """The rules of `level` on one resource; what they could not judge is kept for the stack."""
+        """Runs the rules of `level` on one resource; keeps what they could not evaluate for the stack policies."""
         # Both levels of one resource follow each other: the second one shares what the first one took apart.
         resource = self._mandatory.pop(args.urn, None) if level is Level.ADVISORY else None
         if resource is None:
@@ -89,7 +89,7 @@ class _Pack:
             self._unjudged[resource.urn] = unjudged
 
     def stack(self, level: Level, args: StackValidationArgs, report: ReportViolation) -> None:
-        """The stack rules of `level` on all resources; without resources there is nothing to say."""
+        """Runs the stack rules of `level` on all resources."""
         # The engine sends the inputs of each resource before the outputs of all; a targeted run leaves out those it does not touch.
         resources = [
             resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_kept_by(each)) for each in args.resources
@@ -176,14 +176,14 @@ def dispatchers() -> list[Policy]:
         policies += [
             ResourceValidationPolicy(
                 name=f"{NAME}-{level}",
-                description=f"Rules on single resources that are {level} in this stack.",
+                description=f"Rules on single resources with level {level} in this stack.",
                 validate=lambda args, report, level=level: pack.resource(level, args, report),
                 enforcement_level=EnforcementLevel(level.value),
                 config_schema=schema,
             ),
             StackValidationPolicy(
                 name=f"{NAME}-stack-{level}",
-                description=f"Rules on the whole stack that are {level} in it.",
+                description=f"Rules on the whole stack with level {level}.",
                 validate=lambda args, report, level=level: pack.stack(level, args, report),
                 enforcement_level=EnforcementLevel(level.value),
                 config_schema=schema,
@@ -200,14 +200,14 @@ def dispatchers() -> list[Policy]:
         ),
         StackValidationPolicy(
             name=f"{NAME}-exemptions",
-            description="What the stack lowers, and its exemptions in force: who owns them, why, and until when.",
+            description="Rules that the stack's settings lower, and its exemptions with owner, reason and expiry date.",
             validate=pack.exemptions,
             enforcement_level=EnforcementLevel.ADVISORY,
             config_schema=schema,
         ),
         ResourceValidationPolicy(
             name=f"{NAME}-remediate",
-            description="Safe changes that rules ask for; made only where this policy's level is remediate.",
+            description="Safe changes that satisfy rules. They are made only if this policy's level is remediate.",
             remediate=pack.remediate,  # pyrefly: ignore[bad-argument-type] - the SDK's annotation forgets plain maps, its code takes them
             enforcement_level=EnforcementLevel.DISABLED,
             config_schema=schema,

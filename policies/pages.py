@@ -1,4 +1,4 @@
-"""What the pack says about its rules: a page for each, and the list of all. The text comes from the rules alone."""
+"""Documentation of the rules: one page per rule and an index. All text comes from the rules."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def page(rule: AnyRule) -> str:
         "",
         f"{rule.title}.",
         "",
-        f"- **Severity**: {rule.severity}, {rule.level} unless a stack says otherwise",
-        f"- **Looks at**: {_looks_at(rule)}",
+        f"- **Severity**: {rule.severity}, {rule.level} by default",
+        f"- **Checks**: {_looks_at(rule)}",
         f"- **Mirrors**: {'; '.join(rule.refs)}",
         f"- **Why**: {rule.why}.",
-        f"- **What to do**: {rule.remedy}.",
+        f"- **What to do**: {rule.remedy[:1].upper()}{rule.remedy[1:]}.",
     ]
     if isinstance(rule, Rule) and rule.remediate is not None:
-        lines.append("- **Remediation**: the pack can make this change itself, where the stack sets `inferplan-remediate` to `remediate`.")
+        lines.append("- **Remediation**: the pack can make this change if the stack sets `inferplan-remediate` to `remediate`.")
     for name, each in rule.parameters.items():
         lines.append(f"- **Parameter `{name}`**: {each.description}.")
-    lines += ["", "What a stack may say about it, in `policies/stacks/<stack>.json`, here with what holds by default and an exemption:", ""]
+    lines += ["", "Settings for this rule in `policies/stacks/<stack>.json`, with the defaults and an example of an exemption:", ""]
     return "\n".join([*lines, "```json", json.dumps(_settings(rule), indent=2), "```", ""])
 
 
@@ -43,8 +43,8 @@ def _settings(rule: AnyRule) -> dict[str, Any]:
         "resource": "stack" if on_stack else "Deployment/chat",
         "path": "" if on_stack else "spec.template.spec",
         "state": "violation",
-        "reason": "why it may stay",
-        "owner": "who answers",
+        "reason": "why the violation is acceptable",
+        "owner": "team or person",
         "expires": "2027-01-31",
     }
     settings["exemptions"] = [exemption]
@@ -52,7 +52,7 @@ def _settings(rule: AnyRule) -> dict[str, Any]:
 
 
 def listing(rules: Iterable[AnyRule]) -> str:
-    """All rules, one a line."""
+    """All rules, one per line."""
     listed = list(rules)
     width = max(len(rule.id) for rule in listed)
     return "".join(f"{rule.id:<{width}}  {rule.severity:<8}  {rule.level:<9}  {rule.title}\n" for rule in listed)
@@ -61,7 +61,7 @@ def listing(rules: Iterable[AnyRule]) -> str:
 def index(rules: Iterable[AnyRule]) -> str:
     """The table of all rules, in Markdown."""
     rows = [f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.level} | {rule.title} |" for rule in rules]
-    head = "# Rules of the policy pack\n\n| Rule | Severity | Level | What it holds |\n|---|---|---|---|\n"
+    head = "# Rules of the policy pack\n\n| Rule | Severity | Level | Requirement |\n|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n"
 
 

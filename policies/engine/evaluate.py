@@ -40,9 +40,9 @@ class Outcome(NamedTuple):
         """What to do: about what is wrong, about what nobody knows yet, or about a rule that is broken itself."""
         match self.state:
             case State.NOT_EVALUATED:
-                return "give it a value that the plan knows, or write an exemption with state unknown in policies/stacks/<stack>.json"
+                return "use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json"
             case State.DEFECT:
-                return f"mend the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is"
+                return f"fix the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is fixed"
             case _:
                 return self.rule.remedy
 
@@ -127,7 +127,7 @@ def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) ->
 def _unread(rule: AnyRule, urn: str, unreadable: FieldError) -> Outcome:
     urn = unreadable.urn or urn
     if isinstance(unreadable, MalformedFieldError):
-        return Outcome(rule, State.VIOLATION, urn, unreadable.path, f"is not {unreadable.expected}, so the rule refuses it")
+        return Outcome(rule, State.VIOLATION, urn, unreadable.path, f"is not {unreadable.expected}, so the rule blocks it")
     return Outcome(rule, State.NOT_EVALUATED, urn, unreadable.path, f"{unreadable.why}, so the rule cannot be evaluated")
 
 

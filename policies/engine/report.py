@@ -1,4 +1,4 @@
-"""The verdicts on a stack: what is refused, what is advised, what is exempt and until when."""
+"""The result of checking a stack: violations, advice, and exemptions with their expiry dates."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def exemption_message(exemption: Exemption) -> str:
     """What an exemption in force says."""
     return (
         f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
-        f"state {exemption.state}, since {exemption.reason}"
+        f"state {exemption.state}, because {exemption.reason}"
     )
 
 
 def expiry_message(exemption: Exemption) -> str:
     """What an expired exemption says."""
     return (
-        f"the exemption of {_place(exemption)} from {exemption.rule} ended on {exemption.expires} (owner: {exemption.owner}); "
-        f"fix the cause, or give it a new reason and a new day under exemptions in policies/stacks/<stack>.json"
+        f"the exemption of {_place(exemption)} from {exemption.rule} expired on {exemption.expires} (owner: {exemption.owner}); "
+        f"fix the cause, or renew the exemption in policies/stacks/<stack>.json with a new reason and expiry date"
     )
 
 

@@ -80,14 +80,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON map without a repeated key: of two, JSON takes the last, and a reader sees the first."""
     keys = [key for key, _ in pairs]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"the key {twice[0]!r} stands twice in one map")
+        raise ValueError(f"the key {twice[0]!r} occurs twice in one map")
     return dict(pairs)
 
 
 def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where: str) -> Settings:
     """`given`, as JSON has it, checked against `rules`. Raises SettingsError with every fault."""
     if not isinstance(given, dict):
-        raise SettingsError(where, ["the top is not a map; write {} or one of " + ", ".join(KEYS)])
+        raise SettingsError(where, ["the top level is not a map. Use {} or these keys: " + ", ".join(KEYS)])
     faults = [*_unknown(given, KEYS, "key"), *_shape_faults(given)]
     if faults:
         raise SettingsError(where, faults)
@@ -116,7 +116,7 @@ def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Itera
     for name in names:
         if not isinstance(name, str) or name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
-            yield f"{name!r} is no {what}; {f'did you mean {near[0]}?' if near else 'inferplan check --explain all lists the rules'}"
+            yield f"{name!r} is not a {what}. {f'Did you mean {near[0]}?' if near else 'To list the rules, run inferplan check --explain all'}"
 
 
 def _level_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _level_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Ite
     yield from _unknown(levels, rules, "rule in levels")
     for rule, level in levels.items():
         if level not in list(Level):
-            yield f"levels.{rule} is {level!r}; give one of {', '.join(Level)}"
+            yield f"levels.{rule}: {level!r} is not a level. Use one of {', '.join(Level)}"
 
 
 def _parameter_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _parameter_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) ->
             if not _fits(values[name], rules[rule].parameters[name].schema):
                 yield f"parameters.{rule}.{name} must be {_words(rules[rule].parameters[name].schema)}"
             elif isinstance(values[name], list) and any(isinstance(each, str) and not each.strip("*?:/. ") for each in values[name]):
-                yield f"parameters.{rule}.{name} holds a value that matches everything. List what is meant, without a lone wildcard"
+                yield f"parameters.{rule}.{name} contains a value that matches everything. List the exact values"
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

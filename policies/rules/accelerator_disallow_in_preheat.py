@@ -1,4 +1,4 @@
-"""Jobs that move weights, and pods on every node, hold no accelerator."""
+"""Preheat Jobs and DaemonSets request no accelerator."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
                 continue
             for _vendor, _side, field in container.accelerators():
                 if quantity(field):
-                    yield found(field, f"asks for an accelerator in a {pod.resource.short_kind}")
+                    yield found(field, f"requests an accelerator in a {pod.resource.short_kind}")
         for claim in pod.at("resourceClaims").each():
             yield found(claim, f"claims a device in a {pod.resource.short_kind}")
 
 
 RULE = Rule(
     id="accelerator-disallow-in-preheat",
-    title="Jobs that move weights, and pods on every node, hold no accelerator",
+    title="Preheat Jobs and DaemonSets request no accelerator",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A copy that takes an hour would keep the dearest device of the stack idle for that hour, and a pod on every node for ever; "
-    "a Job that compiles TensorRT engines needs the accelerator that they are for",
-    remedy="remove the accelerator from the resources and the resourceClaims, or list a Job that computes under parameters.accelerator-disallow-in-preheat.jobs",
+    why=(
+        "A copy can take an hour, and a DaemonSet's pod never ends. The accelerator would sit idle for that time. A Job that "
+        "compiles TensorRT engines does need one"
+    ),
+    remedy=(
+        "remove the accelerator from resources and resourceClaims, or list a Job that computes under "
+        "parameters.accelerator-disallow-in-preheat.jobs"
+    ),
     subject=PODS,
     check=_check,
     parameters={
         "jobs": Parameter(
             default=[],
-            description="Jobs and DaemonSets that compute rather than copy, by name",
+            description="Names of Jobs and DaemonSets that need accelerators",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

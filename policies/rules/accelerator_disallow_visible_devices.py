@@ -1,4 +1,4 @@
-"""The device plugin alone says which devices a container sees."""
+"""Only the device plugin decides which devices a container sees."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ HIDING = ("void", "none")
 def _check(container: Container, _: Parameters) -> Findings:
     for name, entry in container.environment().items():
         if name in NAMES and entry.at("value").text() not in HIDING:
-            yield found(entry, "overrides what the device plugin allocates")
+            yield found(entry, "overrides the allocation of the device plugin")
 
 
 RULE = Rule(
     id="accelerator-disallow-visible-devices",
-    title="The device plugin alone says which devices a container sees",
+    title="Only the device plugin decides which devices a container sees",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A literal overrides the allocation, and two pods compute on the same card",
-    remedy="remove the variable; only NVIDIA_VISIBLE_DEVICES=void or none, which hides devices, may stay",
+    why="A literal value overrides the allocation, and two pods then use the same accelerator",
+    remedy="remove the variable; only the values void and none, which hide all devices, are allowed",
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Accelerators are whole."""
+"""Accelerator requests are whole numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="accelerator-require-integer",
-    title="Accelerators are whole",
+    title="Accelerator requests are whole numbers",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="An extended resource is counted in whole devices; a fraction is refused when the pod is created",
-    remedy="write a whole number; share a device by MIG or time-slicing on the node",
+    why="Extended resources are counted in whole devices. Kubernetes rejects a fraction when it creates the pod",
+    remedy="use a whole number; share a device with MIG or time-slicing on the node",
     subject=CONTAINERS,
     check=_check,
 )

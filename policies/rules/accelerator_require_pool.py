@@ -1,4 +1,4 @@
-"""Pods with accelerators name their pool."""
+"""Pods with accelerators select their pool."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from policies.subjects.pods import PODS, PodTemplate
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     affinity = pod.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     if pod.demand and not pod.at("nodeSelector").value and not affinity.value:
-        yield found(pod.at("nodeSelector"), "is not set though the pod asks for accelerators")
+        yield found(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
 
 
 RULE = Rule(
     id="accelerator-require-pool",
-    title="Pods with accelerators name their pool",
+    title="Pods with accelerators select their pool",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Without a selector the scheduler takes any node with a device of that name, an L4 for an H100",
-    remedy="set nodeSelector, or node affinity, to the pool",
+    why="Without a selector the scheduler can pick any node that offers the resource, for example an L4 instead of an H100",
+    remedy="set nodeSelector or node affinity to the labels of the pool",
     subject=PODS,
     check=_check,
 )

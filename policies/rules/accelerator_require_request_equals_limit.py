@@ -1,4 +1,4 @@
-"""Accelerators are requested as they are limited."""
+"""Accelerator requests equal their limits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def _check(container: Container, _: Parameters) -> Findings:
         name = str(field.keys[-1])
         limit = container.at("resources", "limits", name)
         if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
-            yield found(field, "is not what the limit says")
+            yield found(field, "differs from the limit")
 
 
 RULE = Rule(
     id="accelerator-require-request-equals-limit",
-    title="Accelerators are requested as they are limited",
+    title="Accelerator requests equal their limits",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "Kyverno check-nvidia-gpu",
     ),
-    why="Kubernetes refuses pods whose requests and limits of extended resources differ, only when they are created",
-    remedy="give the accelerator under resources.limits, and the same number under requests or none",
+    why="Kubernetes rejects a pod whose request and limit of an extended resource differ, but only when it creates the pod",
+    remedy="set the accelerator under resources.limits, and under resources.requests set the same number or nothing",
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Engines use the accelerators that their pod holds."""
+"""The engine's parallelism matches the accelerators of its pod."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
         for alternatives in SIZES:
             size = next((told for names in alternatives if (told := container.option(*names)) is not None), "1")
             if not size.isdigit():
-                yield found(container.at("args"), "takes a size of parallelism from somewhere else")
+                yield found(container.at("args"), "reads a parallel size from another source")
                 break
             ranks *= int(size)
         else:
             if ranks != cards * _pods(pod, container):
-                yield found(container.at("args"), "splits the model over another number of accelerators than its pods hold")
+                yield found(container.at("args"), "does not match the number of accelerators of its pods")
 
 
 def _pods(pod: PodTemplate, container: Container) -> float:
@@ -50,11 +50,13 @@ def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
 
 RULE = Rule(
     id="accelerator-require-tensor-parallel-fit",
-    title="Engines use the accelerators that their pod holds",
+    title="The engine's parallelism matches the accelerators of its pod",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="An engine split over more cards than the pod has never starts; over fewer, the rest is paid for and idle",
-    remedy="write tensor, pipeline and data parallel sizes as numbers whose product is the accelerators of the container, times its group's pods",
+    why="An engine that needs more accelerators than its pod has never starts. If it uses fewer, the rest are paid for and idle",
+    remedy=(
+        "set tensor, pipeline and data parallel sizes so that their product is the container's accelerators times the pods of its group"
+    ),
     subject=PODS,
     check=_check,
 )

@@ -23,14 +23,17 @@ RULE = Rule(
     title="Pods with accelerators tolerate the taint of their pool",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Accelerator nodes are tainted so that nothing else lands there; without the toleration the pod waits for ever",
-    remedy="add a toleration for the taint of the pool, such as nvidia.com/gpu or habana.ai/gaudi; a key of another name goes under parameters.accelerator-require-toleration.taints",
+    why="Accelerator nodes are tainted to keep other pods away. Without the toleration the pod stays Pending",
+    remedy=(
+        "add a toleration for the taint of the pool, for example nvidia.com/gpu or habana.ai/gaudi; list other taint keys under"
+        " parameters.accelerator-require-toleration.taints"
+    ),
     subject=PODS,
     check=_check,
     parameters={
         "taints": Parameter(
             default=[],
-            description="Keys of taints of pools that are not called like the accelerator's resource",
+            description="Taint keys of pools that differ from the name of the accelerator's resource",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

@@ -1,4 +1,4 @@
-"""Images fit the vendor of their accelerators."""
+"""Images match the vendor of the pod's accelerators."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="accelerator-require-vendor-image",
-    title="Images fit the vendor of their accelerators",
+    title="Images match the vendor of the pod's accelerators",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A CUDA image on Gaudi finds no device, and falls back to the CPU or dies, after minutes of pulling",
-    remedy="take an image built for the pool's accelerator: vault.habana.ai or a name with gaudi or hpu for Gaudi, none of those for NVIDIA",
+    why="A CUDA image on Gaudi finds no device. After minutes of pulling it uses the CPU or exits",
+    remedy=(
+        "use an image for the pool's accelerator: from vault.habana.ai or with gaudi or hpu in its name for Gaudi, any other for NVIDIA"
+    ),
     subject=CONTAINERS,
     check=_check,
 )

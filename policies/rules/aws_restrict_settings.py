@@ -1,4 +1,4 @@
-"""Settings of AWS resources keep to what AWS recommends."""
+"""AWS networks, clusters, keys and registries follow AWS recommendations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _check(resource: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="aws-restrict-settings",
-    title="Networks, clusters, keys and registries of AWS keep to its own recommendations",
+    title="AWS networks, clusters, keys and registries follow AWS recommendations",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EC2.9",
@@ -27,8 +27,8 @@ RULE = Rule(
         "CIS AWS 3.6",
         "EKS best practices: IAM",
     ),
-    why="Each of them opens a machine, a cluster or a store by one word",
-    remedy="set the field to a safe value; name administrators of the cluster under cluster.create.admins in the stack file only",
+    why="Each of these settings alone can expose a node, a cluster or a store",
+    remedy="set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file",
     subject=objects(*KINDS),
     check=_check,
 )

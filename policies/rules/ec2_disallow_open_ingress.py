@@ -1,4 +1,4 @@
-"""No security group is open to everybody."""
+"""No security group is open to the internet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check(group: Resource, given: Parameters) -> Findings:
     if group.short_kind == "NodeGroup":
         remote = group.at("remoteAccess")
         if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
-            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to everybody")
+            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to the internet")
         return
     if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
         return
@@ -28,7 +28,7 @@ def _check(group: Resource, given: Parameters) -> Findings:
         if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
             blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
     if is_everybody(block for _place, block in blocks):
-        yield from (found(place, "opens the group to everybody") for place in dict.fromkeys(place for place, _block in blocks))
+        yield from (found(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
 
 
 def _block(place: Field, text: str) -> Network:
@@ -40,7 +40,7 @@ def _block(place: Field, text: str) -> Network:
 
 RULE = Rule(
     id="ec2-disallow-open-ingress",
-    title="No security group is open to everybody",
+    title="No security group is open to the internet",
     severity=Severity.CRITICAL,
     refs=(
         "Security Hub EC2.18",
@@ -49,8 +49,8 @@ RULE = Rule(
         "CKV_AWS_24",
         "CKV_AWS_260",
     ),
-    why="An engine's or a node's port on the internet is found within minutes",
-    remedy="write under cidrBlocks the networks that may connect, as 10.0.0.0/16",
+    why="Scanners find an open port of an engine or a node within minutes",
+    remedy="list the networks that may connect under cidrBlocks, for example 10.0.0.0/16",
     subject=objects(
         "aws:ec2:SecurityGroup",
         "aws:ec2:DefaultSecurityGroup",
@@ -62,7 +62,7 @@ RULE = Rule(
     check=_check,
     parameters={
         "ports": Parameter(
-            default=["443"], description="Ports that may be open to everybody", schema={"type": "array", "items": {"type": "string"}}
+            default=["443"], description="Ports that may be open to the internet", schema={"type": "array", "items": {"type": "string"}}
         )
     },
 )

@@ -14,7 +14,7 @@ def _check(machine: Resource, _: Parameters) -> Findings:
     if machine.short_kind == "NodeGroup":
         # EKS makes the disks itself, by the account's default, unless a launch template says how.
         if machine.at("launchTemplate").absent:
-            yield found(machine.at("launchTemplate"), "is not set, so nothing says that disks are encrypted")
+            yield found(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
         return
     for encrypted in _disks(machine):
         if encrypted.value not in (True, "true"):
@@ -43,8 +43,11 @@ RULE = Rule(
         "CKV_AWS_8",
         "CKV_AWS_3",
     ),
-    why="Caches of weights and kubelet's Secrets lie on them",
-    remedy="set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the volume; give a node group a launchTemplate",
+    why="They hold caches of weights and the kubelet's copies of Secrets",
+    remedy=(
+        "set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the "
+        "volume; give a node group a launchTemplate"
+    ),
     subject=objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ebs:Volume", "aws:eks:NodeGroup"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Machines answer metadata requests only with a token, and only one hop away."""
+"""Instance metadata requires IMDSv2 and allows one hop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check(machine: Resource, given: Parameters) -> Findings:
 
 RULE = Rule(
     id="ec2-require-imdsv2",
-    title="Machines answer metadata requests only with a token, and only one hop away",
+    title="Instance metadata requires IMDSv2 and allows one hop",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EC2.8",
@@ -27,11 +27,11 @@ RULE = Rule(
         "CKV_AWS_79",
         "CKV_AWS_341",
     ),
-    why="With two hops, or version 1, a pod takes the node's role by one request",
-    remedy="set metadataOptions: httpTokens required, httpPutResponseHopLimit 1",
+    why="With two hops, or with IMDSv1, a pod can get the node's role with one request",
+    remedy="set metadataOptions.httpTokens: required and metadataOptions.httpPutResponseHopLimit: 1",
     subject=objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"),
     check=_check,
     parameters={
-        "hops": Parameter(default=1, description="How many network hops an answer may travel", schema={"type": "number", "minimum": 1})
+        "hops": Parameter(default=1, description="Maximum number of network hops of a response", schema={"type": "number", "minimum": 1})
     },
 )

@@ -1,4 +1,4 @@
-"""File systems are encrypted."""
+"""EFS file systems are encrypted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _check(system: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="efs-require-encryption",
-    title="File systems are encrypted",
+    title="EFS file systems are encrypted",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EFS.1",
         "CKV_AWS_42",
     ),
-    why="Encryption of a file system is decided once, when it is made",
+    why="A file system can be encrypted only when it is created",
     remedy="set encrypted: true",
     subject=objects("aws:efs:FileSystem"),
     check=_check,

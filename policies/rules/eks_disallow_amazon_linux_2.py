@@ -1,4 +1,4 @@
-"""Nodes run an operating system that is maintained."""
+"""Nodes run a maintained operating system."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def _check(group: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="eks-disallow-amazon-linux-2",
-    title="Nodes run an operating system that is maintained",
+    title="Nodes run a maintained operating system",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EKS.2",
         "inference",
     ),
-    why="Amazon Linux 2 images for EKS stopped on 2025-11-26; drivers in them age with every day",
-    remedy="take AL2023_x86_64_NVIDIA, AL2023_x86_64_STANDARD or BOTTLEROCKET_x86_64_NVIDIA",
+    why="AWS stopped releasing Amazon Linux 2 images for EKS on 2025-11-26, so their drivers and kernels get no fixes",
+    remedy="use AL2023_x86_64_NVIDIA, AL2023_x86_64_STANDARD or BOTTLEROCKET_x86_64_NVIDIA",
     subject=objects("aws:eks:NodeGroup"),
     check=_check,
 )

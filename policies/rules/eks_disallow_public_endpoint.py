@@ -1,4 +1,4 @@
-"""The API server of the cluster is not for everybody."""
+"""The cluster's API server is not open to the internet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def _check(cluster: Resource, _: Parameters) -> Findings:
     if vpc.at("endpointPublicAccess").flag() is not False:
         listed = list(vpc.at("publicAccessCidrs").each())
         if not listed or is_everybody(map(block_of, listed)):
-            yield found(vpc.at("endpointPublicAccess"), "opens the API server to everybody")
+            yield found(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
         if vpc.at("endpointPrivateAccess").flag() is not True:
-            yield found(vpc.at("endpointPrivateAccess"), "is not true, so nodes reach the API server over the internet")
+            yield found(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
 
 
 RULE = Rule(
     id="eks-disallow-public-endpoint",
-    title="The API server of the cluster is not for everybody",
+    title="The cluster's API server is not open to the internet",
     severity=Severity.CRITICAL,
     refs=(
         "Security Hub EKS.1",
@@ -29,8 +29,8 @@ RULE = Rule(
         "CKV_AWS_38",
         "CKV_AWS_39",
     ),
-    why="An open endpoint is one stolen token away from the cluster",
-    remedy="set vpcConfig.endpointPublicAccess: false, or list publicAccessCidrs",
+    why="With an open endpoint, one stolen token is enough to use the cluster",
+    remedy="set vpcConfig.endpointPublicAccess: false, or list the networks that may connect under publicAccessCidrs",
     subject=objects("aws:eks:Cluster"),
     check=_check,
 )

@@ -23,14 +23,14 @@ RULE = Rule(
         "CIS EKS 2.1.1",
         "CKV_AWS_37",
     ),
-    why="Without it nobody can tell who read a Secret",
+    why="Without the audit log you cannot tell who read a Secret",
     remedy="set enabledClusterLogTypes: [api, audit, authenticator]",
     subject=objects("aws:eks:Cluster"),
     check=_check,
     parameters={
         "types": Parameter(
             default=["api", "audit", "authenticator"],
-            description="The logs that are kept",
+            description="Log types that must be enabled",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

@@ -1,4 +1,4 @@
-"""Kubernetes Secrets are encrypted with a key of yours."""
+"""Kubernetes Secrets are encrypted with your own KMS key."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from policies.subjects.objects import objects
 
 def _check(cluster: Resource, _: Parameters) -> Findings:
     if "secrets" not in cluster.at("encryptionConfig", "resources").texts():
-        yield found(cluster.at("encryptionConfig", "resources"), "does not hold secrets")
+        yield found(cluster.at("encryptionConfig", "resources"), "does not include secrets")
 
 
 RULE = Rule(
     id="eks-require-secret-encryption",
-    title="Kubernetes Secrets are encrypted with a key of yours",
+    title="Kubernetes Secrets are encrypted with your own KMS key",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EKS.3",
         "CIS EKS 5.3.1",
         "CKV_AWS_58",
     ),
-    why="API keys lie in etcd; a KMS key decides who reads its backups",
-    remedy="set encryptionConfig with resources [secrets] and a KMS key",
+    why="etcd holds the API keys. A KMS key controls who can read its backups",
+    remedy="set encryptionConfig with resources: [secrets] and a KMS key",
     subject=objects("aws:eks:Cluster"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""The cluster's Kubernetes is supported."""
+"""The cluster runs a supported Kubernetes version."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def _check(cluster: Resource, given: Parameters) -> Findings:
 # Standard support: 1.33 until 2026-07-29, 1.34 until 2026-12-02, 1.35 until 2027-03-27 (endoflife.date/amazon-eks, 2026-02).
 RULE = Rule(
     id="eks-require-supported-version",
-    title="The cluster's Kubernetes is supported",
+    title="The cluster runs a supported Kubernetes version",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EKS.2",
         "CKV_AWS_339",
     ),
-    why="A version past its support gets no fixes, and costs six times as much until it is raised by force",
-    remedy="set version to 1.35 or newer: AWS supports 1.34 until 2026-12-02",
+    why="A version past standard support costs six times as much and is finally upgraded by AWS",
+    remedy="set version to 1.35 or newer; AWS supports 1.34 until 2026-12-02",
     subject=objects("aws:eks:Cluster"),
     check=_check,
     parameters={
-        "oldest": Parameter(default="1.34", description="The oldest minor version of Kubernetes that may run", schema={"type": "string"})
+        "oldest": Parameter(default="1.34", description="Oldest minor version of Kubernetes that is allowed", schema={"type": "string"})
     },
 )

@@ -12,9 +12,9 @@ def _check(container: Container, _: Parameters) -> Findings:
         limit = container.at("resources", "limits", "hugepages-2Mi")
         request = container.at("resources", "requests", "hugepages-2Mi")
         if not quantity(limit):
-            yield found(limit, "is not set though the container asks for Gaudi")
+            yield found(limit, "is not set, but the container requests Gaudi")
         elif not request.absent and quantity(request) != quantity(limit):
-            yield found(request, "is not what the limit says")
+            yield found(request, "differs from the limit")
 
 
 RULE = Rule(
@@ -22,8 +22,8 @@ RULE = Rule(
     title="Gaudi containers reserve huge pages",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="The Gaudi driver maps its buffers in 2 MiB pages, and fails in the middle of loading where there are none",
-    remedy="set resources.limits.hugepages-2Mi, and the same number under requests",
+    why="The Gaudi driver maps its buffers in 2 MiB pages. Without them, loading the model fails halfway",
+    remedy="set resources.limits.hugepages-2Mi, and the same value under resources.requests",
     subject=CONTAINERS,
     check=_check,
 )

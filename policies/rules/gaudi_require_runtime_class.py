@@ -1,4 +1,4 @@
-"""Gaudi pods name their runtime class."""
+"""Gaudi pods set their runtime class."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from policies.subjects.pods import PODS, PodTemplate
 
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     if not pod.partial and "habana" in pod.demand and not pod.at("runtimeClassName").text():
-        yield found(pod.at("runtimeClassName"), "is not set though the pod asks for Gaudi")
+        yield found(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
 
 
 RULE = Rule(
     id="gaudi-require-runtime-class",
-    title="Gaudi pods name their runtime class",
+    title="Gaudi pods set their runtime class",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Where habana is not the node's default runtime, several cards cannot be had without it",
+    why="If habana is not the node's default runtime, a pod without it cannot use several accelerators",
     remedy="set runtimeClassName: habana",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""No role is an administrator."""
+"""No role has a broad managed policy."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+Full
 def _check(holder: Resource, _: Parameters) -> Findings:
     for place in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
         if BROAD.search(place.text()):
-            yield found(place, "gives full access to a service or more")
+            yield found(place, "gives full access to one or more services")
 
 
 RULE = Rule(
     id="iam-disallow-broad-managed-policies",
-    title="No role is an administrator",
+    title="No role has a broad managed policy",
     severity=Severity.CRITICAL,
     refs=(
         "CIS AWS 1.16",
         "CKV_AWS_274",
     ),
-    why="AmazonS3FullAccess and its like give a pod every bucket of the account",
-    remedy="attach a policy of your own that names actions and resources, as s3:GetObject on one bucket's prefix",
+    why="A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account",
+    remedy="attach your own policy that names actions and resources, for example s3:GetObject on the prefix of one bucket",
     subject=objects(
         "aws:iam:Role",
         "aws:iam:RolePolicyAttachment",

@@ -1,4 +1,4 @@
-"""Policies name their actions."""
+"""IAM policies name their actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _check(place: Field, _: Parameters) -> Findings:
         if statement.effect == "Allow" and _is_every(statement.actions):
             yield found(statement.field, "allows every action of a service")
         if statement.effect == "Allow" and "NotAction" in statement.raw:
-            yield found(statement.field, "allows every action but some")
+            yield found(statement.field, "allows every action except some")
 
 
 def _is_every(actions: list[str]) -> bool:
@@ -28,15 +28,15 @@ def _is_every(actions: list[str]) -> bool:
 
 RULE = Rule(
     id="iam-disallow-wildcard-actions",
-    title="Policies name their actions",
+    title="IAM policies name their actions",
     severity=Severity.CRITICAL,
     refs=(
         "CIS AWS 1.16",
         "Security Hub IAM.1",
         "CKV_AWS_63",
     ),
-    why="A star allows what AWS will add tomorrow",
-    remedy="list the actions, such as s3:GetObject",
+    why="A wildcard also allows every action that AWS adds later",
+    remedy="list the actions, for example s3:GetObject",
     subject=DOCUMENTS,
     check=_check,
 )

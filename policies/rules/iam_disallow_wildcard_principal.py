@@ -1,4 +1,4 @@
-"""Roles say who may assume them."""
+"""Roles and resource policies name their principals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _check(holder: tuple[Resource, Field], _: Parameters) -> Findings:
         elif statement.is_public():
             # Buckets have a rule of their own for the public.
             if resource.kind not in BUCKET_POLICIES:
-                yield found(statement.field, "allows everybody")
+                yield found(statement.field, "allows any principal")
         elif "Service" in statement.kinds_of_principals and resource.kind.split(":")[1] in DEPUTIES and not statement.is_narrow():
             yield found(statement.field, "allows a service on behalf of any account")
     if resource.kind != ROLE:
@@ -39,10 +39,10 @@ def _check(holder: tuple[Resource, Field], _: Parameters) -> Findings:
 
 def _trust(statement: Statement) -> Findings:
     if any(each.endswith("*") for each in statement.principals) and not statement.is_narrow():
-        yield found(statement.field, "lets everybody assume the role")
+        yield found(statement.field, "lets anyone assume the role")
     federated = "Federated" in statement.kinds_of_principals and any(overlaps(each, FEDERATED) for each in statement.actions)
     if federated and not _names_subject(statement):
-        yield found(statement.field, "lets everybody of an identity provider assume the role")
+        yield found(statement.field, "lets every identity of a provider assume the role")
 
 
 def _everything(resource: Resource, listed: list[Statement]) -> Findings:
@@ -86,14 +86,18 @@ def _holders(resource: Resource) -> Iterator[tuple[Resource, Field]]:
 
 RULE = Rule(
     id="iam-disallow-wildcard-principal",
-    title="Roles and resources say who may use them",
+    title="Roles and resource policies name their principals",
     severity=Severity.CRITICAL,
     refs=(
         "CKV_AWS_60",
         "Security Hub IAM",
     ),
-    why="A trust of everybody hands the role, the key or the secret to every account of AWS",
-    remedy="name the service, the account or the OIDC provider as Principal, and for the provider the subject, by StringEquals on its :sub; hold everybody by a condition that a stranger fails (aws:PrincipalOrgID, aws:SourceAccount, without IfExists)",
+    why="If anyone is trusted, every AWS account can use the role, the key or the secret",
+    remedy=(
+        "name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on "
+        "its :sub; limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without "
+        "IfExists)"
+    ),
     subject=Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _holders),
     check=_check,
 )

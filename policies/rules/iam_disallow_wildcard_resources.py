@@ -1,4 +1,4 @@
-"""Policies name their resources."""
+"""IAM policies name their resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check(place: Field, given: Parameters) -> Findings:
         if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
             yield found(statement.field, "allows actions on every resource")
         if "NotResource" in statement.raw:
-            yield found(statement.field, "allows actions on every resource but some")
+            yield found(statement.field, "allows actions on every resource except some")
 
 
 def _is_free(actions: list[str], patterns: list[str]) -> bool:
@@ -33,15 +33,15 @@ def _is_tagged(statement: Statement) -> bool:
 
 RULE = Rule(
     id="iam-disallow-wildcard-resources",
-    title="Policies name their resources",
+    title="IAM policies name their resources",
     severity=Severity.HIGH,
     refs=(
         "Security Hub IAM.21",
         "CKV_AWS_355",
         "CKV_AWS_290",
     ),
-    why="A model's role reads one prefix of one bucket; a star reads them all",
-    remedy="name the ARNs; a star may stand only for the objects below a bucket's prefix",
+    why="A model's role needs one prefix of one bucket. A wildcard gives it all of them",
+    remedy="list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix",
     subject=DOCUMENTS,
     check=_check,
     parameters={
@@ -58,7 +58,7 @@ RULE = Rule(
                 "xray:PutTelemetryRecords",
                 "xray:PutTraceSegments",
             ],
-            description="Actions, or patterns of them, that AWS cannot limit to a resource",
+            description="Actions, or patterns of actions, that AWS cannot limit to a resource",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

@@ -29,8 +29,8 @@ RULE = Rule(
         "CKV_K8S_14",
         "inference",
     ),
-    why="The tag latest, or none, is another server tomorrow, and two replicas may run different ones",
-    remedy="write the image as name:<version> or name:<version>@sha256:<digest>",
+    why="The tag latest, or no tag, changes without notice, and two replicas can run different versions",
+    remedy="use name:<version> or name:<version>@sha256:<digest>",
     subject=IMAGES,
     check=_check,
 )

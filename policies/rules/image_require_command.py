@@ -1,4 +1,4 @@
-"""Containers say which program they run, and the image has it."""
+"""Containers name a program that their image has."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ def _check(container: Container, _: Parameters) -> Findings:
             yield found(command, "is not set, so the image's entrypoint decides what the arguments mean")
         return
     if facts is not None and facts.programs and missing_programs(facts, words):
-        yield found(command, f"calls a program that this image does not have; it has {', '.join(facts.programs)}")
+        yield found(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
 
 
 RULE = Rule(
     id="image-require-command",
-    title="Containers say which program they run, and the image has it",
+    title="Containers name a program that their image has",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Entrypoints differ between images and releases: vLLM's image for Gaudi starts a launcher of its own, which takes a model for a mode and exits",
+    why=(
+        "Entrypoints differ between images and releases. For example, the entrypoint of vLLM's Gaudi image is a launcher that "
+        "takes a model for a mode and exits"
+    ),
     remedy="set command to the program and args to its arguments; images/catalogue.toml lists the programs of known images",
     subject=CONTAINERS,
     check=_check,

@@ -30,7 +30,7 @@ def _check(container: Container, _: Parameters) -> Findings:
     told = {name: named[name].at("value").text() for name in movable if name in named}
     missing = [each.path for each in unwritable_paths(facts, told, _writable(container))]
     if missing:
-        yield found(container.at("volumeMounts"), f"holds no writable volume for {', '.join(missing)}, which this image writes to")
+        yield found(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
 
 
 def _writable(container: Container) -> Iterator[str]:
@@ -48,8 +48,11 @@ RULE = Rule(
     title="Paths that an image's programs write to are writable volumes",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Under a read-only root such a program aborts as it starts: Gaudi's software ends with exit code 134 when it cannot write its logs",
-    remedy="mount an emptyDir with a sizeLimit at the path, or set the variable that moves it to a writable volume",
+    why=(
+        "With a read-only root file system such a program fails at start. For example, Gaudi's software exits with code 134 if "
+        "it cannot write its logs"
+    ),
+    remedy="mount an emptyDir with a sizeLimit at the path, or set the variable that moves the path to a writable volume",
     subject=CONTAINERS,
     check=_check,
 )

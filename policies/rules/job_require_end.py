@@ -1,4 +1,4 @@
-"""Jobs come to an end."""
+"""Jobs have a deadline."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def _check(job: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="job-require-end",
-    title="Jobs come to an end",
+    title="Jobs have a deadline",
     severity=Severity.MEDIUM,
     refs=("inference",),
-    why="A Job without a deadline waits for ever on a share that hangs, and so does the deployment behind it",
-    remedy="set spec.activeDeadlineSeconds, as 3600",
+    why="A Job without a deadline can wait for a volume that hangs, and the update waits for the Job",
+    remedy="set spec.activeDeadlineSeconds, for example 3600",
     subject=objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Keys are not older than a year."""
+"""API keys are at most one year old."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ def _check(secret: Resource, given: Parameters) -> Findings:
         return
     age = days_between(issued.text(), given.today)
     if age is None:
-        yield found(issued, "is no day as YYYY-MM-DD")
+        yield found(issued, "is not a date (YYYY-MM-DD)")
     elif age < -1:
         # A day of grace, since clocks and time zones differ.
-        yield found(issued, "lies in the future")
+        yield found(issued, "is in the future")
     elif age > given["days"]:
         yield found(issued, f"is more than {given['days']:g} days ago")
 
 
 RULE = Rule(
     id="key-limit-age",
-    title="Keys are not older than a year",
+    title="API keys are at most one year old",
     severity=Severity.MEDIUM,
     refs=(
         "inference",
         "NSA-CISA: key rotation",
     ),
-    why="A key that never changes is with everybody who ever had it",
-    remedy="add a version (inferplan keys add) and retire the old one; the annotation inferplan.dev/issued tells the age",
+    why="Everyone who ever had a key can use it until it changes",
+    remedy="add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued holds the key's date",
     subject=KEYS,
     check=_check,
-    parameters={"days": Parameter(default=365, description="The most days that a key may be old", schema={"type": "number", "minimum": 1})},
+    parameters={"days": Parameter(default=365, description="Maximum age of a key in days", schema={"type": "number", "minimum": 1})},
 )

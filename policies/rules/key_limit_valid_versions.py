@@ -1,4 +1,4 @@
-"""Few versions of a key are valid at once."""
+"""Few versions of a key are valid at the same time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ def _check(secret: Resource, given: Parameters) -> Findings:
 
 RULE = Rule(
     id="key-limit-valid-versions",
-    title="Few versions of a key are valid at once",
+    title="Few versions of a key are valid at the same time",
     severity=Severity.MEDIUM,
     refs=("inference",),
-    why="Each further version is one more key to lose; two suffice to rotate without a gap",
-    remedy="drop the oldest version once its holder has moved",
+    why="Each valid version is one more key that can leak. Two are enough to rotate without downtime",
+    remedy="retire the oldest version when its consumer has moved",
     subject=KEYS,
     check=_check,
     parameters={
-        "versions": Parameter(
-            default=2, description="How many versions of a key may be valid at once", schema={"type": "number", "minimum": 1}
-        )
+        "versions": Parameter(default=2, description="Maximum number of valid versions of a key", schema={"type": "number", "minimum": 1})
     },
 )

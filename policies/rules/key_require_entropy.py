@@ -21,11 +21,11 @@ RULE = Rule(
         "inference",
         "NSA-CISA: secrets",
     ),
-    why="A key shorter than 128 random bits falls to patience",
-    remedy="take 32 random bytes, as openssl rand -hex 32 prints them",
+    why="A key with less than 128 random bits can be brute-forced",
+    remedy="use 32 random bytes, for example from openssl rand -hex 32",
     subject=KEYS,
     check=_check,
     parameters={
-        "bits": Parameter(default=128, description="The least entropy of an API key, in bits", schema={"type": "number", "minimum": 64})
+        "bits": Parameter(default=128, description="Minimum entropy of an API key in bits", schema={"type": "number", "minimum": 64})
     },
 )

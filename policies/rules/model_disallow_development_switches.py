@@ -1,4 +1,4 @@
-"""Servers run without what their makers put in for development."""
+"""Servers run without development features."""
 
 from __future__ import annotations
 
@@ -26,23 +26,26 @@ ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 def _check(container: Container, _: Parameters) -> Findings:
     for name, entry in container.environment().items():
         if name in VARIABLES and (not entry.at("valueFrom").absent or entry.at("value").text().lower() not in OFF):
-            yield found(entry, "opens what is meant for development")
+            yield found(entry, "enables a development feature")
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
         # A dot leads into an option that is a map: --profiler-config.profiler.
         if name.replace("_", "-").partition(".")[0] in OPTIONS and not (equals and value.lower() in OFF):
-            yield found(word.field, "opens what is meant for development")
+            yield found(word.field, "enables a development feature")
         if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
-            yield found(word.field, "lets every web site ask with the browser's credentials")
+            yield found(word.field, "lets every website send requests with the browser's credentials")
 
 
 RULE = Rule(
     id="model-disallow-development-switches",
-    title="Servers run without what their makers put in for development",
+    title="Servers run without development features",
     severity=Severity.CRITICAL,
     refs=("inference", "vLLM: Security"),
-    why="Each of them lets a caller do what only the owner may: call any method of the workers, load weights from a hub, read files of the pod",
-    remedy="remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the options that are named; give --allowed-origins the origins of your own pages",
+    why="These switches let a client call any method of the workers, load weights from a hub or read files of the pod",
+    remedy=(
+        "remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the named options; set "
+        "--allowed-origins to your own origins"
+    ),
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Weights are not pickles."""
+"""Weights are not pickle files."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for model in pod.models:
         kind = model if model.keys[-1] in PICKLED else model.at("modelFormat", "name")
         if kind is model or kind.text() in PICKLED:
-            yield found(kind, "is a format that is unpickled")
+            yield found(kind, "is a format that loads pickle files")
     for container in engine_containers(pod):
         if container.option("--load-format") in FORMATS:
-            yield found(container.at("args"), "loads weights as pickles")
+            yield found(container.at("args"), "loads weights from pickle files")
         for word in container.arguments:
             if FILES.search(word.text):
                 yield found(word.field, "names a pickle file")
         for name, entry in container.environment().items():
             if name in SWITCHES and entry.at("value").text().lower() not in OFF:
-                yield found(entry, "has pickles loaded")
+                yield found(entry, "loads pickle files")
 
 
 RULE = Rule(
     id="model-disallow-pickle",
-    title="Weights are not pickles",
+    title="Weights are not pickle files",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "NSA-CISA: supply chain",
     ),
-    why="Unpickling a file runs whatever code is in it, with the keys of the pod",
-    remedy="convert the weights to safetensors; load with --load-format safetensors, auto or runai_streamer",
+    why="Loading a pickle file runs the code in it, with the pod's keys",
+    remedy="convert the weights to safetensors, and use --load-format safetensors, auto or runai_streamer",
     subject=PODS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Prompts and answers stay out of logs."""
+"""Prompts and answers are not logged."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ def _check(container: Container, _: Parameters) -> Findings:
     for word in container.arguments:
         name, _equals, value = word.text.partition("=")
         if name.replace("_", "-") in OPTIONS and value.lower() not in OFF:
-            yield found(word.field, "writes what users ask into the log")
+            yield found(word.field, "logs prompts")
     for name, entry in container.environment().items():
         if name in VARIABLES and entry.at("value").text().lower() not in ("", *OFF):
-            yield found(entry, "writes what users are answered into the log")
+            yield found(entry, "logs answers")
 
 
 RULE = Rule(
     id="model-disallow-request-logging",
-    title="Prompts and answers stay out of logs",
+    title="Prompts and answers are not logged",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A log is kept longer than a request, is read by more people than a model, and holds whatever users pasted: names, contracts, keys",
-    remedy="remove --enable-log-requests, --enable-log-outputs (SGLang: --log-requests) and VLLM_DEBUG_LOG_API_SERVER_RESPONSE; count requests by metrics",
+    why="Logs are kept longer than requests and read by more people, and prompts contain names, contracts and keys",
+    remedy=(
+        "remove --enable-log-requests, --enable-log-outputs (SGLang: --log-requests) and VLLM_DEBUG_LOG_API_SERVER_RESPONSE; "
+        "use metrics to count requests"
+    ),
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Models bring no code."""
+"""Servers run only code from their image."""
 
 from __future__ import annotations
 
@@ -64,28 +64,31 @@ def _doors(container: Container) -> Findings:
     for word in container.arguments:
         name = word.text.partition("=")[0].replace("_", "-")
         if is_vllm(container) and name in IMPORTS:
-            yield found(word.field, "imports code, or reads options, by a name that no rule follows")
+            yield found(word.field, "imports code, or reads options, from a place that no rule can read")
         if MODULE.search(word.text):
-            yield found(word.field, "imports a connector by its module")
+            yield found(word.field, "imports a connector from a module path")
         if name in FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
-            yield found(word.field, "loads libraries from beside the models")
+            yield found(word.field, "loads libraries from the model repository")
     for name, entry in container.environment().items():
         if LOADED.fullmatch(name) and (entry.at("value").text() or not entry.at("valueFrom").absent):
             yield found(entry, "loads code before the server's own")
     for source in container.at("envFrom").each():
-        yield found(source, "sets variables that no rule sees")
+        yield found(source, "sets variables that no rule can read")
 
 
 RULE = Rule(
     id="model-disallow-trust-remote-code",
-    title="Servers run no code but their image's",
+    title="Servers run only code from their image",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "NSA-CISA: supply chain",
     ),
-    why="With trust_remote_code the files of a model are programs that run beside the keys",
-    remedy="remove --trust-remote-code and what imports other code; put plugins into the image and list variables under env; or convert the model to a format without code, or take an image whose engine supports it",
+    why="With trust_remote_code, files of the model are programs that run with the server's keys",
+    remedy=(
+        "remove --trust-remote-code and options that import other code; put plugins into the image and list variables under "
+        "env; or convert the model to a format without code, or use an image whose engine supports it"
+    ),
     subject=CONTAINERS,
     check=_check,
 )

@@ -15,15 +15,15 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for store in pod.stores:
         address = store.text()
         if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
-            yield found(store, "fetches a hub's model without a commit")
+            yield found(store, "downloads a model from a hub without a commit")
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
             if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
-                yield found(container.at("args"), "serves a hub's model without a commit in --revision")
+                yield found(container.at("args"), "serves a model from a hub without a commit in --revision")
             code = container.option("--code-revision")
             if code is not None and not COMMIT.match(code):
-                yield found(container.at("args"), "takes code from a moving --code-revision")
+                yield found(container.at("args"), "downloads code with a --code-revision that is not a commit")
 
 
 RULE = Rule(
@@ -34,8 +34,11 @@ RULE = Rule(
         "inference",
         "CVE-2026-47155",
     ),
-    why="A branch moves: the next restart serves other weights, and other code",
-    remedy="serve from a preheated path, or give --revision a 40-digit commit (and --tokenizer-revision the same); for KServe end the address with it: hf://org/model:<commit>",
+    why="A branch can change, so the next restart could serve other weights and other code",
+    remedy=(
+        "serve from a preheated path, or set --revision (and --tokenizer-revision) to a 40-digit commit; for KServe append it "
+        "to the URI: hf://org/model:<commit>"
+    ),
     subject=PODS,
     check=_check,
 )

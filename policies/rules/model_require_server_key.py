@@ -1,4 +1,4 @@
-"""A vLLM server asks for a key."""
+"""vLLM servers require an API key."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def _check(container: Container, _: Parameters) -> Findings:
         return
     entry = container.environment().get(VARIABLE)
     if entry is None:
-        yield found(container.at("env"), f"has no {VARIABLE}, so whoever reaches the port is answered")
+        yield found(container.at("env"), f"has no {VARIABLE}, so anyone who can reach the port can use the model")
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():
-        yield found(entry.at("value"), "is empty, so whoever reaches the port is answered")
+        yield found(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
     if reference.at("optional").flag():
         yield found(reference.at("optional"), "lets the server start without its key")
 
 
 RULE = Rule(
     id="model-require-server-key",
-    title="A vLLM server asks for a key of its own",
+    title="vLLM servers require an API key",
     severity=Severity.HIGH,
     refs=("inference", "vLLM: Security, API key"),
-    why="Behind the gateway every pod that gets past a network policy reaches the model; the server's own key is what is left then",
-    remedy="set env VLLM_API_KEY by valueFrom.secretKeyRef, without optional",
+    why="A pod that gets past a network policy reaches the model without the gateway. The server's own key still stops it",
+    remedy="set env VLLM_API_KEY with valueFrom.secretKeyRef, without optional",
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Triton is new enough."""
+"""Triton is recent enough."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ def _check(place: Field, given: Parameters) -> Findings:
     if "tritonserver" in image.name:
         match = RELEASE.match(image.tag)
         if match is None or not at_least(match.group(1), given["release"]):
-            yield found(place, f"is not of release {given['release']} or newer")
+            yield found(place, f"is not release {given['release']} or newer")
 
 
 RULE = Rule(
     id="model-require-triton-floor",
-    title="Triton is new enough",
+    title="Triton is recent enough",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "CVE-2026-24207",
     ),
-    why="Older servers let requests past their authentication (CVE-2026-24207, May 2026) or run a caller's code (CVE-2025-23319)",
-    remedy="take nvcr.io/nvidia/tritonserver of release 26.06 or newer",
+    why="Older servers let requests bypass authentication (CVE-2026-24207, May 2026) or run a client's code (CVE-2025-23319)",
+    remedy="use nvcr.io/nvidia/tritonserver release 26.06 or newer",
     subject=IMAGES,
     check=_check,
     parameters={
-        "release": Parameter(
-            default="26.06", description="The oldest release of Triton's container that may serve", schema={"type": "string"}
-        )
+        "release": Parameter(default="26.06", description="Oldest release of Triton's container that is allowed", schema={"type": "string"})
     },
 )

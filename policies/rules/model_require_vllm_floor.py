@@ -1,4 +1,4 @@
-"""VLLM is new enough."""
+"""vLLM is recent enough."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def _check(container: Container, given: Parameters) -> Findings:
     if match is None:
         # A digest alone names one build, which somebody chose: its version stands nowhere in the plan.
         if image.tag or not image.digest:
-            yield found(container.at("image"), "does not tell the version of vLLM")
+            yield found(container.at("image"), "does not state the version of vLLM")
     elif not at_least(match.group(1), given["version"]):
         yield found(container.at("image"), f"is older than vLLM {given['version']}")
 
 
 RULE = Rule(
     id="model-require-vllm-floor",
-    title="vLLM is new enough",
+    title="vLLM is recent enough",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "CVE-2026-47155",
     ),
-    why="Before 0.22 a pinned revision did not hold for every file of the model",
-    remedy="take an image of vLLM 0.22 or newer, whose tag names the version",
+    why="Before 0.22, a pinned revision did not apply to every file of the model",
+    remedy="use an image of vLLM 0.22 or newer, with the version in its tag",
     subject=CONTAINERS,
     check=_check,
-    parameters={"version": Parameter(default="0.22", description="The oldest vLLM that may serve", schema={"type": "string"})},
+    parameters={"version": Parameter(default="0.22", description="Oldest version of vLLM that is allowed", schema={"type": "string"})},
 )

@@ -1,4 +1,4 @@
-"""Nobody loads models into a running Triton without its key."""
+"""Loading models into a running Triton requires a key."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ IN_CLEAR = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 def _check(container: Container, _: Parameters) -> Findings:
     for server in _servers(container):
-        yield from (found(word.field, "takes models over a connection in clear") for word, value in _pairs(server) if IN_CLEAR.match(value))
+        yield from (
+            found(word.field, "downloads models over a connection without TLS") for word, value in _pairs(server) if IN_CLEAR.match(value)
+        )
         mode = _told(server, "--model-control-mode")
         if mode is None or mode[1] == "none":
             continue
         if mode[1] == "poll":
-            yield found(mode[0].field, "takes whatever appears in the model repository")
+            yield found(mode[0].field, "loads every model that appears in the repository")
         for door, restriction in DOORS:
             allowed = _told(server, door)
             open_ = allowed is None or allowed[1].lower() not in OFF
@@ -32,7 +34,7 @@ def _check(container: Container, _: Parameters) -> Findings:
                 and open_
                 and not any(API in value.partition(":")[0].split(",") for value in _all(server, restriction))
             ):
-                yield found(mode[0].field, f"lets models be loaded past {restriction}")
+                yield found(mode[0].field, f"allows loading models without a key, past {restriction}")
 
 
 def _servers(container: Container) -> Iterator[list[Word]]:
@@ -59,11 +61,14 @@ def _pairs(server: list[Word]) -> list[tuple[Word, str]]:
 
 RULE = Rule(
     id="model-restrict-triton-repository",
-    title="Nobody loads models into a running Triton without its key",
+    title="Loading models into a running Triton requires a key",
     severity=Severity.CRITICAL,
     refs=("inference", "Triton: Secure Deployment Considerations"),
-    why="A model of Triton's Python backend is a program: whoever may load one runs code beside the weights and the keys",
-    remedy="set --model-control-mode=none, or guard model-repository in --http-restricted-api and --grpc-restricted-protocol, or shut the door with --allow-http=false and --allow-grpc=false",
+    why="A model of Triton's Python backend is a program. Anyone who can load one can run code with access to the weights and keys",
+    remedy=(
+        "set --model-control-mode=none, or protect model-repository with --http-restricted-api and --grpc-restricted-protocol, "
+        "or disable the protocol with --allow-http=false or --allow-grpc=false"
+    ),
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Namespaces enforce the restricted pod security profile."""
+"""Namespaces enforce the restricted Pod Security Standard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _labels(namespace: Resource) -> Findings:
     if labels.at(f"{PREFIX}enforce").text() != "restricted":
         yield found(labels.at(f"{PREFIX}enforce"), "is not restricted", urn=namespace.urn)
     if not labels.at(f"{PREFIX}enforce-version").text().startswith("v"):
-        yield found(labels.at(f"{PREFIX}enforce-version"), "pins no version", urn=namespace.urn)
+        yield found(labels.at(f"{PREFIX}enforce-version"), "is not a fixed version", urn=namespace.urn)
 
 
 def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
@@ -36,21 +36,23 @@ def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
 
 RULE = StackRule(
     id="namespace-require-pod-security",
-    title="Namespaces enforce the restricted pod security profile",
+    title="Namespaces enforce the restricted Pod Security Standard",
     severity=Severity.HIGH,
     refs=(
         "PSS restricted",
         "CIS EKS 4.2",
         "NSA-CISA: pod security enforcement",
     ),
-    why="The API server itself then refuses what got past every review; a namespace that holds device plugins alone is left out, since they "
-    "mount the kubelet's folder, as their vendors ship them",
+    why=(
+        "The API server then rejects pods that a review missed. A namespace that holds only device plugins is exempt, because "
+        "they mount the kubelet's directory"
+    ),
     remedy="label the namespace pod-security.kubernetes.io/enforce: restricted and pod-security.kubernetes.io/enforce-version: v1.34",
     check=_check,
     parameters={
         "privileged": Parameter(
             default=[],
-            description="Namespaces of drivers and device plugins, which need more",
+            description="Namespaces of drivers and device plugins, which need more privileges",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

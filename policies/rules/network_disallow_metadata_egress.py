@@ -1,4 +1,4 @@
-"""Pods do not reach the cloud's metadata service."""
+"""Pods cannot reach the instance metadata service."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _check(policy: Resource, _: Parameters) -> Findings:
     for rule in policy.at("spec", "egress").each():
         peers = list(rule.at("to").each())
         if not peers and _reaches_port(rule):
-            yield found(rule.at("to"), "is not set, so the metadata service is open as well")
+            yield found(rule.at("to"), "is not set, so pods can reach the metadata service")
         for peer in peers:
             block = peer.at("ipBlock")
             if block.absent:
                 continue
             for address in METADATA:
                 if _holds(block.at("cidr"), address) and not any(_holds(each, address) for each in block.at("except").each()):
-                    yield found(block.at("except"), "leaves the metadata service open")
+                    yield found(block.at("except"), "does not exclude the metadata service")
 
 
 def _reaches_port(rule: Field) -> bool:
@@ -46,15 +46,15 @@ def _holds(block: Field, address: Network) -> bool:
 
 RULE = Rule(
     id="network-disallow-metadata-egress",
-    title="Pods do not reach the cloud's metadata service",
+    title="Pods cannot reach the instance metadata service",
     severity=Severity.HIGH,
     refs=(
         "CIS EKS 5.4",
         "NSA-CISA: cloud metadata",
         "inference",
     ),
-    why="Whoever reads it from a pod has the node's role",
-    remedy="add 169.254.169.254/32 (fd00:ec2::254/128 of IPv6) under ipBlock.except, and name under to who may be reached",
+    why="A pod that can read it gets the node's role",
+    remedy="add 169.254.169.254/32 (IPv6: fd00:ec2::254/128) to ipBlock.except, and list the allowed peers under to",
     subject=objects("kubernetes:networking.k8s.io:NetworkPolicy"),
     check=_check,
 )

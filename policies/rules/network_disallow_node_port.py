@@ -1,4 +1,4 @@
-"""Services open no port to the outside."""
+"""Services open no port outside the cluster."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from policies.subjects.objects import objects
 def _check(service: Resource, _: Parameters) -> Findings:
     kind = service.at("spec", "type").text()
     if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
-        yield found(service.at("spec", "type"), "opens the Service to the outside")
+        yield found(service.at("spec", "type"), "exposes the Service outside the cluster")
     if kind == "ExternalName":
-        yield found(service.at("spec", "externalName"), "stands for a host that is not in the cluster")
+        yield found(service.at("spec", "externalName"), "points to a host outside the cluster")
     elif not service.at("spec", "selector").value:
-        yield found(service.at("spec", "selector"), "is not set, so whoever writes its endpoints decides where it leads")
+        yield found(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
     if any(True for _ in service.at("spec", "externalIPs").each()):
-        yield found(service.at("spec", "externalIPs"), "takes addresses of the outside")
+        yield found(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
 
 
 def _is_entrance(service: Resource) -> bool:
@@ -30,15 +30,15 @@ def _is_entrance(service: Resource) -> bool:
 
 RULE = Rule(
     id="network-disallow-node-port",
-    title="Services open no port to the outside",
+    title="Services open no port outside the cluster",
     severity=Severity.HIGH,
     refs=(
         "NSA-CISA: network separation",
         "Kyverno restrict-node-port",
         "inference",
     ),
-    why="An engine's port outside the cluster is a model without keys; the gateway is the one way in",
-    remedy="use type ClusterIP, and an Ingress, a route or a load balancer with TLS before the gateway",
+    why="A port of an engine outside the cluster bypasses the gateway and its keys",
+    remedy="use type ClusterIP, and expose the gateway with an Ingress, a route or a load balancer that uses TLS",
     subject=objects("kubernetes:core:Service"),
     check=_check,
 )

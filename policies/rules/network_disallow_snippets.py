@@ -1,4 +1,4 @@
-"""No annotation injects configuration into the proxy."""
+"""No annotation or filter redirects requests or sets identity headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check(way: Resource, _: Parameters) -> Findings:
             for backend in rule.at("backendRefs").each():
                 yield from _of_filters(backend)
                 if backend.at("kind").text() not in ("", "Service", "InferencePool"):
-                    yield found(backend.at("kind"), "leads where no rule looks")
+                    yield found(backend.at("kind"), "points to an object that no rule can read")
         return
     for name, field in way.at("metadata", "annotations").entries():
         word = name.rpartition("/")[2]
@@ -43,16 +43,16 @@ def _of_filters(owner: Field) -> Findings:
         extension = each.at("extensionRef")
         # Envoy Gateway's filter adds the server's key; it has no field that sends requests to another host.
         if not extension.absent and extension.at("kind").text() != "HTTPRouteFilter":
-            yield found(each.at("extensionRef"), "changes requests where no rule looks")
+            yield found(each.at("extensionRef"), "changes requests in an object that no rule can read")
         for change in ("set", "add"):
             for header in each.at("requestHeaderModifier", change).each():
                 if PROOFS.fullmatch(header.at("name").text()):
-                    yield found(header, "speaks for whoever asks")
+                    yield found(header, "sets an identity header of the client")
 
 
 RULE = Rule(
     id="network-disallow-snippets",
-    title="No annotation or filter sends requests elsewhere or changes who asks",
+    title="No annotation or filter redirects requests or sets identity headers",
     severity=Severity.CRITICAL,
     refs=(
         "CKV_K8S_152",
@@ -60,7 +60,7 @@ RULE = Rule(
         "CKV_K8S_154",
         "CVE-2025-1974",
     ),
-    why="A snippet is code in the one process that sees every key; a mirror sends every prompt and key to somebody else",
+    why="A snippet is code in the process that sees every key. A mirror sends a copy of every prompt and key to another server",
     remedy="remove the annotation or the filter",
     subject=objects("kubernetes:networking.k8s.io:Ingress", *ROUTES),
     check=_check,

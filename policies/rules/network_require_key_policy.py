@@ -1,4 +1,4 @@
-"""A policy that asks for keys asks everybody, and keeps keys out of addresses."""
+"""API key policies deny requests without a key and read keys from headers only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _check(policy: Resource, _: Parameters) -> Findings:
     others = ("basicAuth", "jwt", "oidc", "extAuth")
     if asked.absent:
         if all(policy.at("spec", each).absent for each in others):
-            yield found(asked, "is not set, nor another proof of who asks")
+            yield found(asked, "is not set, and neither is another kind of authentication")
         return
     if not any(True for _ in asked.at("credentialRefs").each()):
         yield found(asked.at("credentialRefs"), "names no Secret with keys")
@@ -26,33 +26,33 @@ def _check(policy: Resource, _: Parameters) -> Findings:
         yield found(asked.at("extractFrom"), "names no header")
     for place in places:
         if not place.at("params").absent or not place.at("cookies").absent:
-            yield found(place, "takes keys from an address or a cookie")
+            yield found(place, "reads keys from a URL or a cookie")
     if not asked.at("sanitize").flag():
-        yield found(asked.at("sanitize"), "is not true, so the key goes on to whoever answers")
+        yield found(asked.at("sanitize"), "is not true, so the key is forwarded to the model")
 
 
 def _admitted(spec: Field) -> Findings:
     """Whom a policy lets in without a proof."""
     if spec.at("authorization", "defaultAction").text() == "Allow":
-        yield found(spec.at("authorization", "defaultAction"), "lets in whoever no rule names")
+        yield found(spec.at("authorization", "defaultAction"), "allows requests that match no rule")
     for rule in spec.at("authorization", "rules").each():
         blocks = rule.at("principal", "clientCIDRs")
         if rule.at("action").text() == "Allow" and is_everybody(map(block_of, blocks.each())):
-            yield found(blocks, "lets everybody in")
+            yield found(blocks, "allows any source")
     for path in (("extAuth",), ("jwt",)):
         if spec.at(*path, "failOpen").flag() or spec.at(*path, "optional").flag():
-            yield found(spec.at(*path), "lets requests through when nobody can be asked")
+            yield found(spec.at(*path), "allows requests when authentication is unavailable")
     if spec.at("cors", "allowCredentials").flag() and any("*" in each for each in spec.at("cors", "allowOrigins").texts()):
-        yield found(spec.at("cors", "allowOrigins"), "lets every web site ask with the browser's credentials")
+        yield found(spec.at("cors", "allowOrigins"), "lets every website send requests with the browser's credentials")
 
 
 RULE = Rule(
     id="network-require-key-policy",
-    title="A policy that asks for keys asks everybody, and keeps keys out of addresses",
+    title="API key policies deny requests without a key and read keys from headers only",
     severity=Severity.CRITICAL,
     refs=("inference", "Envoy Gateway: SecurityPolicy"),
-    why="Without credentials the policy lets nobody in or proves nothing; a key in an address stands in every log on the way",
-    remedy="set apiKeyAuth with credentialRefs, extractFrom with headers alone, and sanitize: true",
+    why="Without credentials the policy protects nothing. A key in a URL ends up in every log on its way",
+    remedy="set apiKeyAuth with credentialRefs, set extractFrom to headers only, and set sanitize: true",
     subject=objects(SECURITY_POLICY),
     check=_check,
 )

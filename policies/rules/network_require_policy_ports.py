@@ -1,4 +1,4 @@
-"""Network policies name ports."""
+"""Network policies name ports and peers."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def _openings(spec: Field) -> Findings:
     for rule in rules:
         peers = list(rule.at("from").each())
         if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
-            yield found(rule.at("from"), "lets everybody in")
+            yield found(rule.at("from"), "allows any source")
     if len(rules) > 1 and admits_everybody(
         peer.at("ipBlock") for rule in rules for peer in rule.at("from").each() if not peer.at("ipBlock").absent
     ):
-        yield found(spec.at("ingress"), "lets everybody in by several rules together")
+        yield found(spec.at("ingress"), "allows any address, through several rules together")
 
 
 def _of_cilium(spec: Field) -> Findings:
@@ -55,13 +55,13 @@ def _of_cilium(spec: Field) -> Findings:
         for rule in spec.at(side).each():
             given = [name for name, _field in rule.entries() if name.startswith(peers_at) and not name.endswith("Ports")]
             if not given:
-                yield found(rule, "names nobody, so everybody is meant")
+                yield found(rule, "names no peer, so it allows any source")
             if not {*EVERYBODY}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
-                yield found(rule.at(f"{peers_at}Entities"), "means everybody")
+                yield found(rule.at(f"{peers_at}Entities"), "allows any source")
             named = [block_of(each) for each in rule.at(f"{peers_at}CIDR").each()]
             sets = rule.at(f"{peers_at}CIDRSet")
             if is_everybody(named) or admits_everybody(sets.each()):
-                yield found(rule, "means everybody by its addresses")
+                yield found(rule, "covers all addresses")
 
 
 def _is_high(port: Field) -> bool:
@@ -86,9 +86,14 @@ RULE = Rule(
         "NSA-CISA: network separation",
         "inference",
     ),
-    why="A rule without ports opens the metrics, the debug and the administration port as well, and one for everybody is none; pods that "
-    "one policy selects may reach each other on a range above 1023, since torch, NCCL and Ray pick ports when they start",
-    remedy="list each port under ports of the rule, as {port: 8000, protocol: TCP}, and name the pods or networks that may connect",
+    why=(
+        "A rule without ports also opens the metrics, debug and administration ports, and a rule without peers opens them to "
+        "every pod. Pods that one policy selects may use a range of ports above 1023 among themselves, because torch, NCCL and "
+        "Ray choose ports at start"
+    ),
+    remedy=(
+        "list each port under the rule's ports, for example {port: 8000, protocol: TCP}, and name the pods or networks that may connect"
+    ),
     subject=objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM),
     check=_check,
 )

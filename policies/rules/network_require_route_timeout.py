@@ -1,4 +1,4 @@
-"""Routes say how long an answer may take."""
+"""Routes set a request timeout."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def _check(route: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="network-require-route-timeout",
-    title="Routes say how long an answer may take",
+    title="Routes set a request timeout",
     severity=Severity.MEDIUM,
     refs=("inference",),
-    why="A proxy's default of some seconds ends a generation in its middle",
-    remedy="set timeouts.request on every rule, 0s for no end",
+    why="The default timeout of a proxy is a few seconds, which cuts off long answers",
+    remedy="set timeouts.request on every rule; 0s means no timeout",
     subject=objects("kubernetes:gateway.networking.k8s.io:HTTPRoute"),
     check=_check,
 )

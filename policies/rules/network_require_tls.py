@@ -1,4 +1,4 @@
-"""Every way in speaks TLS."""
+"""Every entry point uses TLS."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _check(way: Resource, given: Parameters) -> Findings:
         # The load balancer ends TLS with a certificate that it keeps itself, for every host of the Ingress.
         ports = annotations.at(f"{ALB}/listen-ports")
         if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
-            yield found(ports, "takes requests in clear as well")
+            yield found(ports, "also accepts requests without TLS")
         return
     ports = annotations.at(f"{ALB}/listen-ports")
     if '"HTTP"' in ports.text() and not annotations.at(f"{ALB}/ssl-redirect").text():
-        yield found(ports, "takes requests in clear as well")
+        yield found(ports, "also accepts requests without TLS")
     if annotations.at(IN_CLEAR).text() == "false":
-        yield found(annotations.at(IN_CLEAR), "takes requests in clear as well")
+        yield found(annotations.at(IN_CLEAR), "also accepts requests without TLS")
     yield from _uncovered(way)
 
 
@@ -54,30 +54,33 @@ def _listeners(gateway: Resource) -> Findings:
     for listener in gateway.at("spec", "listeners").each():
         protocol = listener.at("protocol")
         if listener.at("allowedRoutes", "namespaces", "from").text() == "All":
-            yield found(listener.at("allowedRoutes", "namespaces", "from"), "takes routes of every namespace")
+            yield found(listener.at("allowedRoutes", "namespaces", "from"), "accepts routes from every namespace")
         if protocol.text() not in ("HTTPS", "TLS"):
-            yield found(protocol, "takes requests in clear")
+            yield found(protocol, "accepts requests without TLS")
         elif listener.at("tls", "mode").text() != "Passthrough" and not any(True for _ in listener.at("tls", "certificateRefs").each()):
             yield found(listener.at("tls", "certificateRefs"), "is not set")
 
 
 RULE = Rule(
     id="network-require-tls",
-    title="Every way in speaks TLS",
+    title="Every entry point uses TLS",
     severity=Severity.CRITICAL,
     refs=(
         "Kyverno require-ingress-https",
         "NSA-CISA: encryption in transit",
         "inference",
     ),
-    why="Keys in clear are anybody's who sees the traffic",
-    remedy="list each host under spec.tls with a certificate's secretName, or give the load balancer a certificate-arn; listen with HTTPS on a Gateway",
+    why="Without TLS, anyone who sees the traffic can steal keys",
+    remedy=(
+        "list each host under spec.tls with the secretName of a certificate, or set the load balancer's certificate-arn; use "
+        "HTTPS listeners on a Gateway"
+    ),
     subject=objects("kubernetes:networking.k8s.io:Ingress", "kubernetes:gateway.networking.k8s.io:Gateway"),
     check=_check,
     parameters={
         "loadBalancerClasses": Parameter(
             default=["alb"],
-            description="Ingress classes of load balancers that end TLS with the certificate of their certificate-arn annotation",
+            description="Ingress classes of load balancers that terminate TLS with the certificate in their certificate-arn annotation",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

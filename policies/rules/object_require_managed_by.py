@@ -1,4 +1,4 @@
-"""Objects say who manages them."""
+"""Objects have a managed-by label."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _remediate(object_: Resource) -> Iterator[Edit]:
 
 RULE = Rule(
     id="object-require-managed-by",
-    title="Objects say who manages them",
+    title="Objects have a managed-by label",
     severity=Severity.LOW,
     refs=(
         "inference",
         "Kyverno require-labels",
     ),
-    why="At two in the morning the label tells which program put the object there, and undoes a change by hand",
-    remedy="set metadata.labels[app.kubernetes.io/managed-by], as pulumi",
+    why="The label tells people which program manages an object and would undo a manual change",
+    remedy="set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi",
     subject=objects(
         "kubernetes:core:Namespace",
         "kubernetes:core:Service",

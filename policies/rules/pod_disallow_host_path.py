@@ -1,4 +1,4 @@
-"""No volume is a path of the node."""
+"""No volume is a path on the node."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from policies.subjects.pods import PODS, PodTemplate
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for volume in pod.at("volumes").each():
         if not volume.at("hostPath").absent:
-            yield found(volume.at("hostPath"), "mounts a path of the node")
+            yield found(volume.at("hostPath"), "mounts a path on the node")
 
 
 RULE = Rule(
     id="pod-disallow-host-path",
-    title="No volume is a path of the node",
+    title="No volume is a path on the node",
     severity=Severity.CRITICAL,
     refs=(
         "PSS baseline: HostPath Volumes",
         "CIS EKS 4.2.9",
     ),
-    why="A path of the node outlives the pod, and lets it read what other pods and the kubelet keep there",
-    remedy="use a PersistentVolumeClaim or an emptyDir with a sizeLimit",
+    why="Such a path outlives the pod, and lets it read files of other pods and of the kubelet",
+    remedy="use a PersistentVolumeClaim, or an emptyDir with a sizeLimit",
     subject=PODS,
     check=_check,
 )

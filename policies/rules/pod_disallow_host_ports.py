@@ -1,4 +1,4 @@
-"""Containers open no port of their node."""
+"""Containers open no port on their node."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from policies.subjects.pods import CONTAINERS, Container
 def _check(container: Container, _: Parameters) -> Findings:
     for port in container.at("ports").each():
         if port.at("hostPort").number():
-            yield found(port.at("hostPort"), "opens a port of the node")
+            yield found(port.at("hostPort"), "opens a port on the node")
 
 
 RULE = Rule(
     id="pod-disallow-host-ports",
-    title="Containers open no port of their node",
+    title="Containers open no port on their node",
     severity=Severity.HIGH,
     refs=(
         "PSS baseline: Host Ports",
         "NSA-CISA: network separation",
     ),
-    why="A host port goes around Services and network policies, and two replicas cannot share a node",
-    remedy="remove hostPort and reach the pod through a Service",
+    why="A host port bypasses Services and network policies, and two replicas cannot run on one node",
+    remedy="remove hostPort, and use a Service to reach the pod",
     subject=CONTAINERS,
     check=_check,
 )

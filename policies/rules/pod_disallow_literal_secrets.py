@@ -1,4 +1,4 @@
-"""Keys reach containers by reference."""
+"""Containers get secrets by reference."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def _check(container: Container, _: Parameters) -> Findings:
     yield from _of_command(container)
     for text in (text for name in HOOKS for text in _texts(container.at(name))):
         if SHAPES.search(text.text()) or BEARER.search(text.text()):
-            yield found(text, "carries a key in a hook or a probe")
+            yield found(text, "contains a key in a hook or a probe")
 
 
 def _of_environment(container: Container) -> Findings:
     for entry in container.at("env").each():
         literal, name = entry.at("value"), entry.at("name").text()
         if NAMES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
-            yield found(literal, "is the value of a variable that is named like a key")
+            yield found(literal, "is a literal value of a variable whose name suggests a secret")
         elif SHAPES.search(literal.text()):
-            yield found(literal, "has the shape of a key")
+            yield found(literal, "looks like a key")
 
 
 def _of_command(container: Container) -> Findings:
     for field in (*container.at("command").each(), *container.at("args").each()):
         if SHAPES.search(field.text()) or RESTRICTED.search(field.text()):
-            yield found(field, "carries a key on the command line")
+            yield found(field, "contains a key on the command line")
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
         told = value if equals else "" if following.text.startswith("-") else following.text
         if OPTIONS.match(option) and not HARMLESS.fullmatch(told):
-            yield found(word.field, "carries a key on the command line")
+            yield found(word.field, "contains a key on the command line")
 
 
 def _texts(field: Field) -> Iterator[Field]:
@@ -63,15 +63,15 @@ def _texts(field: Field) -> Iterator[Field]:
 
 RULE = Rule(
     id="pod-disallow-literal-secrets",
-    title="Keys reach containers by reference",
+    title="Containers get secrets by reference",
     severity=Severity.CRITICAL,
     refs=(
         "CIS EKS 4.4.1",
         "NSA-CISA: secrets",
         "inference",
     ),
-    why="A key in an environment value or an argument stands in every plan, every `kubectl describe` and every log of the process list",
-    remedy="put the key in a Secret and use env[].valueFrom.secretKeyRef",
+    why="A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists",
+    remedy="put the value into a Secret and use env[].valueFrom.secretKeyRef",
     subject=CONTAINERS,
     check=_check,
 )

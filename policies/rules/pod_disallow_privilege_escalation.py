@@ -1,4 +1,4 @@
-"""No process gains more rights than its parent."""
+"""No process gains more privileges than its parent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-disallow-privilege-escalation",
-    title="No process gains more rights than its parent",
+    title="No process gains more privileges than its parent",
     severity=Severity.HIGH,
     refs=(
         "PSS restricted: Privilege Escalation",
         "CIS EKS 4.2.5",
     ),
-    why="A setuid program in a vendor's image would undo every other restriction",
+    why="A setuid program in the image would undo every other restriction",
     remedy="set securityContext.allowPrivilegeEscalation: false on every container",
     subject=CONTAINERS,
     check=_check,

@@ -9,7 +9,7 @@ from policies.subjects.pods import CONTAINERS, Container
 def _check(container: Container, _: Parameters) -> Findings:
     field = container.at("securityContext", "privileged")
     if field.flag():
-        yield found(field, "gives the container every right on its node")
+        yield found(field, "gives the container full control of its node")
 
 
 RULE = Rule(
@@ -21,7 +21,7 @@ RULE = Rule(
         "CIS EKS 4.2.1",
         "NSA-CISA: non-root containers",
     ),
-    why="A privileged container owns its node, and with it every model and key on it",
+    why="A privileged container controls its node, with every model and key on it",
     remedy="remove securityContext.privileged",
     subject=CONTAINERS,
     check=_check,

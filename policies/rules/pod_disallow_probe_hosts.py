@@ -1,4 +1,4 @@
-"""Probes and hooks ask the container itself."""
+"""Probes and hooks call the container itself."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ def _check(container: Container, _: Parameters) -> Findings:
         for kind in ("httpGet", "tcpSocket"):
             host = container.at(*keys, kind, "host")
             if host.text():
-                yield found(host, "sends the kubelet to another host")
+                yield found(host, "makes the kubelet call another host")
 
 
 RULE = Rule(
     id="pod-disallow-probe-hosts",
-    title="Probes and hooks ask the container itself",
+    title="Probes and hooks call the container itself",
     severity=Severity.MEDIUM,
     refs=("PSS baseline: Host Probes / Lifecycle Hooks",),
-    why="The kubelet asks from the node, past every network policy; since 1.34 the baseline profile refuses such pods",
-    remedy="remove host from the probe's or hook's httpGet or tcpSocket",
+    why=(
+        "The kubelet sends these requests from the node, past every network policy. Since Kubernetes 1.34 the baseline Pod "
+        "Security Standard rejects such pods"
+    ),
+    remedy="remove host from the httpGet or tcpSocket of the probe or hook",
     subject=CONTAINERS,
     check=_check,
 )

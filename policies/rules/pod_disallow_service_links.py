@@ -1,4 +1,4 @@
-"""Pods get no environment from Services."""
+"""Pods get no environment variables from Services."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _remediate(pod: PodTemplate) -> Iterator[Edit]:
 
 RULE = Rule(
     id="pod-disallow-service-links",
-    title="Pods get no environment from Services",
+    title="Pods get no environment variables from Services",
     severity=Severity.MEDIUM,
     refs=(
         "inference",
         "CIS EKS 4.5",
     ),
-    why="A Service called vllm makes Kubernetes inject VLLM_PORT, which vLLM refuses; every other name tells the pod who its neighbours are",
+    why="A Service called vllm makes Kubernetes set VLLM_PORT, which vLLM rejects. Other variables tell the pod which Services exist",
     remedy="set enableServiceLinks: false",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Pods carry no token for the Kubernetes API."""
+"""Pods mount no token for the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _check(part: PodTemplate | Resource, _: Parameters) -> Findings:
         if automount.flag() is not False:
             yield found(automount, "is not false")
         if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE).text():
-            yield found(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod that names no account")
+            yield found(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod without its own service account")
         return
     if not part.partial and automount.flag() is not False:
         yield found(automount, "is not false")
@@ -45,14 +45,17 @@ def _parts(resource: Resource) -> Iterator[PodTemplate | Resource]:
 
 RULE = Rule(
     id="pod-disallow-token-mount",
-    title="Pods carry no token for the Kubernetes API, by whatever way",
+    title="Pods mount no token for the Kubernetes API",
     severity=Severity.MEDIUM,
     refs=(
         "CIS EKS 4.1.6",
         "NSA-CISA: service account tokens",
     ),
-    why="Inference servers never call the API; a stolen token would",
-    remedy="set automountServiceAccountToken: false on the pod and its ServiceAccount, and mount projected tokens with the audience of the service that asks for them",
+    why="Inference servers never call the Kubernetes API, but an attacker with a stolen token would",
+    remedy=(
+        "set automountServiceAccountToken: false on the pod and its ServiceAccount, and give projected tokens the audience of "
+        "the service that needs them"
+    ),
     subject=Subject("tokens", PODS.kinds | {ACCOUNT}, _parts, PODS.excused, PODS.also),
     check=_check,
     remediate=_remediate,

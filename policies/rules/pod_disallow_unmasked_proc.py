@@ -1,4 +1,4 @@
-"""The kernel's /proc stays masked."""
+"""/proc stays masked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-disallow-unmasked-proc",
-    title="The kernel's /proc stays masked",
+    title="/proc stays masked",
     severity=Severity.HIGH,
     refs=("PSS baseline: /proc Mount Type",),
-    why="An unmasked /proc shows and changes settings of the node",
+    why="An unmasked /proc lets a container read and change settings of the node",
     remedy="remove securityContext.procMount",
     subject=CONTAINERS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Pods set only kernel parameters that are theirs alone."""
+"""Pods set only safe sysctls."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SAFE = frozenset(
 def _check(pod: PodTemplate, _: Parameters) -> Findings:
     for each in pod.at("securityContext", "sysctls").each():
         if each.at("name").text() not in SAFE:
-            yield found(each.at("name"), "is a kernel parameter of the whole node")
+            yield found(each.at("name"), "changes the whole node")
 
 
 RULE = Rule(
     id="pod-disallow-unsafe-sysctls",
-    title="Pods set only kernel parameters that are theirs alone",
+    title="Pods set only safe sysctls",
     severity=Severity.HIGH,
     refs=("PSS baseline: Sysctls",),
-    why="Any other parameter changes the node for all of its pods",
-    remedy="remove the entry; only net.ipv4.* and kernel.shm_rmid_forced as the baseline profile lists them may stay",
+    why="Other kernel parameters change the node for all its pods",
+    remedy="remove the entry; only net.ipv4.* and kernel.shm_rmid_forced as listed in the baseline Pod Security Standard are allowed",
     subject=PODS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Containers say how much CPU they need."""
+"""Containers request CPU."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-cpu-request",
-    title="Containers say how much CPU they need",
+    title="Containers request CPU",
     severity=Severity.MEDIUM,
     refs=(
         "NSA-CISA: resource policies",
         "inference",
     ),
-    why="A server without a CPU request starves its accelerator as soon as the node is busy; a CPU limit is not asked for, it throttles",
+    why=(
+        "Without a CPU request the server cannot keep its accelerator busy when the node is busy. A CPU limit is not required, "
+        "because it throttles"
+    ),
     remedy="set resources.requests.cpu on every container, or on the pod",
     subject=CONTAINERS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Every emptyDir has an end."""
+"""Every emptyDir has a size limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-empty-dir-limit",
-    title="Every emptyDir has an end",
+    title="Every emptyDir has a size limit",
     severity=Severity.MEDIUM,
     refs=(
         "inference",
         "add-emptydir-sizelimit",
     ),
-    why="An emptyDir without a limit fills the node's disk, or in memory counts against the container until it is killed",
-    remedy="set emptyDir.sizeLimit, as 2Gi",
+    why="An emptyDir without a limit can fill the node's disk. In memory it counts against the container, which is then killed",
+    remedy="set emptyDir.sizeLimit, for example 2Gi",
     subject=PODS,
     check=_check,
 )

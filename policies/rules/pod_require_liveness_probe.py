@@ -1,4 +1,4 @@
-"""Servers say when they are stuck."""
+"""Servers have a liveness probe."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-liveness-probe",
-    title="Servers say when they are stuck",
+    title="Servers have a liveness probe",
     severity=Severity.MEDIUM,
     refs=(
         "inference",
         "CKV_K8S_8",
     ),
-    why="An engine that lost its accelerator answers nothing and exits never; only a liveness probe starts it again",
+    why="An engine that lost its accelerator hangs without exiting. Only a liveness probe restarts it",
     remedy="give every container with ports a livenessProbe",
     subject=PODS,
     check=_check,

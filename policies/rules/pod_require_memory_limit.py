@@ -1,4 +1,4 @@
-"""Containers say how much memory they may take."""
+"""Containers have a memory limit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def _check(container: Container, _: Parameters) -> Findings:
     if not quantity(limit):
         yield found(limit, "is not set")
     elif not request.absent and not quantity(request):
-        yield found(request, "is nothing")
+        yield found(request, "is zero")
 
 
 RULE = Rule(
     id="pod-require-memory-limit",
-    title="Containers say how much memory they may take",
+    title="Containers have a memory limit",
     severity=Severity.HIGH,
     refs=(
         "NSA-CISA: resource policies",
         "inference",
     ),
-    why="Without a limit a model that outgrows its memory takes the node's other models with it",
-    remedy="set resources.limits.memory on every container, or on the pod; a request that is not given is the limit",
+    why="Without a limit, a server that runs out of memory takes the other pods of its node with it",
+    remedy="set resources.limits.memory on every container, or on the pod; the default of the request is the limit",
     subject=CONTAINERS,
     check=_check,
 )

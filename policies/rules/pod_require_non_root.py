@@ -30,7 +30,7 @@ RULE = Rule(
         "CIS EKS 4.2.6",
         "NSA-CISA: non-root containers",
     ),
-    why="Root inside a container is root for whatever escapes it",
+    why="A process that escapes a container as root is root on the node",
     remedy="set securityContext.runAsNonRoot: true and a runAsUser above 0 on the pod",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Containers cannot write to their image."""
+"""Containers have a read-only root file system."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _check(container: Container, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-read-only-root",
-    title="Containers cannot write to their image",
+    title="Containers have a read-only root file system",
     severity=Severity.MEDIUM,
     refs=(
         "CIS EKS 4.2",
         "NSA-CISA: immutable container file systems",
     ),
     why=(
-        "What cannot be written cannot be replaced by an attacker, nor fill the node's disk unseen; "
-        "containers with NVIDIA cards are left out, since NVIDIA's own hook writes into their root"
+        "An attacker cannot replace files that cannot be written, and nothing fills the node's disk unnoticed. Containers with "
+        "NVIDIA accelerators are exempt, because NVIDIA's hook writes to their root file system"
     ),
-    remedy="set securityContext.readOnlyRootFilesystem: true and mount an emptyDir with a sizeLimit where the program writes",
+    remedy="set securityContext.readOnlyRootFilesystem: true, and mount an emptyDir with a sizeLimit where the program writes",
     subject=CONTAINERS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Servers say when they are ready."""
+"""Servers have a readiness probe."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-readiness-probe",
-    title="Servers say when they are ready",
+    title="Servers have a readiness probe",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "CKV_K8S_9",
     ),
-    why="Without a readiness probe traffic arrives while the model still loads",
+    why="Without a readiness probe, traffic arrives while the model is still loading",
     remedy="give every container with ports a readinessProbe",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Containers run under a seccomp profile."""
+"""Containers have a seccomp profile."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-seccomp",
-    title="Containers run under a seccomp profile",
+    title="Containers have a seccomp profile",
     severity=Severity.HIGH,
     refs=(
         "PSS restricted: Seccomp",
         "CIS EKS 4.2.10",
     ),
-    why="Without one every system call of the kernel is within reach of the code that a model brings",
+    why="Without a profile, the container can use every system call of the kernel",
     remedy="set securityContext.seccompProfile.type: RuntimeDefault on the pod",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""Replicas do not share one node or zone."""
+"""Replicas are spread over nodes or zones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             for pod in templates_of(workload):
                 spread = any(True for _ in pod.at("topologySpreadConstraints").each()) or pod.at("affinity", "podAntiAffinity").value
                 if not spread and least_replicas(stack, workload) >= 2:
-                    yield found(pod.at("topologySpreadConstraints"), "is not set though there are several replicas", urn=workload.urn)
+                    yield found(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas", urn=workload.urn)
 
 
 RULE = StackRule(
     id="pod-require-spread",
-    title="Replicas do not share one node or zone",
+    title="Replicas are spread over nodes or zones",
     severity=Severity.MEDIUM,
     refs=(
         "inference",
         "CKV topologySpreadConstraints-policy",
     ),
-    why="Two replicas on one node are one node's failure away from none",
-    remedy="set topologySpreadConstraints, or podAntiAffinity, for workloads with two replicas or more, their autoscaler's least number counted",
+    why="If all replicas run on one node, its failure takes the model down",
+    remedy=(
+        "set topologySpreadConstraints or podAntiAffinity on workloads with two or more replicas, including the minimum of their autoscaler"
+    ),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Model servers have time to start."""
+"""Model servers have enough time to start."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
 
 RULE = Rule(
     id="pod-require-startup-budget",
-    title="Model servers have time to start",
+    title="Model servers have enough time to start",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A budget below the time of loading kills the server in a loop",
+    why="If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop",
     remedy="raise startupProbe.failureThreshold x periodSeconds",
     subject=PODS,
     check=_check,
     parameters={
         "minimumSeconds": Parameter(
             default=600,
-            description="The least time, in seconds, that a server with accelerators has to start",
+            description="Minimum time in seconds that a server with accelerators has to start",
             schema={"type": "number", "minimum": 1},
         )
     },

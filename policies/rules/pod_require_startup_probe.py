@@ -17,8 +17,8 @@ RULE = Rule(
     title="Servers have a startup probe",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Loading takes minutes; without a startup probe the liveness probe kills the server while it loads, for ever",
-    remedy="give every container with ports a startupProbe with a budget for loading the model",
+    why="Loading a model takes minutes. Without a startup probe the liveness probe restarts the server before it is ready, indefinitely",
+    remedy="give every container with ports a startupProbe with enough time to load the model",
     subject=PODS,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Pods stay where they belong and see the cluster as everybody does."""
+"""Pods stay on their pool and use the cluster's name servers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ OF_THE_SYSTEM = ("system-node-critical", "system-cluster-critical")
 
 # What stands at a place of the pod and what it does; the third says which values do it.
 PLACES = (
-    (("nodeName",), "goes past the scheduler and every taint", bool),
-    (("hostAliases",), "sends names of others to addresses of its own", bool),
-    (("dnsConfig", "nameservers"), "asks name servers that are not the cluster's", bool),
-    (("dnsPolicy",), "asks name servers that are not the cluster's", lambda value: value == "None"),
-    (("shareProcessNamespace",), "shows each container the memory and environment of the others", bool),
+    (("nodeName",), "bypasses the scheduler and every taint", bool),
+    (("hostAliases",), "maps host names to other addresses", bool),
+    (("dnsConfig", "nameservers"), "uses name servers other than the cluster's", bool),
+    (("dnsPolicy",), "uses name servers other than the cluster's", lambda value: value == "None"),
+    (("shareProcessNamespace",), "lets containers read each other's memory and environment", bool),
 )
 
 
@@ -24,15 +24,15 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")
         if toleration.at("operator").text() == "Exists" and not key.text():
-            yield found(toleration, "tolerates every taint, those of the control plane among them")
+            yield found(toleration, "tolerates every taint, including those of the control plane")
         elif key.text() in CONTROL_PLANE:
             yield found(key, "lets the pod run on the control plane")
     for mount in (each for container in pod.containers for each in container.at("volumeMounts").each()):
         if mount.at("mountPropagation").text() == "Bidirectional":
-            yield found(mount.at("mountPropagation"), "puts mounts of the container onto the node")
+            yield found(mount.at("mountPropagation"), "propagates mounts of the container to the node")
     if not _is_agent(pod):
         if pod.at("priorityClassName").text() in OF_THE_SYSTEM:
-            yield found(pod.at("priorityClassName"), "evicts whatever else runs on the node")
+            yield found(pod.at("priorityClassName"), "can evict every other pod on the node")
         namespace = pod.resource.at("metadata", "namespace")
         if namespace.text() in given["namespaces"]:
             yield found(namespace, "is a namespace that is not for workloads")
@@ -45,7 +45,7 @@ def _is_agent(pod: PodTemplate) -> bool:
 
 RULE = Rule(
     id="pod-restrict-reach",
-    title="Pods stay on their pool and ask the cluster's name servers",
+    title="Pods stay on their pool and use the cluster's name servers",
     severity=Severity.HIGH,
     refs=(
         "Kyverno restrict-controlplane-scheduling",
@@ -53,8 +53,10 @@ RULE = Rule(
         "CIS EKS 4.5.2",
         "CIS Kubernetes 5.7",
     ),
-    why="A pod on the control plane is beside its keys; one with its own name servers takes model hubs from wherever those say",
-    remedy="tolerate the taints of the pool by key, leave nodeName, hostAliases and dnsConfig.nameservers out, and use a namespace of your own",
+    why="A pod on a control plane node is close to the cluster's keys. A pod with its own name servers can be sent to a false model hub",
+    remedy=(
+        "tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for workloads"
+    ),
     subject=PODS,
     check=_check,
     parameters={

@@ -1,4 +1,4 @@
-"""Volumes are of the types that restricted pods may have."""
+"""Volumes are of the types that restricted pods may use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
         for kind, field in volume.entries():
             # hostPath has a rule of its own, which says more.
             if kind != "name" and kind not in ALLOWED and not field.absent:
-                yield found(field, "is a volume type that restricted pods may not have")
+                yield found(field, "is a volume type that the restricted Pod Security Standard forbids")
 
 
 RULE = Rule(
     id="pod-restrict-volume-types",
-    title="Volumes are of the types that restricted pods may have",
+    title="Volumes are of the types that restricted pods may use",
     severity=Severity.HIGH,
     refs=("PSS restricted: Volume Types",),
-    why="An inline NFS or iSCSI volume lets whoever writes a pod mount any share; a PersistentVolume is somebody's decision",
+    why=(
+        "With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each "
+        "PersistentVolume"
+    ),
     remedy="use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret",
     subject=PODS,
     check=_check,

@@ -1,4 +1,4 @@
-"""A Ray cluster that waits in a queue has the shape that Kueue admits."""
+"""Queued Ray clusters have a shape that Kueue admits."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def _check(ray: Resource, _: Parameters) -> Findings:
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     scaling = cluster.at("enableInTreeAutoscaling")
     if scaling.flag():
-        yield found(scaling, "is on in a queue")
+        yield found(scaling, "is enabled in a queued cluster")
     groups = list(cluster.at("workerGroupSpecs").each())
     if len(groups) > MOST_GROUPS:
         yield found(cluster.at("workerGroupSpecs"), f"has more than {MOST_GROUPS} groups")
     for group in groups:
         if group.at("groupName").text() == "head":
-            yield found(group.at("groupName"), "is the name of the head")
+            yield found(group.at("groupName"), "is reserved for the head")
 
 
 RULE = Rule(
     id="ray-limit-queued-groups",
-    title="A Ray cluster that waits in a queue has the shape that Kueue admits",
+    title="Queued Ray clusters have a shape that Kueue admits",
     severity=Severity.MEDIUM,
     refs=("inference", "Kueue: RayService"),
-    why="Kueue refuses Ray's own autoscaler, more than seventeen worker groups and a group called head, when the object is made",
-    remedy="turn enableInTreeAutoscaling off, join worker groups, rename the group; or take the queue's label away",
+    why="Kueue rejects Ray's own autoscaler, more than seventeen worker groups and a group named head",
+    remedy="disable enableInTreeAutoscaling, merge worker groups or rename the group; or remove the queue's label",
     subject=objects(*RAY_CLUSTERS),
     check=_check,
 )

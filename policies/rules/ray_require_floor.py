@@ -1,4 +1,4 @@
-"""Ray is new enough to ask for a token."""
+"""Ray is recent enough to require a token."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def _check(place: Field, given: Parameters) -> Findings:
 
 RULE = Rule(
     id="ray-require-floor",
-    title="Ray is new enough to ask for a token",
+    title="Ray is recent enough to require a token",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "CVE-2023-48022",
     ),
-    why="Before 2.52 whoever reaches Ray's ports runs code on the cluster",
-    remedy="take an image of Ray 2.52 or newer whose tag names the version, as rayproject/ray:2.60.0",
+    why="Before 2.52, anyone who can reach Ray's ports can run code on the cluster",
+    remedy="use an image of Ray 2.52 or newer with the version in its tag, for example rayproject/ray:2.60.0",
     subject=IMAGES,
     check=_check,
-    parameters={"version": Parameter(default="2.52", description="The oldest Ray that may run", schema={"type": "string"})},
+    parameters={"version": Parameter(default="2.52", description="Oldest version of Ray that is allowed", schema={"type": "string"})},
 )

@@ -1,4 +1,4 @@
-"""Ray asks for a token."""
+"""Ray requires a token."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ def _check(ray: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="ray-require-token",
-    title="Ray asks for a token",
+    title="Ray requires a token",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "CVE-2023-48022",
     ),
-    why="Ray's dashboard and job port run code for anybody who reaches them, unless token authentication is on; it is off by default",
-    remedy="set authOptions.mode: token in the Ray cluster's spec",
+    why=(
+        "Anyone who can reach Ray's dashboard or job port can run code on the cluster, unless token authentication is on. It is"
+        " off by default"
+    ),
+    remedy="set authOptions.mode: token in the spec of the Ray cluster",
     subject=objects(*RAY_CLUSTERS),
     check=_check,
 )

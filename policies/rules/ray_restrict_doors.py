@@ -1,4 +1,4 @@
-"""Ray is reached through the gateway, and runs the code of its image."""
+"""Ray is reached through the gateway and runs only code from its image."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ def _check(ray: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="ray-restrict-doors",
-    title="Ray is reached through the gateway, and runs the code of its image",
+    title="Ray is reached through the gateway and runs only code from its image",
     severity=Severity.CRITICAL,
     refs=("inference", "Ray: Security", "CVE-2023-48022"),
-    why="Whoever reaches Ray's head runs jobs on every worker; a runtime environment runs code that nobody pinned beside the weights",
-    remedy="use Services of type ClusterIP without enableIngress, build packages and code into the image, and leave trust_remote_code out of serveConfigV2",
+    why="Anyone who can reach the Ray head can run jobs on every worker. A runtime environment downloads code that is not pinned",
+    remedy=(
+        "use Services of type ClusterIP without enableIngress, build packages and code into the image, and remove "
+        "trust_remote_code from serveConfigV2"
+    ),
     subject=objects(*RAY_CLUSTERS),
     check=_check,
 )

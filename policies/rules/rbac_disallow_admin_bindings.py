@@ -1,4 +1,4 @@
-"""Nobody is made administrator, and nobody unknown is given a role."""
+"""No binding makes its subjects administrators or names unknown subjects."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def _check(binding: Resource, _: Parameters) -> Findings:
     if role.text() in ADMINISTRATORS:
         yield found(role, "makes its subjects administrators")
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
-        yield found(role, "gives the rights of a namespace's administrator in all of them")
+        yield found(role, "gives namespace administrator rights in every namespace")
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
         yield found(role, "lets a pod read every Secret of the namespace")
     for account in accounts:
         if account.at("name").text() == "default":
-            yield found(account.at("name"), "gives the role to every pod that names no account")
+            yield found(account.at("name"), "gives the role to every pod without its own service account")
     for subject in binding.at("subjects").each():
         if subject.at("kind").text() != "ServiceAccount" and (
             subject.at("name").text() in EVERYBODY or subject.at("name").text().startswith("system:serviceaccounts:")
         ):
-            yield found(subject.at("name"), "gives the role to everybody")
+            yield found(subject.at("name"), "gives the role to every user")
 
 
 RULE = Rule(
     id="rbac-disallow-admin-bindings",
-    title="Nobody is made administrator, and nobody unknown is given a role",
+    title="No binding makes its subjects administrators or names unknown subjects",
     severity=Severity.CRITICAL,
     refs=(
         "CIS EKS 4.1.1",
         "NSA-CISA: RBAC",
     ),
-    why="Whoever takes over one pod of an administrator has the cluster, every key and every model in it",
-    remedy="bind a Role with the verbs and resources that are needed to the one ServiceAccount that needs them",
+    why="Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it",
+    remedy="bind a Role with only the required verbs and resources to the one ServiceAccount that needs it",
     subject=objects(
         "kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding", CONFIG_MAP
     ),

@@ -1,4 +1,4 @@
-"""Roles do not let their holder become somebody else."""
+"""Roles cannot escalate privileges."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def _check(role: Resource, _: Parameters) -> Findings:
     for rule in role.at("rules").each():
         for verb in rule.at("verbs").each():
             if verb.text() in VERBS:
-                yield found(verb, "lets its holder take rights that it was not given")
+                yield found(verb, "lets its subjects escalate their privileges")
     yield from (found(place, power) for place, power in powers(role))
     for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
         if not names(selector):
-            yield found(selector, "takes in the rights of every cluster role")
+            yield found(selector, "aggregates the permissions of every cluster role")
 
 
 RULE = Rule(
     id="rbac-disallow-escalation",
-    title="Roles do not let their holder become somebody else",
+    title="Roles cannot escalate privileges",
     severity=Severity.CRITICAL,
     refs=(
         "CIS EKS 4.1.8",
@@ -31,8 +31,14 @@ RULE = Rule(
         "CKV_K8S_158",
         "NSA-CISA: RBAC",
     ),
-    why="escalate, bind and impersonate are cluster-admin by another name, and so is whoever may run pods with any account or write roles and webhooks",
-    remedy="remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network policies, webhooks and certificates; name under resourceNames what an operator updates",
+    why=(
+        "The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to"
+        " write roles or webhooks"
+    ),
+    remedy=(
+        "remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network "
+        "policies, webhooks and certificates; list objects that an operator updates under resourceNames"
+    ),
     subject=ROLES,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Nobody reads the Secrets of every namespace."""
+"""No role reads every Secret of a namespace."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def _check(role: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="rbac-disallow-secret-reading",
-    title="Nobody reads every Secret of a namespace",
+    title="No role reads every Secret of a namespace",
     severity=Severity.HIGH,
     refs=(
         "CIS EKS 4.1.2",
         "KSV-0041",
         "NSA-CISA: RBAC",
     ),
-    why="Keys of clients, tokens of model hubs and credentials of stores lie in Secrets; list alone shows what is in them",
-    remedy="name the Secrets in resourceNames",
+    why="Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their content",
+    remedy="list the Secrets under resourceNames",
     subject=ROLES,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Roles make no tokens of service accounts."""
+"""No role creates tokens of service accounts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ KEPT = "kubernetes:core:Secret"
 def _check(role: Resource, _: Parameters) -> Findings:
     if role.kind == KEPT:
         if role.at("type").text() == "kubernetes.io/service-account-token":
-            yield found(role.at("type"), "is a token of a service account that never ends")
+            yield found(role.at("type"), "is a service account token that never expires")
         return
     for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
         if not rule.at("resourceNames").texts():
-            yield found(place, "makes tokens of every service account")
+            yield found(place, "can create tokens of every service account")
 
 
 RULE = Rule(
     id="rbac-disallow-token-creation",
-    title="Nobody makes tokens of service accounts",
+    title="No role creates tokens of service accounts",
     severity=Severity.CRITICAL,
     refs=(
         "CIS Kubernetes 5.1.13",
         "NSA-CISA: RBAC",
     ),
-    why="A token of another account is that account's rights, for as long as it was asked for, and no audit line tells the two apart",
-    remedy="remove create on serviceaccounts/token, or name the accounts in resourceNames; mount a projected token, which ends, instead of a Secret",
+    why="A token has all rights of its account until it expires, and the audit log cannot tell the two apart",
+    remedy=(
+        "remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which "
+        "expires, instead of a Secret"
+    ),
     subject=objects(*ROLES.kinds, KEPT),
     check=_check,
 )

@@ -24,8 +24,8 @@ RULE = Rule(
         "NSA-CISA: RBAC",
         "CKV_K8S_49",
     ),
-    why="A star grants what the API will hold tomorrow, Secrets included",
-    remedy="list verbs, resources and API groups one by one, as verbs: [get, list, watch]",
+    why="A wildcard also allows everything that the API adds later, and it includes Secrets",
+    remedy="list verbs, resources and API groups, for example verbs: [get, list, watch]",
     subject=objects("kubernetes:rbac.authorization.k8s.io:Role", "kubernetes:rbac.authorization.k8s.io:ClusterRole"),
     check=_check,
 )

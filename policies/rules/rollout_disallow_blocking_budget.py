@@ -10,7 +10,7 @@ from policies.subjects.objects import objects
 def _check(budget: Resource, _: Parameters) -> Findings:
     for name, blocking in (("maxUnavailable", ("0", "0%")), ("minAvailable", ("100%",))):
         if budget.at("spec", name).text() in blocking:
-            yield found(budget.at("spec", name), "allows no disruption at all")
+            yield found(budget.at("spec", name), "allows no disruption")
 
 
 RULE = Rule(
@@ -21,7 +21,7 @@ RULE = Rule(
         "inference",
         "Kyverno pdb-maxunavailable",
     ),
-    why="A budget that allows no disruption blocks the drain, and with it every upgrade of the nodes",
+    why="A budget that allows no disruption blocks the drain of a node, and with it every upgrade",
     remedy="set maxUnavailable: 1",
     subject=objects("kubernetes:policy:PodDisruptionBudget"),
     check=_check,

@@ -1,4 +1,4 @@
-"""Buckets refuse the public, whatever a policy says."""
+"""Buckets block public access, whatever their policy says."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _check(block: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="s3-disallow-public-access",
-    title="Buckets refuse the public, whatever a policy says",
+    title="Buckets block public access, whatever their policy says",
     severity=Severity.CRITICAL,
     refs=(
         "Security Hub S3.8",
         "CKV_AWS_53-56",
         "CIS AWS 2.1.4",
     ),
-    why="Weights and adapters of a public bucket are everybody's",
-    remedy="set all four of blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets",
+    why="Anyone can download the weights and adapters in a public bucket",
+    remedy="set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true",
     subject=objects("aws:s3:BucketPublicAccessBlock"),
     check=_check,
 )

@@ -11,11 +11,11 @@ EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
 
 def _check(bucket: Resource, _: Parameters) -> Findings:
     if bucket.at("acl").text().startswith(("public", "authenticated")):
-        yield found(bucket.at("acl"), "opens the bucket to others")
+        yield found(bucket.at("acl"), "gives other principals access to the bucket")
     for grant in (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each()):
         for uri in (grant.at("uri"), grant.at("grantee", "uri")):
             if uri.text().endswith(EVERYBODY):
-                yield found(uri, "opens the bucket to others")
+                yield found(uri, "gives other principals access to the bucket")
 
 
 RULE = Rule(
@@ -27,8 +27,8 @@ RULE = Rule(
         "CKV_AWS_20",
         "CKV_AWS_57",
     ),
-    why="An ACL of everybody opens the bucket past every policy",
-    remedy="remove the acl and grants to everybody, or set acl to private",
+    why="A public ACL opens the bucket, whatever its policy says",
+    remedy="remove the ACL and grants to all users, or set acl to private",
     subject=objects("aws:s3:Bucket", "aws:s3:BucketV2", "aws:s3:BucketAcl", "aws:s3:BucketAclV2"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""No bucket policy allows everybody."""
+"""No bucket policy allows public access."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from policies.subjects.objects import objects
 def _check(holder: Resource, _: Parameters) -> Findings:
     for statement in statements(holder.at("policy")):
         if statement.is_public():
-            yield found(statement.field, "allows everybody")
+            yield found(statement.field, "allows any principal")
 
 
 RULE = Rule(
     id="s3-disallow-public-policy",
-    title="No bucket policy allows everybody",
+    title="No bucket policy allows public access",
     severity=Severity.CRITICAL,
     refs=(
         "Security Hub S3.2",
         "CKV_AWS_70",
         "CKV_AWS_375",
     ),
-    why="A star as principal is the public",
-    remedy="name the roles that may read, or hold the statement to an organisation, account or VPC by a condition",
+    why="With the principal * anyone can use the bucket",
+    remedy="name the roles that may read, or limit the statement to an organization, account or VPC with a condition",
     subject=objects("aws:s3:BucketPolicy", *BUCKETS),
     check=_check,
 )

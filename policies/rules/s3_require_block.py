@@ -19,7 +19,7 @@ RULE = StackRule(
         "Security Hub S3.8",
         "CKV2_AWS_6",
     ),
-    why="Without one, one wrong policy opens the bucket",
+    why="Without it, one wrong policy opens the bucket to the public",
     remedy="add an aws.s3.BucketPublicAccessBlock for the bucket",
     check=_check,
 )

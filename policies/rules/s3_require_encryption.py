@@ -1,4 +1,4 @@
-"""Every bucket says how it is encrypted."""
+"""Every bucket sets its encryption."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, KIND, inline=lambda bucket: any(_inline(bucket)), problem="says nothing about its encryption")
+    yield from without_sibling(stack, KIND, inline=lambda bucket: any(_inline(bucket)), problem="has no encryption settings")
     for each in stack.of(*both(KIND), *BUCKETS):
         with stack.doubts:
             for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
                 algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
                 if algorithm.text() not in ALGORITHMS:
-                    yield found(algorithm, "is no encryption that S3 has", urn=each.urn)
+                    yield found(algorithm, "is not an encryption algorithm of S3", urn=each.urn)
 
 
 def _inline(bucket: Resource) -> Iterator[Field]:
@@ -32,14 +32,14 @@ def _inline(bucket: Resource) -> Iterator[Field]:
 
 RULE = StackRule(
     id="s3-require-encryption",
-    title="Every bucket says how it is encrypted",
+    title="Every bucket sets its encryption",
     severity=Severity.HIGH,
     refs=(
         "Security Hub S3.17",
         "CKV_AWS_145",
         "CKV_AWS_19",
     ),
-    why="The weights' encryption is decided here rather than by the account's default",
+    why="Without this setting, the default of the AWS account decides how weights are encrypted",
     remedy="add an aws.s3.BucketServerSideEncryptionConfiguration for the bucket",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Every bucket logs who reads it."""
+"""Every bucket has access logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from policies.subjects.buckets import items, without_sibling
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, "aws:s3:BucketLogging", inline=_logs, problem="logs no access")
+    yield from without_sibling(stack, "aws:s3:BucketLogging", inline=_logs, problem="has no access logs")
 
 
 def _logs(bucket: Resource) -> bool:
@@ -17,13 +17,13 @@ def _logs(bucket: Resource) -> bool:
 
 RULE = StackRule(
     id="s3-require-logging",
-    title="Every bucket logs who reads it",
+    title="Every bucket has access logs",
     severity=Severity.LOW,
     refs=(
         "Security Hub S3.9",
         "CKV_AWS_18",
     ),
-    why="After a leak the log is all there is to tell what left",
+    why="After a leak, access logs are the only way to tell what was read",
     remedy="add an aws.s3.BucketLogging for the bucket",
     check=_check,
     level=Level.ADVISORY,

@@ -1,4 +1,4 @@
-"""Every bucket refuses requests in clear."""
+"""Every bucket requires TLS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             mine = list(policies_of(stack, bucket))
             if not any(True for _ in matching(mine, lambda each: _denies_clear(each[1]))):
                 owner, place = mine[0] if mine else (bucket, bucket.at("bucket"))
-                yield found(place, "does not refuse requests in clear", urn=owner.urn)
+                yield found(place, "does not deny requests without TLS", urn=owner.urn)
 
 
 def _denies_clear(place: Field) -> bool:
@@ -31,13 +31,13 @@ def _denies_clear(place: Field) -> bool:
 
 RULE = StackRule(
     id="s3-require-tls",
-    title="Every bucket refuses requests in clear",
+    title="Every bucket requires TLS",
     severity=Severity.HIGH,
     refs=(
         "Security Hub S3.5",
         "CKV_AWS_379",
     ),
-    why="Weights and credentials in clear are anybody's on the way",
+    why="Without TLS, weights and credentials can be read on the network",
     remedy="add an aws.s3.BucketPolicy that denies s3:* where aws:SecureTransport is false",
     check=_check,
 )

@@ -10,7 +10,7 @@ KIND = "aws:s3:BucketVersioning"
 
 
 def _check(stack: Stack, _: Parameters) -> Findings:
-    yield from without_sibling(stack, KIND, inline=_keeps, problem="keeps no versions")
+    yield from without_sibling(stack, KIND, inline=_keeps, problem="has no versioning")
     for each in stack.of(*both(KIND)):
         with stack.doubts:
             status = each.at("versioningConfiguration", "status")
@@ -30,7 +30,7 @@ RULE = StackRule(
         "Security Hub S3.14",
         "CKV_AWS_21",
     ),
-    why="An overwritten shard is a model that no longer loads; a version brings it back",
+    why="A model with an overwritten shard no longer loads. Versioning lets you restore the shard",
     remedy="add an aws.s3.BucketVersioning with status Enabled for the bucket",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""ConfigMaps hold no keys."""
+"""ConfigMaps, annotations and user data contain no secrets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _check(config: Resource, _: Parameters) -> Findings:
         return
     for _name, field in config.at("metadata", "annotations").entries():
         if SHAPES.search(field.text()):
-            yield found(field, "holds something of the shape of a key")
+            yield found(field, "contains something that looks like a key")
     if config.kind != CONFIG_MAP:
         return
     for name, field in config.at("data").entries():
         if NAMES.match(name) and not SPECIAL.match(name) and field.text():
-            yield found(field, "is named like a key")
+            yield found(field, "has the name of a secret")
         elif SHAPES.search(field.text()):
-            yield found(field, "holds something of the shape of a key")
+            yield found(field, "contains something that looks like a key")
 
 
 def _of_user_data(machine: Resource) -> Findings:
@@ -51,19 +51,22 @@ def _of_user_data(machine: Resource) -> Findings:
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
         if SHAPES.search(text) or COMMANDS.search(text):
-            yield found(field, "holds something of the shape of a key")
+            yield found(field, "contains something that looks like a key")
 
 
 RULE = Rule(
     id="secret-disallow-in-config-map",
-    title="ConfigMaps, annotations and user data hold no keys",
+    title="ConfigMaps, annotations and user data contain no secrets",
     severity=Severity.CRITICAL,
     refs=(
         "CIS EKS 4.4",
         "NSA-CISA: secrets",
     ),
-    why="A ConfigMap or an annotation is readable by everybody who may list the namespace, user data by every process of the machine, and all are shown in every plan",
-    remedy="move the value to a Secret, and read it by secretKeyRef",
+    why=(
+        "Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its "
+        "user data, and all of them appear in plans"
+    ),
+    remedy="move the value to a Secret and read it with secretKeyRef",
     subject=objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *ANNOTATED),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""No Service is called vllm."""
+"""No Service is named vllm."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from policies.subjects.objects import objects
 
 def _check(service: Resource, _: Parameters) -> Findings:
     if service.at("metadata", "name").text() == "vllm":
-        yield found(service.at("metadata", "name"), "is the name that breaks vLLM")
+        yield found(service.at("metadata", "name"), "is a name that breaks vLLM")
 
 
 RULE = Rule(
     id="service-disallow-name-vllm",
-    title="No Service is called vllm",
+    title="No Service is named vllm",
     severity=Severity.MEDIUM,
     refs=("inference",),
-    why="Kubernetes gives its neighbours VLLM_PORT=tcp://..., which vLLM takes for its own port and refuses",
-    remedy="give the Service the name of its model",
+    why="Kubernetes would set VLLM_PORT=tcp://... in the pods of the namespace. vLLM reads it as its own port and exits",
+    remedy="name the Service after its model",
     subject=objects("kubernetes:core:Service"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Disruption budgets ask for fewer pods than there are."""
+"""Disruption budgets require fewer pods than there are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             standing = [standing_pods(stack, pod) for pod in _selected(stack, budget)]
             pods = max(int(sum(standing)), 1)
             if standing and share(least, pods, up=True) >= pods:
-                yield found(least, "leaves no replica to disrupt", urn=budget.urn)
+                yield found(least, "allows no disruption", urn=budget.urn)
 
 
 def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
@@ -35,13 +35,13 @@ def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
 
 RULE = StackRule(
     id="stack-disallow-budget-of-all-replicas",
-    title="Disruption budgets ask for fewer pods than there are",
+    title="Disruption budgets require fewer pods than there are",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "Kyverno deployment-replicas-higher-than-pdb",
     ),
-    why="A budget of all replicas blocks every drain, and with it every upgrade of the nodes",
-    remedy="lower minAvailable below the replicas, or set maxUnavailable: 1",
+    why="A budget of all replicas blocks the drain of a node, and with it every upgrade",
+    remedy="lower minAvailable below the number of replicas, or set maxUnavailable: 1",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Replicas that an autoscaler owns are not declared."""
+"""Autoscaled workloads declare no replicas."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         with stack.doubts:
             name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
             if name in scaled and not workload.at("spec", "replicas").absent:
-                yield found(workload.at("spec", "replicas"), "is set though an autoscaler owns it", urn=workload.urn)
+                yield found(workload.at("spec", "replicas"), "is set, but an autoscaler controls it", urn=workload.urn)
 
 
 RULE = StackRule(
     id="stack-disallow-replicas-of-autoscaled",
-    title="Replicas that an autoscaler owns are not declared",
+    title="Autoscaled workloads declare no replicas",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "Kyverno check-hpa",
     ),
-    why="Every update would set the count back, in the middle of a peak",
-    remedy="leave spec.replicas out of a workload that an HPA or a ScaledObject scales",
+    why="Every update would reset the number of replicas, even at peak load",
+    remedy="omit spec.replicas from a workload that an HPA or a ScaledObject scales",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""No autoscaler of pods scales a Ray cluster."""
+"""No pod autoscaler scales a Ray cluster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         with stack.doubts:
             kind = scaler.at("spec", "scaleTargetRef", "kind")
             if kind.text() in KINDS:
-                yield found(kind, "is not scaled by its number of pods", urn=scaler.urn)
+                yield found(kind, "cannot be scaled by its number of pods", urn=scaler.urn)
 
 
 RULE = StackRule(
     id="stack-disallow-scaler-of-ray",
-    title="No autoscaler of pods scales a Ray cluster",
+    title="No pod autoscaler scales a Ray cluster",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="Ray's replicas come from Serve's autoscaling_config and its nodes from KubeRay; a third hand on them starts a fight",
-    remedy="remove the HPA or ScaledObject; set autoscaling_config of the application, and enableInTreeAutoscaling for its nodes",
+    why="Serve's autoscaling_config sets Ray's replicas and KubeRay its nodes. A third autoscaler works against both",
+    remedy="remove the HPA or ScaledObject; set autoscaling_config in the application, and enableInTreeAutoscaling for nodes",
     check=_check,
 )

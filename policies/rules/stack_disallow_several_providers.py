@@ -1,4 +1,4 @@
-"""One provider serves the whole cluster."""
+"""All Kubernetes resources use one provider."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def _check(stack: Stack, given: Parameters) -> Findings:
         if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
-                yield Finding("", "goes to the default provider", each.urn)
+                yield Finding("", "uses the default provider", each.urn)
             used.setdefault(provider, each)
     if len(used) > given["providers"]:
         last = used[sorted(used)[-1]]
-        yield Finding("", "goes to another provider than the rest of the stack", last.urn)
+        yield Finding("", "uses a different provider than the rest of the stack", last.urn)
 
 
 RULE = StackRule(
     id="stack-disallow-several-providers",
-    title="One provider serves the whole cluster",
+    title="All Kubernetes resources use one provider",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="With the default provider beside, half the stack goes to whatever cluster kubectl points at",
-    remedy="pass opts=ResourceOptions(provider=...) with the one kubernetes Provider to every resource",
+    why="Resources of the default provider go to the cluster of the current kubectl context",
+    remedy="pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource",
     check=_check,
     parameters={
         "providers": Parameter(
-            default=1, description="How many clusters the stack reaches on purpose", schema={"type": "number", "minimum": 1}
+            default=1, description="Number of Kubernetes providers that the stack may use", schema={"type": "number", "minimum": 1}
         )
     },
 )

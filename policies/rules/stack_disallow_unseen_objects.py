@@ -1,4 +1,4 @@
-"""Everything that runs is where the rules can see it."""
+"""Every powerful object is of a kind that the rules can check."""
 
 from __future__ import annotations
 
@@ -12,29 +12,35 @@ def _check(stack: Stack, given: Parameters) -> Findings:
         if each.kind in given["kinds"]:
             continue
         if each.kind == "kubernetes:helm.sh:Release":
-            yield Finding("", "is a chart that is rendered where no rule sees its objects", each.urn)
+            yield Finding("", "is a chart whose objects no rule can read", each.urn)
         elif each.kind.startswith("kubernetes:") and each.kind.endswith("Patch"):
-            yield Finding("", "changes an object that no rule sees as a whole", each.urn)
+            yield Finding("", "changes an object that no rule can read as a whole", each.urn)
         elif each.kind.startswith("aws-native:"):
-            yield Finding("", "is of a provider that no rule looks at", each.urn)
+            yield Finding("", "belongs to a provider that no rule checks", each.urn)
         else:
             with stack.doubts:
                 if power := power_of(each):
-                    yield Finding("", f"{power}, and no rule judges it", each.urn)
+                    yield Finding("", f"{power}, and no rule checks it", each.urn)
 
 
 RULE = StackRule(
     id="stack-disallow-unseen-objects",
-    title="What carries power is where the rules can judge it",
+    title="Every powerful object is of a kind that the rules can check",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="What a rule cannot look at it cannot refuse: a privileged pod in a Release, a DeploymentPatch or another controller's object would pass every one of them",
-    remedy="render charts with kubernetes.helm.v4.Chart, declare the object whole, use the aws provider; or list the kind under parameters.stack-disallow-unseen-objects.kinds",
+    why=(
+        "Rules cannot block what they cannot read. A Release, a DeploymentPatch or an object of another controller could "
+        "contain a privileged pod"
+    ),
+    remedy=(
+        "render charts with kubernetes.helm.v4.Chart, declare the whole object, use the aws provider; or list the kind under "
+        "parameters.stack-disallow-unseen-objects.kinds"
+    ),
     check=_check,
     parameters={
         "kinds": Parameter(
             default=[],
-            description="Kinds that somebody else looks at, as `kubernetes:helm.sh:Release`",
+            description="Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

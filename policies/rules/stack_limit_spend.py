@@ -1,4 +1,4 @@
-"""The stack costs no more than its budget."""
+"""The stack stays within its budget."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             allowed = Decimal(budget.text())
             if over_budget(cost, allowed):
                 # In words of its own: those of the report name machines, which are values of a resource.
-                broken = f"is broken: the stack may come to {usd(cost.most)} a month at list prices"
-                yield found(budget, broken if cost.most > allowed else "cannot be held: a node group has no list price")
+                broken = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
+                yield found(budget, broken if cost.most > allowed else "cannot be checked: a node group has no list price")
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:
@@ -58,11 +58,13 @@ def _declared(stack: Stack) -> Iterator[Declared]:
 
 RULE = StackRule(
     id="stack-limit-spend",
-    title="The stack costs no more than its budget",
+    title="The stack stays within its budget",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A pool's greatest size is money by the hour, and the plan is where it is cheapest to see",
-    remedy="lower a pool's size.max, or raise budget.monthlyUsd of the stack, which its namespace carries as the annotation "
-    "inferplan.dev/monthly-budget-usd",
+    why="The maximum size of a pool can cost a lot per hour, and the plan is the cheapest place to notice",
+    remedy=(
+        "lower size.max of a pool, or raise budget.monthlyUsd of the stack (the annotation inferplan.dev/monthly-budget-usd of "
+        "its namespace)"
+    ),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Keys that a proxy reads from a Secret cannot be guessed, and are nothing but keys."""
+"""Keys in a gateway's Secret cannot be guessed and have no prefix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _weak(stack: Stack, secret: Resource, bits: float) -> Findings:
         with stack.doubts:
             key = read(field)
             if key.startswith("Bearer "):
-                yield found(field, "starts with Bearer, which no client's key does", urn=secret.urn)
+                yield found(field, "starts with Bearer, which is not part of a key", urn=secret.urn)
             elif entropy_bits(key) < bits:
                 yield found(field, f"has less than {bits:g} bits of entropy", urn=secret.urn)
 
@@ -42,13 +42,13 @@ def _clients(secret: Resource) -> Iterator[tuple[Field, Callable[[Field], str]]]
 
 RULE = StackRule(
     id="stack-require-client-keys",
-    title="Keys that a proxy reads from a Secret cannot be guessed, and are nothing but keys",
+    title="Keys in a gateway's Secret cannot be guessed and have no prefix",
     severity=Severity.CRITICAL,
     refs=("inference", "Envoy Gateway: SecurityPolicy"),
-    why="Envoy compares an entry as it stands: a short one falls to patience, and one with Bearer before it lets nobody in",
-    remedy="give each client an entry of its own with 32 random bytes, as openssl rand -hex 32 prints them, and no word before the key",
+    why="Envoy compares the whole entry. A short key can be brute-forced, and a key with the prefix Bearer matches no request",
+    remedy="give each consumer an entry with 32 random bytes, for example from openssl rand -hex 32, without a prefix",
     check=_check,
     parameters={
-        "bits": Parameter(default=128, description="The least entropy of a client's key, in bits", schema={"type": "number", "minimum": 64})
+        "bits": Parameter(default=128, description="Minimum entropy of a consumer's key in bits", schema={"type": "number", "minimum": 64})
     },
 )

@@ -1,4 +1,4 @@
-"""A queue hands out everything that its pods ask for."""
+"""A queue has quota for every resource that its pods request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check(stack: Stack, given: Parameters) -> Findings:
             handed_out = set(covered(queue))
             for pod in each.parts(PODS):
                 if any(not resource.startswith(tuple(given["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
-                    yield found(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods ask for", urn=each.urn)
+                    yield found(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
 
 
 def _asked(pod: PodTemplate) -> set[str]:
@@ -29,16 +29,16 @@ def _asked(pod: PodTemplate) -> set[str]:
 
 RULE = StackRule(
     id="stack-require-covered-resources",
-    title="A queue hands out everything that its pods ask for",
+    title="A queue has quota for every resource that its pods request",
     severity=Severity.HIGH,
     refs=("inference", "Kueue: ClusterQueue"),
-    why="One resource that no resource group covers keeps the pod from ever being admitted",
-    remedy="list cpu, memory, the accelerator and the huge pages in coveredResources of the ClusterQueue",
+    why="If no resource group covers one of the resources, Kueue never admits the pod",
+    remedy="list cpu, memory, the accelerator and huge pages in coveredResources of the ClusterQueue",
     check=_check,
     parameters={
         "excludedPrefixes": Parameter(
             default=[],
-            description="Resources that Kueue is configured to leave out of account, by the start of their names",
+            description="Name prefixes of resources that Kueue is configured to ignore",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

@@ -20,7 +20,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                 for side in ("Ingress", "Egress"):
                     with stack.doubts:
                         if not _denied(stack, workload, side):
-                            yield found(namespace, "is a namespace without a default deny", urn=workload.urn)
+                            yield found(namespace, "has no default-deny network policy", urn=workload.urn)
 
 
 def _denied(stack: Stack, workload: Resource, side: str) -> bool:
@@ -38,7 +38,7 @@ RULE = StackRule(
         "CKV2_K8S_6",
         "NSA-CISA: network policies",
     ),
-    why="Without it every pod of the cluster reaches every engine, with or without a key",
-    remedy="add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that lets everybody through",
+    why="Without it, every pod of the cluster can reach every engine",
+    remedy="add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic",
     check=_check,
 )

@@ -26,7 +26,7 @@ RULE = StackRule(
         "inference",
         "Kyverno require-pdb",
     ),
-    why="Without one a drain takes all replicas at once",
+    why="Without a budget, a drain can evict all replicas at the same time",
     remedy="add a PodDisruptionBudget with maxUnavailable: 1 that selects the pods",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Models are reached through the gateway alone."""
+"""Models are reached through the gateway only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             for name in backends_of(way):
                 with stack.doubts:
                     if name.text() in made or any(_reaches(each, engines) for each in _targets(stack, way, name.text())):
-                        yield found(name, "leads past the gateway to a model", urn=way.urn)
+                        yield found(name, "bypasses the gateway to a model", urn=way.urn)
 
 
 def _of_other_controllers(stack: Stack, made: set[str], engines: list[PodTemplate]) -> Findings:
@@ -61,7 +61,7 @@ def _of_other_controllers(stack: Stack, made: set[str], engines: list[PodTemplat
             for name in _named(route.at("spec")):
                 service, _, rest = name.text().partition(".")
                 if service in made or services.get((rest.partition(".")[0] or here, service)):
-                    yield found(name, "leads past the gateway to a model", urn=route.urn)
+                    yield found(name, "bypasses the gateway to a model", urn=route.urn)
 
 
 def _named(field: Field) -> Iterator[Field]:
@@ -93,7 +93,9 @@ def _published(stack: Stack) -> Findings:
         with stack.doubts:
             labels = each.at("metadata", "labels")
             if not any(labels.at(name).text() == "cluster-local" for name in VISIBILITY):
-                yield found(labels.at(VISIBILITY[0]), "is not cluster-local, so KServe gives the model a way in of its own", urn=each.urn)
+                yield found(
+                    labels.at(VISIBILITY[0]), "is not cluster-local, so KServe creates another entry point to the model", urn=each.urn
+                )
 
 
 def _targets(stack: Stack, way: Resource, name: str) -> Iterator[Resource]:
@@ -109,10 +111,13 @@ def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
 
 RULE = StackRule(
     id="stack-require-gateway-before-models",
-    title="Models are reached through the gateway alone",
+    title="Models are reached through the gateway only",
     severity=Severity.CRITICAL,
     refs=("inference",),
-    why="vLLM's own key guards four prefixes; every other route of it is open to whoever reaches the port",
-    remedy="let Ingresses and routes name the gateway's Service, or guard the route by a SecurityPolicy with apiKeyAuth, jwt, oidc or extAuth; label an InferenceService networking.kserve.io/visibility: cluster-local",
+    why="vLLM's own key protects four path prefixes. Anyone who can reach its port can use its other routes",
+    remedy=(
+        "point Ingresses and routes to the gateway's Service, or protect the route with a SecurityPolicy that sets apiKeyAuth, "
+        "jwt, oidc or extAuth; label an InferenceService networking.kserve.io/visibility: cluster-local"
+    ),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""What waits in a queue waits in one that is there."""
+"""Queued workloads name an existing queue."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                 continue
             # A stack that declares no queue in the namespace uses one that is there already.
             if any(True for _ in local_queues(stack, namespace)):
-                yield found(queue_of(each), "is no LocalQueue of the stack in that namespace", urn=each.urn)
+                yield found(queue_of(each), "is not a LocalQueue of the stack in that namespace", urn=each.urn)
 
 
 RULE = StackRule(
     id="stack-require-known-queue",
-    title="What waits in a queue waits in one that is there",
+    title="Queued workloads name an existing queue",
     severity=Severity.HIGH,
     refs=("inference", "Kueue: LocalQueue"),
-    why="Kueue holds an object back until its queue appears, and says so only in a condition of the Workload",
-    remedy="name a LocalQueue of the same namespace in the label kueue.x-k8s.io/queue-name, or declare it",
+    why="Kueue suspends a workload until its queue exists, and reports it only in a condition of the Workload",
+    remedy="set the label kueue.x-k8s.io/queue-name to a LocalQueue of the same namespace, or declare that queue",
     check=_check,
 )

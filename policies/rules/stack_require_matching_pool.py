@@ -1,4 +1,4 @@
-"""Selectors and tolerations match nodes of the stack."""
+"""Selectors and tolerations match a pool of the stack."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 RULE = StackRule(
     id="stack-require-matching-pool",
-    title="Selectors and tolerations match nodes of the stack",
+    title="Selectors and tolerations match a pool of the stack",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A misspelt pool is a pod that waits for ever",
-    remedy="make nodeSelector and tolerations those of a pool with that accelerator",
+    why="A pod with a misspelled pool stays Pending",
+    remedy="set nodeSelector and tolerations to those of a pool with that accelerator",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Every replica claims devices of its own."""
+"""Each replica claims its own devices."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                     continue
                 named = (pod.resource.at("metadata", "namespace").text(), claim.text())
                 if named in claimed or copies_of(pod) > 1:
-                    yield found(claim, "is one claim for several pods", urn=pod.resource.urn)
+                    yield found(claim, "is shared by several pods", urn=pod.resource.urn)
                 claimed.add(named)
 
 
 RULE = StackRule(
     id="stack-require-own-claims",
-    title="Every replica claims devices of its own",
+    title="Each replica claims its own devices",
     severity=Severity.HIGH,
     refs=("inference", "Kubernetes: Dynamic Resource Allocation"),
-    why="A ResourceClaim is one set of devices: all pods that name it run on one node and share the same cards, and the second model finds no memory",
-    remedy="name a ResourceClaimTemplate in resourceClaimTemplateName, which makes a claim for each pod",
+    why=(
+        "A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the "
+        "second server runs out of memory"
+    ),
+    remedy="name a ResourceClaimTemplate in resourceClaimTemplateName, which creates one claim per pod",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Only named pods reach a model."""
+"""Only named pods can reach a model."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         with stack.doubts:
             selected = selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector")
             if not any(True for _ in matching(selected, lambda policy: "Ingress" in sides_of(policy))):
-                yield found(workload.at("metadata", "name"), "has no network policy for what comes in", urn=workload.urn)
+                yield found(workload.at("metadata", "name"), "has no network policy for ingress", urn=workload.urn)
 
 
 def _openings(policy: Resource) -> Findings:
     for rule in policy.at("spec", "ingress").each():
         peers = list(rule.at("from").each())
         if not peers or opens(peers):
-            yield found(rule.at("from"), "lets everybody reach a model", urn=policy.urn)
+            yield found(rule.at("from"), "lets any pod reach a model", urn=policy.urn)
 
 
 RULE = StackRule(
     id="stack-require-policy-before-models",
-    title="Only named pods reach a model",
+    title="Only named pods can reach a model",
     severity=Severity.CRITICAL,
     refs=(
         "inference",
         "NSA-CISA: network policies",
     ),
-    why="A model's port is a model without keys for every pod that reaches it",
-    remedy="add a NetworkPolicy that selects the model's pods and names under ingress.from who may connect",
+    why="Any pod that can reach a model's port can use the model without a key",
+    remedy="add a NetworkPolicy that selects the model's pods and lists the allowed peers under ingress.from",
     check=_check,
 )

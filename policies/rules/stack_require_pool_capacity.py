@@ -1,4 +1,4 @@
-"""The nodes of the stack hold what its models ask for."""
+"""The nodes of the stack have the capacity that its models request."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                     # Nodes that the stack does not declare are somebody else's; a rule of its own looks at selectors.
                     continue
                 if all(nodes[place].accelerators[vendor] < cards for place in fitting):
-                    yield found(pod.at("containers"), "asks for more accelerators than any node has", urn=workload.urn)
+                    yield found(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)
                 key = (vendor, fitting)
                 asked[key] = asked.get(key, 0) + cards * copies_of(pod)
                 if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
-                    yield found(count_of(pod), "asks for more accelerators than the pool has left", urn=workload.urn)
+                    yield found(count_of(pod), "requests more accelerators than the pool has left", urn=workload.urn)
 
 
 RULE = StackRule(
     id="stack-require-pool-capacity",
-    title="The nodes of the stack hold what its models ask for",
+    title="The nodes of the stack have the capacity that its models request",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="What does not fit waits for ever, after everything else was paid for",
-    remedy="lower replicas or accelerators per replica, or give the pool more nodes",
+    why="A pod that does not fit stays Pending while everything else is paid for",
+    remedy="lower replicas or accelerators per replica, or add nodes to the pool",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Serving waits for its weights."""
+"""Servers start after their preheat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         with stack.doubts:
             for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
                 if not writers[claim] & stack.behind(workload):
-                    problem = "holds weights that a Job writes, and nothing makes the server wait for it"
+                    problem = "holds weights that a Job writes, but the server does not wait for the Job"
                     yield found(pod.at("volumes"), problem, urn=workload.urn)
 
 
@@ -29,10 +29,10 @@ def _claims(of: Resource, pod: PodTemplate, *, writing: bool) -> set[tuple[str, 
 
 RULE = StackRule(
     id="stack-require-preheat-before-serving",
-    title="Serving waits for its weights",
+    title="Servers start after their preheat",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A server that starts before the copy ends reads half a model, or fails until somebody looks",
-    remedy="let the Deployment depend on the Job that writes its weights (depends_on)",
+    why="A server that starts before the copy is complete reads an incomplete model or fails",
+    remedy="make the Deployment depend on the Job that writes its weights (depends_on)",
     check=_check,
 )

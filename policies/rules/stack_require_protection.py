@@ -1,4 +1,4 @@
-"""What holds data cannot be deleted by a slip."""
+"""Resources that hold data are protected from deletion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 RULE = StackRule(
     id="stack-require-protection",
-    title="What holds data cannot be deleted by a slip",
+    title="Resources that hold data are protected from deletion",
     severity=Severity.HIGH,
     refs=(
         "inference",
         "Security Hub: deletion protection",
     ),
-    why="A wrong line in a stack file, or a destroy in the wrong shell, would take the weights or the cluster",
-    remedy="pass opts=ResourceOptions(protect=True), or retain_on_delete=True",
+    why="A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster",
+    remedy="pass opts=ResourceOptions(protect=True) or retain_on_delete=True",
     check=_check,
 )

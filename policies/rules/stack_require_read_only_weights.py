@@ -1,4 +1,4 @@
-"""Servers cannot change the weights that they share."""
+"""Servers cannot change shared weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
                 if (namespace, name) in written and any(
                     not weights or any(_overlap(folder, other) for other in weights) for folder in _folders(pod, volume, read_only=False)
                 ):
-                    yield found(volume, "holds weights that a Job writes, and the server may write them too", urn=workload.urn)
+                    yield found(volume, "holds weights that a Job writes, but the server can write them too", urn=workload.urn)
 
 
 def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
@@ -58,10 +58,13 @@ def _overlap(one: str, other: str) -> bool:
 
 RULE = StackRule(
     id="stack-require-read-only-weights",
-    title="Servers cannot change the weights that they share",
+    title="Servers cannot change shared weights",
     severity=Severity.HIGH,
     refs=("inference", "NSA-CISA: immutable file systems"),
-    why="One server that is taken over could write other weights, which every replica loads at its next start",
-    remedy="set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; to write other files, mount a subPath of its own that holds no weights",
+    why="A compromised server could replace the weights that every replica loads at its next start",
+    remedy=(
+        "set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; to write other files, mount a"
+        " separate subPath without weights"
+    ),
     check=_check,
 )

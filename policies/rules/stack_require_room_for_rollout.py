@@ -1,4 +1,4 @@
-"""A rollout finds the accelerators that it needs."""
+"""A rollout has the accelerators that it needs."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 RULE = StackRule(
     id="stack-require-room-for-rollout",
-    title="A rollout finds the accelerators that it needs",
+    title="A rollout has the accelerators that it needs",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="With surge on a full pool the new pod waits for a device that the old one holds, for ever",
-    remedy="set maxSurge: 0 with maxUnavailable: 1, or Recreate, or give the pool spare nodes",
+    why="With surge on a full pool, the new pod waits for an accelerator that the old pod keeps",
+    remedy="set maxSurge: 0 with maxUnavailable: 1, or Recreate, or add spare nodes to the pool",
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Servers have time to load the model that they are declared with."""
+"""Servers have enough time to load their declared model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check(stack: Stack, given: Parameters) -> Findings:
             for container in pod.servers:
                 probe = container.at("startupProbe")
                 if size and not probe.absent and budget_of(probe) < size / given["bytesPerSecond"]:
-                    yield found(probe, "is shorter than loading the declared model takes", urn=workload.urn)
+                    yield found(probe, "is shorter than the time to load the declared model", urn=workload.urn)
 
 
 def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
@@ -32,15 +32,20 @@ def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | Non
 
 RULE = StackRule(
     id="stack-require-startup-budget-for-model",
-    title="Servers have time to load the model that they are declared with",
+    title="Servers have enough time to load their declared model",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="A budget below the time of loading kills the server in a loop, and only after it was rolled out",
-    remedy="raise startupProbe.failureThreshold x periodSeconds, or parameters.stack-require-startup-budget-for-model.bytesPerSecond where the store is faster",
+    why="If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop",
+    remedy=(
+        "raise startupProbe.failureThreshold x periodSeconds, or "
+        "parameters.stack-require-startup-budget-for-model.bytesPerSecond if the store is faster"
+    ),
     check=_check,
     parameters={
         "bytesPerSecond": Parameter(
-            default=200e6, description="How fast a server reads its weights, at the least", schema={"type": "number", "minimum": 1}
+            default=200e6,
+            description="Minimum speed at which a server reads its weights, in bytes per second",
+            schema={"type": "number", "minimum": 1},
         )
     },
 )

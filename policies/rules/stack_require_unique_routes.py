@@ -1,4 +1,4 @@
-"""No two ways in claim the same host and path."""
+"""No two entry points claim the same host and path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             for claim in claims_on(way):
                 rivals = owners.setdefault((claim.host, claim.path, claim.more), [])
                 if any(urn != way.urn and _meet(claim, other) for urn, other in rivals):
-                    yield found(claim.field, "is claimed by another way in as well", urn=way.urn)
+                    yield found(claim.field, "is also claimed by another entry point", urn=way.urn)
                 rivals.append((way.urn, claim))
 
 
@@ -26,13 +26,13 @@ def _meet(one: Claim, other: Claim) -> bool:
 
 RULE = StackRule(
     id="stack-require-unique-routes",
-    title="No two ways in claim the same host and path",
+    title="No two entry points claim the same host and path",
     severity=Severity.HIGH,
     refs=(
         "Kyverno unique-ingress-host-and-path",
         "inference",
     ),
-    why="Which of the two answers is decided by their age, and changes with a replacement",
+    why="Which one answers depends on their age, and changes when one is replaced",
     remedy="give one of them another host or path",
     check=_check,
 )

@@ -26,7 +26,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             namespace = pod.resource.at("metadata", "namespace").text()
             for place in _secrets(pod):
                 if (namespace, place.text()) in guarded or NAMED.search(place.text()):
-                    yield found(place, "holds keys that only the gateway needs", urn=pod.resource.urn)
+                    yield found(place, "contains keys that only the gateway needs", urn=pod.resource.urn)
 
 
 def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
@@ -64,7 +64,7 @@ RULE = StackRule(
     title="Only the gateway reads the keys of consumers",
     severity=Severity.CRITICAL,
     refs=("inference", "Kubernetes: Good practices for Secrets"),
-    why="A model server that can read every consumer's key can act for each of them at every other model",
-    remedy="take the Secret out of the pod; a server has a key of its own",
+    why="A model server that can read a consumer's key can use it for every other model",
+    remedy="remove the Secret from the pod; a server has its own key",
     check=_check,
 )

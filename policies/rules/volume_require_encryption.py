@@ -1,4 +1,4 @@
-"""Disks and shares that claims are given are encrypted."""
+"""Disks and shares behind claims are encrypted."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ def _check(given: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="volume-require-encryption",
-    title="Disks and shares that claims are given are encrypted",
+    title="Disks and shares behind claims are encrypted",
     severity=Severity.HIGH,
     refs=(
         "Security Hub EC2.7",
         "CKV_AWS_3",
         "CIS EKS 4.4",
     ),
-    why="A claim's disk holds weights and caches of prompts, and the driver encrypts none unless its class says so",
-    remedy='set parameters.encrypted: "true" in a StorageClass of EBS, with a kmsKeyId of your own; leave encryptInTransit of EFS as it is, or "true"',
+    why="They hold weights and cached prompts. The driver encrypts only if the StorageClass says so",
+    remedy=(
+        'set parameters.encrypted: "true" in a StorageClass of EBS, with your own kmsKeyId; keep encryptInTransit of EFS at its'
+        ' default, or set it to "true"'
+    ),
     subject=objects("kubernetes:storage.k8s.io:StorageClass", "kubernetes:core:PersistentVolume"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""NFS volumes state their mount options."""
+"""NFS volumes set their mount options."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def _check(volume: Resource, given: Parameters) -> Findings:
 
 RULE = Rule(
     id="volume-require-nfs-options",
-    title="NFS volumes state their mount options",
+    title="NFS volumes set their mount options",
     severity=Severity.MEDIUM,
     refs=("inference",),
-    why="The client's defaults read slowly and hang in ways that differ from node to node",
+    why="The defaults of NFS clients are slow, and hang in different ways on different nodes",
     remedy="set mountOptions: [nfsvers=4.1, rsize=1048576, wsize=1048576, hard, timeo=600, retrans=2, noresvport]",
     subject=objects("kubernetes:core:PersistentVolume"),
     check=_check,
     parameters={
         "options": Parameter(
             default=["nfsvers", "hard", "noresvport"],
-            description="Mount options, or their names, that every NFS volume states",
+            description="Mount options, or their names, that every NFS volume must set",
             schema={"type": "array", "items": {"type": "string"}},
         )
     },

@@ -1,4 +1,4 @@
-"""Volumes of models outlive their claims."""
+"""Volumes of models are kept when their claims are deleted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def _check(volume: Resource, _: Parameters) -> Findings:
 
 RULE = Rule(
     id="volume-require-retain",
-    title="Volumes of models outlive their claims",
+    title="Volumes of models are kept when their claims are deleted",
     severity=Severity.HIGH,
     refs=("inference",),
-    why="With another policy than Retain, deleting a claim deletes the weights",
+    why="With another reclaim policy than Retain, deleting a claim deletes the weights",
     remedy="set persistentVolumeReclaimPolicy: Retain",
     subject=objects("kubernetes:core:PersistentVolume"),
     check=_check,

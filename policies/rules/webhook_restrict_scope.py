@@ -1,4 +1,4 @@
-"""Admission webhooks stay inside the cluster and see only what they judge."""
+"""Admission webhooks run in the cluster and see no Secrets."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
 def _check(configuration: Resource, _: Parameters) -> Findings:
     for webhook in configuration.at("webhooks").each():
         if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
-            yield found(webhook.at("clientConfig", "url"), "leads out of the cluster")
+            yield found(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
         for rule in webhook.at("rules").each():
             for place in rule.at("resources").each():
                 if place.text() in ("*", "*/*"):
-                    yield found(place, "sees every object, Secrets among them")
+                    yield found(place, "reads every object, including Secrets")
                 elif place.text() in SECRETS:
-                    yield found(place, "sees the keys in Secrets")
+                    yield found(place, "reads Secrets")
 
 
 RULE = Rule(
     id="webhook-restrict-scope",
-    title="Admission webhooks stay in the cluster and see no Secrets",
+    title="Admission webhooks run in the cluster and see no Secrets",
     severity=Severity.CRITICAL,
     refs=("Kubernetes: Admission webhook good practices", "NSA-CISA: admission control"),
-    why="A webhook reads every object that it is asked about, and a mutating one changes them: with Secrets among them it has every key",
-    remedy="name under rules[].resources what the webhook judges, and under clientConfig.service where it runs",
+    why="A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every key",
+    remedy="list the resources under rules[].resources without Secrets, and name an in-cluster Service under clientConfig.service",
     subject=objects(f"{_API}:MutatingWebhookConfiguration", f"{_API}:ValidatingWebhookConfiguration"),
     check=_check,
 )

@@ -61,14 +61,14 @@ def _requested(request: Field) -> tuple[str, float]:
         raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
     exactly = request if request.at("exactly").absent else request.at("exactly")
     if exactly.at("allocationMode").text() == "All":
-        raise UnseenFieldError(exactly.at("allocationMode"), "takes as many devices as there are")
+        raise UnseenFieldError(exactly.at("allocationMode"), "claims all devices of a node")
     name = exactly.at("deviceClassName")
     if name.text().startswith("compute-domain-") and name.text().endswith(".nvidia.com"):
         return "", 0
     for ending, vendor in _CLASSES.items():
         if f".{name.text()}".endswith(f".{ending}"):
             return vendor, _one_or(exactly.at("count"))
-    raise UnseenFieldError(name, "is a class of devices that no rule knows")
+    raise UnseenFieldError(name, "is a device class that no rule knows")
 
 
 def _one_or(count: Field) -> float:

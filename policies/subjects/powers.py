@@ -9,10 +9,10 @@ from policies.subjects.structure import holds_settings_of_pods
 
 # By kind, or by the group of an API with a star for its name: what an object of that kind decides.
 _POWERS = {
-    "kubernetes:apiregistration.k8s.io:APIService": "answers for a part of the Kubernetes API",
-    "kubernetes:certificates.k8s.io:CertificateSigningRequest": "makes its holder a user of the cluster",
-    "kubernetes:core:Endpoints": "sends the clients of a Service anywhere",
-    "kubernetes:discovery.k8s.io:EndpointSlice": "sends the clients of a Service anywhere",
+    "kubernetes:apiregistration.k8s.io:APIService": "serves part of the Kubernetes API",
+    "kubernetes:certificates.k8s.io:CertificateSigningRequest": "creates credentials of a cluster user",
+    "kubernetes:core:Endpoints": "can redirect the clients of a Service",
+    "kubernetes:discovery.k8s.io:EndpointSlice": "can redirect the clients of a Service",
     "kubernetes:gateway.envoyproxy.io:EnvoyExtensionPolicy": "runs code in the gateway",
     "kubernetes:gateway.envoyproxy.io:EnvoyPatchPolicy": "changes the configuration of the gateway",
     "kubernetes:gateway.networking.k8s.io:ReferenceGrant": "opens a namespace to the routes of another",
@@ -21,31 +21,31 @@ _POWERS = {
     "kubernetes:extensions.istio.io:WasmPlugin": "runs code in the mesh's proxies",
     "kubernetes:security.istio.io:AuthorizationPolicy": "decides who may connect in the mesh",
     "kubernetes:security.istio.io:PeerAuthentication": "decides whether the mesh encrypts",
-    "kubernetes:argoproj.io:Application": "deploys a repository that no rule sees",
-    "kubernetes:argoproj.io:ApplicationSet": "deploys a repository that no rule sees",
-    "kubernetes:argoproj.io:AppProject": "decides what may be deployed from where",
-    "kubernetes:helm.toolkit.fluxcd.io:*": "deploys a chart that no rule sees",
-    "kubernetes:kustomize.toolkit.fluxcd.io:*": "deploys a repository that no rule sees",
-    "kubernetes:pkg.crossplane.io:*": "installs a controller with rights of its own",
-    "kubernetes:operators.coreos.com:*": "installs an operator with rights of its own",
-    "kubernetes:kyverno.io:*": "decides what the cluster admits",
-    "kubernetes:policies.kyverno.io:*": "decides what the cluster admits",
-    "kubernetes:templates.gatekeeper.sh:*": "decides what the cluster admits",
+    "kubernetes:argoproj.io:Application": "deploys a repository that no rule can read",
+    "kubernetes:argoproj.io:ApplicationSet": "deploys a repository that no rule can read",
+    "kubernetes:argoproj.io:AppProject": "controls what may be deployed from where",
+    "kubernetes:helm.toolkit.fluxcd.io:*": "deploys a chart that no rule can read",
+    "kubernetes:kustomize.toolkit.fluxcd.io:*": "deploys a repository that no rule can read",
+    "kubernetes:pkg.crossplane.io:*": "installs a controller with its own permissions",
+    "kubernetes:operators.coreos.com:*": "installs an operator with its own permissions",
+    "kubernetes:kyverno.io:*": "controls what the cluster admits",
+    "kubernetes:policies.kyverno.io:*": "controls what the cluster admits",
+    "kubernetes:templates.gatekeeper.sh:*": "controls what the cluster admits",
     "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicy": "changes what the cluster admits",
     "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicyBinding": "changes what the cluster admits",
-    "kubernetes:policy.networking.k8s.io:*": "goes before every network policy",
-    "kubernetes:projectcalico.org:*": "is a network policy that no rule reads",
-    "kubernetes:crd.projectcalico.org:*": "is a network policy that no rule reads",
-    "kubernetes:cilium.io:CiliumClusterwideNetworkPolicy": "is a network policy of every namespace",
-    "aws:iam:AccessKey": "is a key without an end that the state of the stack holds",
+    "kubernetes:policy.networking.k8s.io:*": "overrides every network policy",
+    "kubernetes:projectcalico.org:*": "is a network policy that no rule can read",
+    "kubernetes:crd.projectcalico.org:*": "is a network policy that no rule can read",
+    "kubernetes:cilium.io:CiliumClusterwideNetworkPolicy": "is a network policy for every namespace",
+    "aws:iam:AccessKey": "is a key that never expires, stored in the stack's state",
     "aws:iam:UserLoginProfile": "is a password of a user",
-    "aws:iam:UserGroupMembership": "gives a user the rights of groups",
+    "aws:iam:UserGroupMembership": "adds a user to groups",
     "aws:lambda:FunctionUrl": "opens a function to the internet",
-    "aws:lambda:Permission": "lets others call a function",
+    "aws:lambda:Permission": "lets other principals call a function",
     "aws:ram:ResourceShare": "shares resources with other accounts",
     "aws:ram:PrincipalAssociation": "shares resources with other accounts",
-    "aws:organizations:Policy": "decides what an organisation may do",
-    "aws:ssoadmin:PermissionSet": "gives people rights in accounts",
+    "aws:organizations:Policy": "controls what an organization may do",
+    "aws:ssoadmin:PermissionSet": "gives users permissions in accounts",
 }
 # Nodes that say of themselves that they are the control plane get its pods and their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -56,15 +56,15 @@ def power_of(resource: Resource) -> str:
     group = f"{resource.kind.rpartition(':')[0]}:*"
     if resource.kind == _NODE:
         labels = resource.at("metadata", "labels")
-        return "calls itself the control plane" if any(not labels.at(name).absent for name in _CONTROL_PLANE) else ""
+        return "has the label of the control plane" if any(not labels.at(name).absent for name in _CONTROL_PLANE) else ""
     if resource.kind == "kubernetes:core:PersistentVolume":
         path = resource.at("spec", "local", "path")
-        return "mounts a path of the node" if path.text() and not path.text().startswith("/mnt/") else ""
+        return "mounts a path on the node" if path.text() and not path.text().startswith("/mnt/") else ""
     told = _POWERS.get(resource.kind) or _POWERS.get(group)
     if told:
         return told
     if resource.kind.startswith("kubernetes:") and not _is_judged(resource) and holds_settings_of_pods(resource.inputs):
-        return "holds settings of pods where no rule of pods looks"
+        return "contains pod settings that no rule checks"
     return ""
 
 

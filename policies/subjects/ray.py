@@ -21,12 +21,12 @@ def doors(ray: Resource) -> Iterator[tuple[Field, str]]:
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     head = cluster.at("headGroupSpec")
     places = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
-    yield from ((place, "opens Ray to the outside, past the gateway") for place in places if place.text() in _OUTSIDE)
+    yield from ((place, "exposes Ray outside the cluster, past the gateway") for place in places if place.text() in _OUTSIDE)
     if head.at("enableIngress").flag():
-        yield head.at("enableIngress"), "opens the dashboard, which runs jobs, to the outside"
+        yield head.at("enableIngress"), "exposes the dashboard, which can run jobs, outside the cluster"
     password = head.at("rayStartParams").at("redis-password")
     if password.text() and not password.text().startswith("$"):
-        yield password, "is a password in clear"
+        yield password, "is a password in plain text"
 
 
 def brought(ray: Resource) -> Iterator[tuple[Field, str]]:
@@ -35,7 +35,7 @@ def brought(ray: Resource) -> Iterator[tuple[Field, str]]:
         if not place.text():
             continue
         if SHAPES.search(place.text()):
-            yield place, "holds something of the shape of a key"
+            yield place, "contains something that looks like a key"
         yield from ((place, problem) for problem in dict.fromkeys(_problems(_read(place))))
 
 

@@ -18,30 +18,35 @@ ROLES = objects(f"{_API}:Role", CLUSTER_ROLE)
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
-    ("", ("pods", "podtemplates", "replicationcontrollers"), ("create", "update", "patch"), "runs pods with any account of the namespace"),
+    (
+        "",
+        ("pods", "podtemplates", "replicationcontrollers"),
+        ("create", "update", "patch"),
+        "can run pods with any service account of the namespace",
+    ),
     (
         "apps",
         ("deployments", "statefulsets", "daemonsets", "replicasets"),
         ("create", "update", "patch"),
-        "runs pods with any account of the namespace",
+        "can run pods with any service account of the namespace",
     ),
-    ("batch", ("jobs", "cronjobs"), ("create", "update", "patch"), "runs pods with any account of the namespace"),
-    ("", ("secrets",), ("create", "update", "patch"), "writes keys, tokens of accounts among them"),
-    ("", ("endpoints",), ("create", "update", "patch"), "sends the clients of Services anywhere"),
-    ("discovery.k8s.io", ("endpointslices",), ("create", "update", "patch"), "sends the clients of Services anywhere"),
-    ("networking.k8s.io", ("networkpolicies",), _WRITES, "opens the network of the namespace"),
-    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), ("create", "update", "patch"), "gives rights to others"),
-    ("", ("persistentvolumes",), ("create", "update", "patch"), "mounts any path of a node"),
-    ("", ("nodes",), _WRITES, "decides which pods a node gets"),
-    ("", ("namespaces",), ("update", "patch"), "lowers what the namespace enforces"),
+    ("batch", ("jobs", "cronjobs"), ("create", "update", "patch"), "can run pods with any service account of the namespace"),
+    ("", ("secrets",), ("create", "update", "patch"), "can write Secrets, including tokens of service accounts"),
+    ("", ("endpoints",), ("create", "update", "patch"), "can redirect the clients of Services"),
+    ("discovery.k8s.io", ("endpointslices",), ("create", "update", "patch"), "can redirect the clients of Services"),
+    ("networking.k8s.io", ("networkpolicies",), _WRITES, "can open the network of the namespace"),
+    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), ("create", "update", "patch"), "can grant permissions"),
+    ("", ("persistentvolumes",), ("create", "update", "patch"), "can mount any path of a node"),
+    ("", ("nodes",), _WRITES, "can control which pods run on a node"),
+    ("", ("namespaces",), ("update", "patch"), "can lower the Pod Security Standard of the namespace"),
     (
         _ADMISSION,
         ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
         _WRITES,
-        "reads and changes what the cluster admits",
+        "can read and change what the cluster admits",
     ),
-    ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "signs certificates of anybody"),
-    ("certificates.k8s.io", ("signers",), ("approve", "sign"), "signs certificates of anybody"),
+    ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "can sign certificates for any user"),
+    ("certificates.k8s.io", ("signers",), ("approve", "sign"), "can sign certificates for any user"),
 )
 
 

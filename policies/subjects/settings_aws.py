@@ -37,34 +37,39 @@ def _holds(text: str) -> Wrong:
 _TRUE = _is(True, "true")
 # Kind, where ([] is each item of a list), when it is wrong, and what that comes to.
 _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
-    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives machines addresses on the internet"),
-    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the machine an address on the internet"),
-    ("aws:ec2:LaunchTemplate", "networkInterfaces[].associatePublicIpAddress", _TRUE, "gives machines addresses on the internet"),
+    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
+    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
+    ("aws:ec2:LaunchTemplate", "networkInterfaces[].associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
     (
         "aws:eks:Cluster",
         "accessConfig.bootstrapClusterCreatorAdminPermissions",
         _TRUE,
-        "leaves whoever created the cluster its administrator",
+        "makes the principal that created the cluster its administrator",
     ),
-    ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps who has access in a ConfigMap that pods may write"),
-    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal administrator past every role"),
-    ("aws:eks:AccessEntry", "principalArn", _like(_ROOT), "means everybody of an account"),
-    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod that names no account"),
-    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key stays the same for ever"),
-    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag become another image"),
+    (
+        "aws:eks:Cluster",
+        "accessConfig.authenticationMode",
+        _is("CONFIG_MAP"),
+        "keeps access rights in a ConfigMap that pods may be able to write",
+    ),
+    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
+    ("aws:eks:AccessEntry", "principalArn", _like(_ROOT), "includes every principal of an account"),
+    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod without its own service account"),
+    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key is never rotated"),
+    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
     ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
     (
         "aws:s3:AccessPoint",
         "publicAccessBlockConfiguration.blockPublicPolicy",
         _is(False),
-        "lets a policy open the access point to everybody",
+        "lets a policy make the access point public",
     ),
     ("aws:s3:Bucket", "forceDestroy", _TRUE, "deletes every object with the bucket"),
     ("aws:s3:BucketV2", "forceDestroy", _TRUE, "deletes every object with the bucket"),
     ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
     ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
-    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so the internet reaches it past the gateway"),
-    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "passes on headers that hide requests"),
+    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so it can be reached from the internet, past the gateway"),
+    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
     ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
 )
 KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
@@ -105,7 +110,7 @@ def _of_association(association: Resource) -> Iterator[tuple[Field, str]]:
 def _of_listener(listener: Resource) -> Iterator[tuple[Field, str]]:
     redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
     if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
-        yield listener.at("protocol"), "takes requests in clear"
+        yield listener.at("protocol"), "accepts requests without TLS"
 
 
 def _of_endpoint(endpoint: Resource) -> Iterator[tuple[Field, str]]:
@@ -116,7 +121,7 @@ def _of_endpoint(endpoint: Resource) -> Iterator[tuple[Field, str]]:
         listed = [{}]
     for each in listed if isinstance(listed, list) else [listed]:
         if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
-            yield place, "lets data out to every account through the endpoint"
+            yield place, "lets data leave to any account through the endpoint"
 
 
 def _one(value: Any) -> Any:

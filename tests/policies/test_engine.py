@@ -78,13 +78,13 @@ def test_settings_tell_all_faults_at_once():
         }
     )
     for part in (
-        "'nothing' is no rule",
-        "'strict'; give one of",
+        "'nothing' is not a rule",
+        "'strict' is not a level. Use one of",
         "registries must be a list, each item a string",
         "lacks path, state, reason",
     ):
         assert part in said
-    for part in ("Write it as YYYY-MM-DD", "did you mean image-require-digest?"):
+    for part in ("Write it as YYYY-MM-DD", "Did you mean image-require-digest?"):
         assert part in said
 
 

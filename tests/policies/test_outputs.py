@@ -159,7 +159,7 @@ def test_an_expired_exemption_refuses_the_stack_and_says_who_owns_it(broken):
     over = report(broken, exemption("2026-11-20"))
     assert over.refused
     assert [each.rule.id for each in over.refusals] == [LINKS]
-    assert "ended on 2026-11-20 (owner: platform)" in " ".join(render([over], "table").split())
+    assert "expired on 2026-11-20 (owner: platform)" in " ".join(render([over], "table").split())
 
 
 def test_an_expired_exemption_refuses_even_a_stack_that_obeys():

@@ -151,12 +151,12 @@ def test_an_exemption_in_the_configuration_holds(stub):
     configure(stub, {"exemptions": [entry]})
     recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True})
     assert spoken(analyze(stub, recording)) == {
-        (False, "", f"exempt until {entry['expires']} (owner: o): Deployment/chat {FIELD} from {LINKS}, state violation, since r")
+        (False, "", f"exempt until {entry['expires']} (owner: o): Deployment/chat {FIELD} from {LINKS}, state violation, because r")
     }
     assert {each.policyName for each in analyze(stub, recording)} == {"inferplan-exemptions"}
     configure(stub, {"exemptions": [exemption("violation", expires="2020-01-01")]})
     said = [each.message for each in analyze(stub, recording)]
-    assert any("ended on 2020-01-01" in each for each in said)
+    assert any("expired on 2020-01-01" in each for each in said)
     assert any("[pod-disallow-service-links]" in each for each in said)
     configure(stub, {})
 
@@ -167,7 +167,7 @@ def test_settings_with_faults_refuse_every_resource_and_say_what_is_wrong(stub):
     configure(stub, {})
     assert {mandatory for mandatory, _urn, _message in said} == {True}
     (message,) = {message for _mandatory, _urn, message in said}
-    assert "did you mean image-disallow-latest?" in message
+    assert "Did you mean image-disallow-latest?" in message
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_up_refuses_a_stack_that_breaks_a_rule_before_anything_is_started(tmp_pa
     )
     assert done.returncode == 1
     assert "network-require-tls" in done.stderr
-    assert "nothing was applied" in done.stderr
+    assert "Nothing was applied" in done.stderr
     assert not (tmp_path / "state").exists()
 
 
@@ -83,7 +83,7 @@ def test_check_fails_with_the_remedy_when_an_exemption_is_gone(tmp_path):
     project = copied(tmp_path)
     done = run("check", "local", cwd=project)
     assert done.returncode == 1
-    assert "local refused" in done.stdout
+    assert "local blocked" in done.stdout
     assert "network-require-tls" in done.stdout
 
 
@@ -92,12 +92,12 @@ def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
     (project / "policies" / "stacks" / "local.json").write_text(json.dumps({"levels": {"pod-disallow-priviledged": "off"}}))
     done = run("check", "local", cwd=project)
     assert done.returncode == 2
-    assert "did you mean pod-disallow-privileged?" in done.stderr
-    assert "give one of disabled, advisory, mandatory" in done.stderr
+    assert "Did you mean pod-disallow-privileged?" in done.stderr
+    assert "Use one of disabled, advisory, mandatory" in done.stderr
 
 
 def test_explain_tells_a_rule_and_the_nearest_one_to_a_misspelling():
     assert "set enableServiceLinks: false" in run("check", "--explain", "pod-disallow-service-links").stdout
     done = run("check", "--explain", "pod-disallow-service-link")
     assert done.returncode == 2
-    assert "nearest: pod-disallow-service-links" in done.stderr
+    assert "Did you mean pod-disallow-service-links" in done.stderr

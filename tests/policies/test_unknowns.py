@@ -155,7 +155,7 @@ def test_a_claim_that_stands_elsewhere_is_not_evaluated_and_hides_no_pod_that_as
     crowd = (node("n", "1"), claiming, server("x"))
     outcomes = evaluate_stack(Stack("test", crowd), only("stack-require-pool-capacity"), [Level.MANDATORY])
     assert [(each.state, each.resource, each.problem) for each in outcomes] == [
-        (State.VIOLATION, "Deployment/x", "asks for more accelerators than the pool has left"),
+        (State.VIOLATION, "Deployment/x", "requests more accelerators than the pool has left"),
         (
             State.NOT_EVALUATED,
             "Deployment/claiming",
