@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.project import project_root, short_path, stack_file, stack_files, stack_name
-from stackfile import public_keys
 from stackfile.encryption import position_of
 from stackfile.imported_keys import with_secrets
 from stackfile.reader import PROJECT, StackFile, read_stack
@@ -64,9 +63,8 @@ class Workspace:
         """The program, with pretend nodes beside it where the stack's own nodes are elsewhere."""
 
         def program() -> None:
-            public_keys.rehearsed.set(True)
             self._pretend()
-            runpy.run_path(str(self.program), run_name="__main__")
+            runpy.run_path(str(self.program), init_globals={"REHEARSAL": True}, run_name="__main__")
 
         return program
 

@@ -6,10 +6,6 @@ It knows the examples by hashes that cannot be reversed. The caller decides whet
 from __future__ import annotations
 
 import hashlib
-from contextvars import ContextVar
-
-rehearsed: ContextVar[bool] = ContextVar("rehearsed", default=False)
-"""True if a rehearsal runs the program, so that all of its resources are on this machine. Set only by the process that rehearses."""
 
 # The mark of the passphrase of the examples.
 _OPENER = "41cddffc75a4911d"

@@ -40,8 +40,11 @@ def validate(file: StackFile) -> StackSettings:
     return settings
 
 
-def load() -> Stack:
-    """Load the running stack from the configuration that the engine passes. Raises StackRunError with every error."""
+def load(*, rehearsal: bool = False) -> Stack:
+    """Load the running stack from the configuration that the engine passes. Raises StackRunError with every error.
+
+    `rehearsal` says that all resources are on this machine, where public keys do no harm.
+    """
     import pulumi
     from pulumi.runtime.config import is_config_secret
 
@@ -63,7 +66,8 @@ def load() -> Stack:
     key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
     errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
     if settings is not None and settings.cluster.provider != "simulated":
-        errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file))]
+        harmless = rehearsal or pulumi.runtime.is_dry_run()
+        errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file, harmless=harmless))]
     if settings is None or errors:
         raise StackRunError(file.shown_path if file else f"stack {name}", errors)
     secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()), _secret_keys(keys))
@@ -81,15 +85,15 @@ def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], boo
         yield SpecError((PREVIOUS_SEED_KEY,), f"The seed is the same as {SEED_KEY}. {remedy}")
 
 
-def _public(key: str, seed: str, stack: str, file: StackFile | None) -> Iterator[LocatedError]:
-    """The error of keys that anyone can derive; a warning if nothing is deployed to a real cluster."""
+def _public(key: str, seed: str, stack: str, file: StackFile | None, *, harmless: bool) -> Iterator[LocatedError]:
+    """The error of keys that anyone can derive; a warning if that is `harmless`, because nothing is deployed to a real cluster."""
     import pulumi
 
     salt = file.encryption_salt if file else None
     why = public_keys.publicity(seed, salt, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
     if why is None:
         return
-    if pulumi.runtime.is_dry_run() or public_keys.rehearsed.get():
+    if harmless:
         pulumi.log.warn(public_keys.warning(why, stack, key))
         return
     yield LocatedError(SpecError((key,), public_keys.rejection(why, stack, key)), file.locate((key,)) if file else None)

@@ -87,10 +87,7 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _program() -> None:
-    from stackfile import public_keys
-
-    public_keys.rehearsed.set(True)
-    runpy.run_path(str(ROOT / "infra"), run_name="__main__")
+    runpy.run_path(str(ROOT / "infra"), init_globals={"REHEARSAL": True}, run_name="__main__")
 
 
 def _end_at(number: int, how: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from cli import main
 from rehearsal.engine.errors import ProgramFailed
 from rehearsal.engine.record import record
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
-from stackfile import public_keys
 from stackfile.public_keys import EXAMPLES, mark, publicity
 from stackfile.reader import read_stack
 
@@ -52,9 +52,19 @@ def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_s
     assert publicity(OWN_SEED, None, EXAMPLE_PASSPHRASE) is None
 
 
-def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = False):
+def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = False, rehearsal: bool = False):
+    def program() -> None:
+        runpy.run_path(str(ROOT / "infra"), init_globals={"REHEARSAL": rehearsal}, run_name="__main__")
+
     given = (EXISTING if config is None else config) | {"inferplan:apiKeySeed": seed}
-    return record(ROOT / "infra", project="inferplan", stack="acme", config=given, secret_keys={"inferplan:apiKeySeed"}, preview=preview)
+    return record(
+        program if rehearsal else ROOT / "infra",
+        project="inferplan",
+        stack="acme",
+        config=given,
+        secret_keys={"inferplan:apiKeySeed"},
+        preview=preview,
+    )
 
 
 def _warnings(recording):
@@ -89,12 +99,7 @@ def test_an_up_with_keys_of_its_own_or_on_the_simulated_cluster_is_not(salts_and
 @pytest.mark.usefixtures("_apart")
 def test_a_plan_and_a_rehearsal_are_told_and_go_on(salts_and_seeds):
     seed = salts_and_seeds[0][1]
-    before = public_keys.rehearsed.set(True)
-    try:
-        rehearsals = _run(seed)
-    finally:
-        public_keys.rehearsed.reset(before)
-    for recording in (_run(seed, preview=True), rehearsals):
+    for recording in (_run(seed, preview=True), _run(seed, rehearsal=True)):
         assert [each.severity for each in _warnings(recording)] == ["warning"]
         assert "up on a real cluster is rejected. Next: inferplan new NAME --from acme" in _warnings(recording)[0].message
 
