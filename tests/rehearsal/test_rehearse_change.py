@@ -58,6 +58,19 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
 
 
 @pytest.mark.full
+def test_what_pulumi_rejects_is_rejected_with_the_object_that_exists(checkout, monkeypatch, tmp_path):
+    # The same Service under another URN: Pulumi creates before it deletes.
+    renamed = (r"core\.Service\(name, metadata=metadata, spec=_service", 'core.Service(f"{name}-answers", metadata=metadata, spec=_service')
+    head = committed(checkout, renamed, file="components/serving/model_service.py")
+    code, findings = rehearsed(checkout, head, monkeypatch, tmp_path)
+    assert (code, findings["outcome"]) == (3, "refused")
+    assert len(findings["refusals"]) == 2
+    for each in findings["refusals"]:
+        assert "already exists: the resource " in each
+        assert each.endswith("has it, and Pulumi creates before it deletes")
+
+
+@pytest.mark.full
 def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, monkeypatch, tmp_path):
     selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
     head = committed(checkout, selector, file="components/serving/workload.py")

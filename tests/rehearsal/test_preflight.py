@@ -1,0 +1,76 @@
+"""What the CLI says before an update and while a destroy waits, asked of a real API server."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+
+from cli.blockers import blockers
+from cli.errors import CommandError
+from cli.live import LiveCluster, ObjectKey
+from cli.preflight import check_operators, check_rights
+from rehearsal.cluster import Cluster
+from rehearsal.engine.api import Api
+from tests.scenarios.play import client
+
+pytestmark = pytest.mark.cluster
+
+HOME = "stuck"
+PODS = f"/api/v1/namespaces/{HOME}/pods"
+FINALIZER = "acme.example/drain"
+
+
+def test_an_operator_that_the_api_server_does_not_serve_is_named_and_what_it_serves_is_not(cluster: Cluster):
+    live = LiveCluster(cluster.get)
+    served = ObjectKey("apps/v1", "Deployment", "chat", "llama")
+    check_operators([served], live, stack="chat", simulated=False)
+    with pytest.raises(CommandError) as caught:
+        check_operators([served, ObjectKey("keda.sh/v1alpha1", "ScaledObject", "chat", "llama")], live, stack="chat", simulated=False)
+    assert "KEDA: the cluster does not serve ScaledObject of keda.sh/v1alpha1; install it: " in caught.value.message
+    assert "Deployment" not in caught.value.message
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, which lists an account's rights")
+def test_a_right_that_an_account_lacks_is_named_and_an_administrator_lacks_none(cluster: Cluster, tmp_path, monkeypatch):
+    live, objects = LiveCluster(cluster.get), [ObjectKey("apps/v1", "Deployment", "default", "llama")]
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    context = config["current-context"]
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    check_rights(objects, live, context, stack="chat")
+    for each in config["users"]:
+        each["user"]["as"] = "intern@acme.example"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    with pytest.raises(CommandError) as caught:
+        check_rights(objects, live, context, stack="chat")
+    assert f"Your account in context {context} lacks rights that chat needs. Nothing was changed." in caught.value.message
+    assert "deployments.apps" in caught.value.message
+
+
+def _held(api: Api) -> None:
+    """A pod that a finalizer holds, in a namespace, both deleted."""
+    api.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
+    spec = {"containers": [{"name": "probe", "image": "probe:1"}], "automountServiceAccountToken": False}
+    metadata = {"name": "alpha", "namespace": HOME, "finalizers": [FINALIZER]}
+    api.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    api.request("DELETE", f"{PODS}/alpha", query={"gracePeriodSeconds": "0"})
+    api.request("DELETE", f"/api/v1/namespaces/{HOME}")
+
+
+def test_a_pod_that_holds_up_a_destroy_is_named_with_its_finalizer(cluster: Cluster):
+    live = LiveCluster(cluster.get)
+    with client(cluster) as api:
+        _held(api)
+        try:
+            now = datetime.now(UTC)
+            assert list(blockers(live, HOME, now)) == []
+            [first, *_] = blockers(live, HOME, now + timedelta(seconds=120))
+            assert first.startswith(f"Pod {HOME}/alpha has been terminating for 1")
+            assert f"the finalizer {FINALIZER} must be removed" in first
+        finally:
+            release = [{"op": "remove", "path": "/metadata/finalizers"}]
+            api.request("PATCH", f"{PODS}/alpha", release, media="application/json-patch+json")
+    assert list(blockers(live, HOME, datetime.now(UTC))) == []
