@@ -1,4 +1,4 @@
-"""How much of the internet a list of CIDR blocks covers together. It computes coverage; no spelling of "everybody" is special."""
+"""Coverage of the internet by a list of CIDR blocks. It is computed from the addresses, so no spelling is special."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRIVATE = tuple(
         ),
     )
 )
-# The largest block that one organisation holds is a /8 of IPv4 and a /16 of IPv6: what covers more names nobody.
+# The largest block of one organization is a /8 of IPv4 and a /16 of IPv6. Larger blocks do not limit anyone.
 _LARGEST = {4: 2**24, 6: 2**112}
 
 
@@ -28,13 +28,13 @@ def network(text: str) -> Network:
 
 
 def is_everybody(blocks: Iterable[Network]) -> bool:
-    """Whether `blocks` together cover more public addresses than one organisation holds."""
+    """True if `blocks` together cover more public addresses than one organisation holds."""
     left = without(blocks, _PRIVATE)
     return any(_size(left, version) > most for version, most in _LARGEST.items())
 
 
 def without(blocks: Iterable[Network], holes: Iterable[Network]) -> list[Network]:
-    """What is left of `blocks` outside `holes`."""
+    """The parts of `blocks` outside `holes`."""
     left = list(blocks)
     for hole in holes:
         left = [part for block in left for part in _without(block, hole)]

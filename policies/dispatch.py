@@ -38,7 +38,7 @@ _FOLDER = Path(__file__).parent / "stacks"
 
 
 class _Pack:
-    """What the dispatchers share: the settings of each stack, and by resource its inputs, what was not evaluated and what was exempt."""
+    """State that the dispatchers share: the settings of each stack, and for each resource its inputs, unevaluated outcomes and exemptions."""
 
     def __init__(self) -> None:
         self._inputs: dict[str, Mapping[str, Any]] = {}

@@ -27,7 +27,7 @@ _UNKNOWNS = frozenset(
 
 
 def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """`properties`, which raise at every unknown, as plain data; secrets come in clear, as for every analyzer."""
+    """`properties`, which raise at every unknown, as plain data; secrets are in plain text, as for every analyzer."""
     return _plain_map(properties)
 
 

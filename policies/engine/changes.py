@@ -1,4 +1,4 @@
-"""What the settings of a stack change about the pack, so that a lowered rule cannot hide. Exemptions are reported by themselves."""
+"""Differences between the settings of a stack and the pack's defaults, so that no rule is lowered unnoticed. Exemptions are reported separately."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def changes_of(settings: Settings, rules: Mapping[str, AnyRule]) -> tuple[Change
 
 
 def rules_run(settings: Settings, rules: Mapping[str, AnyRule]) -> int:
-    """How many of `rules` are evaluated for a stack with `settings`."""
+    """The number of of `rules` are evaluated for a stack with `settings`."""
     return sum(settings.level(rule) is not Level.DISABLED for rule in rules.values())
 
 

@@ -1,7 +1,7 @@
 """Runs rules on resources and stacks, and fails closed: what cannot be judged is said, never passed over.
 
 A rule that meets an unknown is `not evaluated`; one that meets a misshapen field is a violation; one that raises is a
-defect of that rule alone. No message holds a value of a resource, only paths and the rules' own words.
+defect of that rule alone. No message contains a value of a resource, only paths and fixed text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(-r[0-9]+)?$")
 
 
 class Outcome(NamedTuple):
-    """What one rule says of one resource, or of the stack where `urn` is ""."""
+    """The outcome of one rule for one resource, or for the stack if `urn` is ""."""
 
     rule: AnyRule
     state: State
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to do: about what is wrong, about what nobody knows yet, or about a rule that is broken itself."""
+        """The remedy for a violation, for an unknown value or for a rule that failed."""
         match self.state:
             case State.NOT_EVALUATED:
                 return "use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json"
@@ -63,7 +63,7 @@ def label(urn: str) -> str:
 
 
 def evaluate_resource(resource: Resource, settings: Settings, levels: Iterable[Level]) -> list[Outcome]:
-    """What the rules of `levels` say of `resource`, in the order of their ids."""
+    """The outcomes of the rules of `levels` for `resource`, in the order of their ids."""
     wanted = frozenset(levels)
     outcomes: list[Outcome] = []
     for rule in rules_for(resource):
@@ -73,7 +73,7 @@ def evaluate_resource(resource: Resource, settings: Settings, levels: Iterable[L
 
 
 def evaluate_stack(stack: Stack, settings: Settings, levels: Iterable[Level]) -> list[Outcome]:
-    """What the stack rules of `levels` say of `stack`, in the order of their ids."""
+    """The outcomes of the stack rules of `levels` for `stack`, in the order of their ids."""
     wanted = frozenset(levels)
     outcomes: list[Outcome] = []
     for rule in stack_rules():
@@ -83,7 +83,7 @@ def evaluate_stack(stack: Stack, settings: Settings, levels: Iterable[Level]) ->
 
 
 def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator[Outcome]:
-    """What a rule finds, and then each thing that it had to go on without."""
+    """The outcomes of a rule, followed by the fields that it could not read."""
     mine = stack.for_rule()
     told = list(_judge(rule, "", lambda: [rule.check(mine, parameters)]))
     yield from told
@@ -96,9 +96,9 @@ def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterato
 
 
 def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:
-    """What comes of `checks`, one a part: a part that cannot be judged keeps none of the others from its verdict.
+    """The outcomes of `checks`, one per part. A part that cannot be evaluated does not affect the others.
 
-    What cannot be read is told of the resource that it is a field of.
+    A field that cannot be read is reported for its own resource.
     """
     told: set[tuple[str, str, str]] = set()
     each: Iterator[Findings] | None = None
@@ -118,7 +118,7 @@ def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) ->
                 told.add(key)
                 yield _unread(rule, urn, unreadable)
         except Exception as error:  # noqa: BLE001 - a defect of one rule must name that rule and leave the others their say
-            # The error's text may hold a value of the resource, so only its type is told.
+            # The error's text may contain a value of the resource, so only its type is reported.
             yield Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
         if each is None:
             return

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from policies.engine.rule import State
 
 MAX_DAYS = 365
-"""How many days ahead an exemption may end at most. An exemption that needs longer is renewed, by someone who looks at it again."""
+"""Maximum days until an exemption expires. To keep it longer, review and renew it."""
 STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
-"""What an exemption can excuse, as its `state` names it. A rule that failed by itself (State.DEFECT) cannot be excused."""
+"""The states that an exemption can cover, by name. It cannot cover a rule that failed with an error (State.DEFECT)."""
 _PATTERN = frozenset("*?")
 
 
@@ -31,7 +31,7 @@ class Exemption(NamedTuple):
     expires: str
 
     def covers(self, rule: str, resource: str, path: str, state: State) -> bool:
-        """Whether this excuses what `rule` says of the field `path` of `resource` (as `Kind/name`)."""
+        """True if this excuses what `rule` says of the field `path` of `resource` (as `Kind/name`)."""
         return (self.rule, self.resource, self.path, STATES[self.state]) == (rule, resource, path, state)
 
 
@@ -39,7 +39,7 @@ KEYS = Exemption._fields
 
 
 def exemption_faults(where: str, given: Mapping[str, Any], today: str) -> Iterator[str]:
-    """What is wrong with the exemption `given`, apart from the name of its rule; `where` is its place in the file."""
+    """Validation errors of the exemption `given`, except the name of its rule; `where` is its position in the file."""
     missing = [key for key in KEYS if not _is_given(key, given.get(key))]
     if missing:
         yield f"{where} lacks {', '.join(missing)}. An exemption needs {', '.join(KEYS)}"

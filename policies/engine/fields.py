@@ -44,7 +44,7 @@ class UnknownFieldError(FieldError):
 
 
 class UnseenFieldError(FieldError):
-    """What the field leads to stands in no stack; `why` says so, without the field's value."""
+    """The object that the field refers to is not in the stack; `why` says so without the field's value."""
 
     def __init__(self, field: Field, why: str) -> None:
         super().__init__(field)
@@ -83,7 +83,7 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Where this is, as `spec.containers[0].image`."""
+        """The path, for example `spec.containers[0].image`."""
         before = self._parent.path if self._parent is not None else ""
         if isinstance(self._key, int):
             return f"{before}[{self._key}]"
@@ -108,17 +108,17 @@ class Field:
 
     @property
     def absent(self) -> bool:
-        """Whether nothing is here. An unknown value is not absent: it cannot be told, which raises UnknownFieldError."""
+        """True if the field has no value. Raises UnknownFieldError if the value is unknown."""
         return self.value is None
 
     @property
     def unknown(self) -> bool:
-        """Whether only an update knows what is here."""
+        """True if the value is known only after an update."""
         return self._raw is UNKNOWN
 
     @property
     def value(self) -> Any:
-        """What is here, None where nothing is. Raises UnknownFieldError. Parts of a map or list may still be unknown."""
+        """The value, None if there is none. Raises UnknownFieldError. Parts of a map or list can still be unknown."""
         if self._raw is UNKNOWN:
             raise UnknownFieldError(self)
         return self._raw
@@ -207,7 +207,7 @@ def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[
 
 
 class Doubts:
-    """What a rule on a whole stack could not read. As a context it keeps a FieldError of the block and lets the rule go on behind it."""
+    """The fields that a stack rule could not read. As a context manager it records a FieldError of the block, and the rule continues after it."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], FieldError] = {}

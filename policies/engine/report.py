@@ -44,7 +44,7 @@ class Report:
 
     @property
     def refused(self) -> bool:
-        """Whether the stack must not be applied."""
+        """True if the stack must not be applied."""
         return bool(self.refusals or self.expired)
 
 
@@ -74,7 +74,7 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
 
 
 def exemption_message(exemption: Exemption) -> str:
-    """What an exemption in force says."""
+    """The message about an exemption in force."""
     return (
         f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
         f"state {exemption.state}, because {exemption.reason}"
@@ -82,7 +82,7 @@ def exemption_message(exemption: Exemption) -> str:
 
 
 def expiry_message(exemption: Exemption) -> str:
-    """What an expired exemption says."""
+    """The message about an expired exemption."""
     return (
         f"the exemption of {_place(exemption)} from {exemption.rule} expired on {exemption.expires} (owner: {exemption.owner}); "
         f"fix the cause, or renew the exemption in policies/stacks/<stack>.json with a new reason and expiry date"

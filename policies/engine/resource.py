@@ -13,7 +13,7 @@ from policies.engine.fields import Doubts, Field, Root
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One resource. `inputs` is plain data with secrets in clear and `UNKNOWN` where only an update knows."""
+    """One resource. `inputs` is plain data with secrets in plain text and `UNKNOWN` for values that are known only after an update."""
 
     type: str
     urn: str
@@ -50,7 +50,7 @@ class Resource:
         return self.root.at(*keys)
 
     def parts(self, subject: Subject) -> tuple[Any, ...]:
-        """What rules of `subject` look at in this resource, taken apart once. Raises FieldError."""
+        """The parts of this resource that rules of `subject` check, computed once. Raises FieldError."""
         if subject.name not in self._parts:
             self._parts[subject.name] = tuple(subject.parts(self))
         return self._parts[subject.name]

@@ -1,4 +1,4 @@
-"""What a rule is. It holds no state; its check is a function of resource inputs and of the rule's parameters."""
+"""The types of rules. A rule has no state; its check is a function of resource inputs and of the rule's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Severity(enum.StrEnum):
-    """How much harm a violation does."""
+    """The severity of a violation."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
 
 
 class Level(enum.StrEnum):
-    """What a violation leads to: nothing is run, a note, or a refusal."""
+    """The effect of a violation: the rule does not run, advises or blocks."""
 
     DISABLED = "disabled"
     ADVISORY = "advisory"

@@ -1,4 +1,4 @@
-"""What a stack changes about the pack: levels, parameters and exemptions.
+"""Settings of a stack for the pack: levels, parameters and exemptions.
 
 A file of one stack is JSON in the shape of the pack's own config schema. Bad input is refused as a whole, all faults at once.
 """
@@ -38,7 +38,7 @@ class Settings:
     _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def level(self, rule: AnyRule) -> Level:
-        """What a violation of `rule` leads to in this stack."""
+        """The level of `rule` in this stack."""
         return self.levels.get(rule.id, rule.level)
 
     def parameters_of(self, rule: AnyRule) -> Parameters:

@@ -28,7 +28,7 @@ class Arn(NamedTuple):
 
     @property
     def names_every(self) -> bool:
-        """Whether the resource part takes every resource of a type, or all types: `*`, `role/*`, `secret:*`, `*/*`."""
+        """True if the resource part takes every resource of a type, or all types: `*`, `role/*`, `secret:*`, `*/*`."""
         rest = self.resource
         if self.service not in _UNTYPED:
             rest = _TYPED.sub("", rest, count=1)
@@ -36,13 +36,13 @@ class Arn(NamedTuple):
 
 
 def parse_arn(text: str) -> Arn | None:
-    """The parts of `text`, None where it is no ARN. Colons after the fifth belong to the resource."""
+    """The parts of `text`, None if it is not an ARN. Colons after the fifth belong to the resource."""
     parts = text.split(":", _PARTS - 1)
     return Arn(*parts[1:]) if len(parts) == _PARTS and parts[0] == "arn" else None
 
 
 def names_every_resource(pattern: str) -> bool:
-    """Whether a `Resource` takes every resource, or every resource of a type in some account."""
+    """True if a `Resource` takes every resource, or every resource of a type in some account."""
     arn = parse_arn(pattern)
     if arn is None:
         # IAM fills in what is missing behind the last star: `*`, `arn:aws:iam::*`.
@@ -62,17 +62,17 @@ def arn_like(pattern: str, text: str) -> bool:
 
 
 def action_like(pattern: str, action: str) -> bool:
-    """Whether `pattern` takes an action; case never counts in actions."""
+    """True if `pattern` takes an action; case never counts in actions."""
     return text_like(pattern.lower(), action.lower())
 
 
 def overlaps(pattern: str, other: str) -> bool:
-    """Whether some action is taken by both patterns: `s3:Get*` and `s3:*Object`."""
+    """True if some action is taken by both patterns: `s3:Get*` and `s3:*Object`."""
     return _meet(pattern.lower(), other.lower())
 
 
 def is_wild(text: str) -> bool:
-    """Whether `text` has a wildcard."""
+    """True if `text` has a wildcard."""
     return bool(_WILD.search(text))
 
 

@@ -1,7 +1,7 @@
 """Condition operators of IAM: whether a condition holds for the value, the values or the absence of a key in a request.
 
 Rules: "IAM JSON policy elements: Condition operators" and "Conditions with multiple context keys or values" of the IAM User
-Guide, read 2026-11-22. An operator that is not known holds for every request: it holds nobody back.
+Guide, read 2026-11-22. An unknown operator holds for every request, so it limits no one.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Operator(NamedTuple):
 
     @property
     def negated(self) -> bool:
-        """Whether it asks that nothing matches."""
+        """True if it asks that nothing matches."""
         return self.name in _NEGATED
 
     def holds(self, expected: Iterable[str], given: Request) -> bool:
-        """Whether the condition holds for a request in which the key has the value `given`."""
+        """True if the condition holds for a request in which the key has the value `given`."""
         if self.name == "null":
             return any((given is None or given == []) == (each.lower() == "true") for each in expected)
         test = _TESTS.get(_NEGATED.get(self.name, self.name))
@@ -115,5 +115,5 @@ class Condition(NamedTuple):
     values: tuple[str, ...]
 
     def holds(self, given: Request) -> bool:
-        """Whether a request with that value of the key passes."""
+        """True if a request with that value of the key passes."""
         return self.operator.holds(self.values, given)

@@ -1,8 +1,8 @@
-"""Whether a stranger passes the conditions of a statement: somebody of another account, organisation and network.
+"""True if a stranger passes the conditions of a statement: a principal of another account, organization and network.
 
 Each key that tells who or where a request comes from is given the values that a stranger's request has. A statement is
 public if for every such key one of those values, its absence included, passes all conditions on it. Every other key (user
-agent, referrer, TLS, the service in between) is the stranger's own choice and holds nobody back.
+agent, referrer, TLS, the service in between) is the stranger's own choice and limits no one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
 
 
 def pass_(conditions: Iterable[Condition]) -> bool:
-    """Whether a stranger's request can pass all of `conditions`."""
+    """True if a stranger's request can pass all of `conditions`."""
     by_key: dict[str, list[Condition]] = {}
     for each in conditions:
         by_key.setdefault(each.key, []).append(each)

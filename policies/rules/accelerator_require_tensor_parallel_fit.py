@@ -36,7 +36,7 @@ def _check(pod: PodTemplate, _: Parameters) -> Findings:
 
 
 def _pods(pod: PodTemplate, container: Container) -> float:
-    """How many pods one engine spans: those of a group, or as many as it is told."""
+    """The number of pods one engine spans: those of a group, or the number that its options set."""
     nodes = container.option("--nnodes", "-n") or ""
     if nodes.isdigit():
         return int(nodes)
@@ -44,7 +44,7 @@ def _pods(pod: PodTemplate, container: Container) -> float:
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
-    """Whether the engine takes its accelerators from a whole Ray cluster, so that those of its own pod say nothing."""
+    """True if the engine takes its accelerators from a whole Ray cluster, so that those of its own pod say nothing."""
     return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
 
 

@@ -22,7 +22,7 @@ def _check(machine: Resource, _: Parameters) -> Findings:
 
 
 def _disks(machine: Resource) -> Iterator[Field]:
-    """Where each disk says whether it is encrypted. Raises FieldError."""
+    """The `encrypted` field of each disk. Raises FieldError."""
     if machine.short_kind == "Volume":
         yield machine.at("encrypted")
     for mapping in machine.at("blockDeviceMappings").each():

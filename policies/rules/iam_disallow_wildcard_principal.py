@@ -46,7 +46,7 @@ def _trust(statement: Statement) -> Findings:
 
 
 def _everything(resource: Resource, listed: list[Statement]) -> Findings:
-    """A whole service for somebody else; every key lets its own account do everything, once."""
+    """Statements that give a whole service to another principal. The default statement of a key for its own account is allowed."""
     wide = [each for each in listed if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
     owners = [match.group(1) for each in wide for principal in each.principals if (match := ACCOUNT.fullmatch(principal))]
     if resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1:
@@ -56,7 +56,7 @@ def _everything(resource: Resource, listed: list[Statement]) -> Findings:
 
 
 def _names_subject(statement: Statement) -> bool:
-    """Whether a condition says which subject (a service account, a repository) may come from the provider."""
+    """True if a condition says which subject (a service account, a repository) may come from the provider."""
     return any(
         each.key.endswith((":sub", ":subject"))
         and each.operator.name in ("stringequals", "stringequalsignorecase", "stringlike")
@@ -68,7 +68,7 @@ def _names_subject(statement: Statement) -> bool:
 
 
 def _is_one(subject: str, *, literal: bool) -> bool:
-    """Whether a pattern is one service account, or a branch, tag or environment of one repository."""
+    """True if a pattern is one service account, or a branch, tag or environment of one repository."""
     if subject.startswith("repo:"):
         _, repository, *rest = subject.split(":", 2)
         return not is_wild(repository) and bool(rest) and not is_wild(rest[0][:1]) and rest[0] != "pull_request"

@@ -19,12 +19,12 @@ def _check(place: Field, given: Parameters) -> Findings:
 
 
 def _is_free(actions: list[str], patterns: list[str]) -> bool:
-    """Whether AWS can limit none of the actions to a resource; a statement with NotAction has a rule of its own."""
+    """True if AWS can limit none of the actions to a resource; a statement with NotAction has a rule of its own."""
     return all(any(action_like(pattern, action) for pattern in patterns) for action in actions)
 
 
 def _is_tagged(statement: Statement) -> bool:
-    """Whether a condition holds the statement to resources that carry a tag or an alias."""
+    """True if a condition holds the statement to resources that carry a tag or an alias."""
     return any(
         "tag/" in each.key and not each.operator.negated and each.operator.name != "null" and not each.holds(None)
         for each in statement.conditions()

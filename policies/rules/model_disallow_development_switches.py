@@ -8,7 +8,7 @@ from policies.subjects.pods import CONTAINERS, Container
 OFF = ("", "0", "false", "no", "off")
 # vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.
 VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
-# vLLM reads files of the pod for whoever names them in a prompt; SGLang runs code that comes with a request.
+# vLLM reads files of the pod that a prompt names; SGLang runs code that comes with a request.
 # A caller's chat template and tensors are code and pickles (CVE-2025-61620, CVE-2025-62164); Triton's doors for Vertex AI and SageMaker
 # take no key of its restricted APIs.
 OPTIONS = (

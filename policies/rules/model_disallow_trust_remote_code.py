@@ -32,7 +32,7 @@ IMPORTS = (
     "--worker-cls",
     "--worker-extension-cls",
 )
-# Options of Triton that load libraries of a folder; beside the models whoever writes models writes libraries.
+# Options of Triton that load libraries of a directory. Anyone who can write models could write libraries next to them.
 FOLDERS = ("--backend-directory", "--repoagent-directory")
 MODULE = re.compile(r"kv_connector_module_path")
 LOADED = re.compile(r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS")

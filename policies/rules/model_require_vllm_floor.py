@@ -22,7 +22,7 @@ def _check(container: Container, given: Parameters) -> Findings:
         return
     match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
     if match is None:
-        # A digest alone names one build, which somebody chose: its version stands nowhere in the plan.
+        # A digest alone names one build, chosen on purpose. The plan does not contain its version.
         if image.tag or not image.digest:
             yield found(container.at("image"), "does not state the version of vLLM")
     elif not at_least(match.group(1), given["version"]):

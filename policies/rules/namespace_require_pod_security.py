@@ -26,7 +26,7 @@ def _labels(namespace: Resource) -> Findings:
 
 
 def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
-    """Whether a namespace says that it is privileged and every pod that the stack puts there is a vendor's device plugin. Raises FieldError."""
+    """True if a namespace says that it is privileged and every pod that the stack puts there is a vendor's device plugin. Raises FieldError."""
     if namespace.at("metadata", "labels", f"{PREFIX}enforce").text() != "privileged":
         return False
     name = namespace.at("metadata", "name").text()

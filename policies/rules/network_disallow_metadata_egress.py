@@ -28,7 +28,7 @@ def _check(policy: Resource, _: Parameters) -> Findings:
 
 
 def _reaches_port(rule: Field) -> bool:
-    """Whether the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
+    """True if the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
     ports = list(rule.at("ports").each())
     for each in ports:
         port = each.at("port").text()

@@ -20,7 +20,7 @@ def _check(service: Resource, _: Parameters) -> Findings:
 
 
 def _is_entrance(service: Resource) -> bool:
-    """Whether it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
+    """True if it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
     spec = service.at("spec")
     to_gateway = spec.at("selector", "app.kubernetes.io/component").text() == "gateway"
     closed = spec.at("allocateLoadBalancerNodePorts").flag() is False

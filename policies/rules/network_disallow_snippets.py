@@ -13,7 +13,7 @@ ROUTES = ("kubernetes:gateway.networking.k8s.io:HTTPRoute", "kubernetes:gateway.
 # Annotations of ingress-nginx that send requests, or the question who asks, to another host.
 ELSEWHERE = ("mirror-target", "auth-url", "auth-signin", "upstream-vhost", "temporal-redirect", "permanent-redirect")
 INSIDE = re.compile(r"https?://[\w.-]+\.svc(\.cluster\.local)?([:/]|\Z)")
-# Headers that prove who asks: a route that writes one speaks for somebody.
+# Headers that identify the client: a route that sets one impersonates a client.
 PROOFS = re.compile(r"(?i)(x-)?(api-?key|authorization|consumer)")
 
 

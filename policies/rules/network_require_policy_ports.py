@@ -36,7 +36,7 @@ def _check(policy: Resource, _: Parameters) -> Findings:
 
 
 def _openings(spec: Field) -> Findings:
-    """Rules that let everybody in, each alone or all together; the gateway is there for everybody."""
+    """Rules that allow any source, alone or together. The gateway may allow any source."""
     if spec.at("podSelector", "matchLabels", COMPONENT).text() == "gateway":
         return
     rules = list(spec.at("ingress").each())
@@ -69,7 +69,7 @@ def _is_high(port: Field) -> bool:
 
 
 def _is_among_its_own(policy: Resource, peers: Field) -> bool:
-    """Whether the only peers are the very pods that the policy is about: one engine's, which pick their ports when they start."""
+    """True if the only peers are the very pods that the policy is about: one engine's, which pick their ports when they start."""
     own = labels_at(policy.at("spec", "podSelector", "matchLabels"))
     listed = list(peers.each())
     if not own or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:

@@ -9,7 +9,7 @@ CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.
 OF_THE_SYSTEM = ("system-node-critical", "system-cluster-critical")
 
 
-# What stands at a place of the pod and what it does; the third says which values do it.
+# A path in the pod, the problem, and the values that cause it.
 PLACES = (
     (("nodeName",), "bypasses the scheduler and every taint", bool),
     (("hostAliases",), "maps host names to other addresses", bool),
@@ -39,7 +39,7 @@ def _check(pod: PodTemplate, given: Parameters) -> Findings:
 
 
 def _is_agent(pod: PodTemplate) -> bool:
-    """Whether the pod is one of each node, such as a device plugin."""
+    """True if the pod is one of each node, such as a device plugin."""
     return pod.resource.short_kind == "DaemonSet"
 
 

@@ -19,7 +19,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 
 def _denies_clear(place: Field) -> bool:
-    """Whether a statement refuses everybody every action in clear."""
+    """True if a statement denies every principal every action without TLS."""
     return any(
         statement.effect == "Deny"
         and "*" in statement.principals

@@ -47,7 +47,7 @@ def _of_user_data(machine: Resource) -> Findings:
     for name in ("userData", "userDataBase64"):
         field = machine.at(name)
         text = field.text()
-        # An instance takes it in clear too.
+        # An instance accepts plain text too.
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
         if SHAPES.search(text) or COMMANDS.search(text):

@@ -44,7 +44,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:
-    """What costs something and can be read: a size that nobody knows yet is a doubt, and costs at least nothing."""
+    """The resources with a price that can be read. An unknown size is recorded as a doubt and counts as zero."""
     from review.declared import Declared
 
     for each in stack:

@@ -24,7 +24,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 
 def _denied(stack: Stack, workload: Resource, side: str) -> bool:
-    """Whether a policy denies that side in the workload's namespace. Raises FieldError where only an unknown one may."""
+    """True if a policy denies that side in the workload's namespace. Raises FieldError where only an unknown one may."""
     denying = matching(stack.of(NETWORK_POLICY), lambda each: same_namespace(each, workload) and isolates(each, side))
     return any(True for _ in denying)
 

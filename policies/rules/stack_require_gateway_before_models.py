@@ -78,7 +78,7 @@ def _named(field: Field) -> Iterator[Field]:
 
 
 def _services_of_operators(stack: Stack) -> set[str]:
-    """The names of the Services that KubeRay and KServe make: they stand in no stack."""
+    """The names of the Services that KubeRay and KServe create. No stack declares them."""
     names: set[str] = set()
     for kind, endings in MADE.items():
         for each in stack.of(kind):
@@ -99,7 +99,7 @@ def _published(stack: Stack) -> Findings:
 
 
 def _targets(stack: Stack, way: Resource, name: str) -> Iterator[Resource]:
-    """What of that name stands beside a way. Raises FieldError."""
+    """The objects with that name in the namespace of a route. Raises FieldError."""
     return matching(stack.of(*TARGETS), lambda each: each.at("metadata", "name").text() == name and same_namespace(each, way))
 
 

@@ -20,7 +20,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             for vendor, cards in demand_of(stack, pod).items():
                 fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
                 if not fitting:
-                    # Nodes that the stack does not declare are somebody else's; a rule of its own looks at selectors.
+                    # Other stacks or people declare the other nodes. A separate rule checks selectors.
                     continue
                 if all(nodes[place].accelerators[vendor] < cards for place in fitting):
                     yield found(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)

@@ -29,7 +29,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
             for vendor, cards in demand_of(stack, pod).items():
                 spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
                 for _other, its in engines:
-                    # A rival that cannot be read takes something nobody knows, which makes room for nobody.
+                    # The use of a workload that cannot be read is unknown, so it frees no room.
                     with stack.doubts:
                         if any(fits_on(its, node) and fits_on(pod, node) for node in nodes):
                             spare -= demand_of(stack, its).get(vendor, 0) * copies_of(its)

@@ -19,7 +19,7 @@ def _check(stack: Stack, _: Parameters) -> Findings:
 
 
 def _meet(one: Claim, other: Claim) -> bool:
-    """Whether two claims may be asked for the same request: not at two Gateways, nor at two classes of Ingress."""
+    """True if two claims may be asked for the same request: not at two Gateways, nor at two classes of Ingress."""
     same_kind = {each.startswith("class ") for each in (*one.entrances, *other.entrances)}
     return len(same_kind) != 1 or not one.entrances or not other.entrances or bool(one.entrances & other.entrances)
 

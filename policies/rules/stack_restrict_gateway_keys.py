@@ -50,7 +50,7 @@ def _is_gateway(pod: PodTemplate) -> bool:
 
 
 def _secrets(pod: PodTemplate) -> Iterator[Field]:
-    """Where a pod names Secrets: in volumes, projected ones too, and in variables. Raises FieldError."""
+    """The fields in which a pod names Secrets: volumes, projected volumes and variables. Raises FieldError."""
     for volume in pod.at("volumes").each():
         yield volume.at("secret", "secretName")
         yield from (source.at("secret", "name") for source in volume.at("projected", "sources").each())

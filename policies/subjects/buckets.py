@@ -1,4 +1,4 @@
-"""S3 buckets and the resources beside them that say how they behave."""
+"""S3 buckets and the resources that configure them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
 
 
 def both(kind: str) -> tuple[str, str]:
-    """A kind of resource beside a bucket, and the same under its older name."""
+    """A kind of resource that configures a bucket, and its older name."""
     return kind, f"{kind}V2"
 
 
 def refers_to(sibling: Resource, bucket: Resource) -> bool:
-    """Whether `sibling` is about `bucket`: by the bucket's name, or by depending on it where a name is unknown yet."""
+    """True if `sibling` is about `bucket`: by the bucket's name, or by depending on it where a name is unknown yet."""
     try:
         named, own = sibling.at("bucket").text(), bucket.at("bucket").text()
         if named and own:
@@ -39,7 +39,7 @@ def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[
 
 
 def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Field]]:
-    """Where a bucket's policy stands: in a resource of its own, or in the bucket. Raises FieldError."""
+    """The fields with a bucket's policy: in a separate resource, or in the bucket. Raises FieldError."""
     if not bucket.at("policy").absent:
         yield bucket, bucket.at("policy")
     for each in matching(stack.of("aws:s3:BucketPolicy"), lambda each: refers_to(each, bucket)):
@@ -47,7 +47,7 @@ def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Fiel
 
 
 def items(field: Field) -> Iterator[Field]:
-    """The items of a list, or the one map that stands in its place, as older and newer releases of the provider have it. Raises FieldError."""
+    """The items of a list, or the single map that other releases of the provider use instead. Raises FieldError."""
     if isinstance(field.value, dict):
         yield field
     else:

@@ -12,7 +12,7 @@ _KINDS = {
     "resourceClaimName": (f"{_API}:ResourceClaim", ("spec",)),
     "resourceClaimTemplateName": (f"{_API}:ResourceClaimTemplate", ("spec", "spec")),
 }
-# Classes of devices as the vendors' drivers install them; those of compute domains are networks between cards, not cards.
+# Device classes that the vendors' drivers install. Those of compute domains are networks between accelerators.
 _CLASSES = {
     "gpu.nvidia.com": "nvidia",
     "mig.nvidia.com": "nvidia",
@@ -25,9 +25,9 @@ _CLASSES = {
 
 
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
-    """How many of each vendor's accelerators a pod asks for, by name of resource or by claim.
+    """The number of of each vendor's accelerators a pod asks for, by name of resource or by claim.
 
-    Raises FieldError, UnseenFieldError where a claim's number cannot be told: it stands in no file of the stack, or takes what there is.
+    Raises FieldError, UnseenFieldError if the number of a claim is unknown: the stack does not declare it, or it claims all devices.
     """
     total = dict(pod.demand)
     for reference in pod.at("resourceClaims").each():
@@ -56,7 +56,7 @@ def _claimed(stack: Stack, owner: Resource, reference: Field) -> dict[str, float
 
 
 def _requested(request: Field) -> tuple[str, float]:
-    """Vendor and number of one request; the fields stand in `exactly` since resource.k8s.io/v1beta2. Raises FieldError."""
+    """Vendor and number of one request; since resource.k8s.io/v1beta2 the fields are in `exactly`. Raises FieldError."""
     if not request.at("firstAvailable").absent:
         raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
     exactly = request if request.at("exactly").absent else request.at("exactly")

@@ -19,7 +19,7 @@ _SOCKETS = frozenset(["/var/lib/kubelet/device-plugins"])
 _SHARES = ("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace")
 # Every plugin mounts the kubelet's folder, and runs as the image's root since the folder belongs to root.
 _ALL = frozenset(["pod-disallow-host-path", "pod-require-non-root", "pod-require-read-only-root", "pod-restrict-volume-types"])
-# A privileged container: the API server rejects allowPrivilegeEscalation: false beside it, and it has every capability.
+# A privileged container: the API server rejects allowPrivilegeEscalation: false with it, and it has every capability.
 _PRIVILEGED = frozenset(
     ["pod-disallow-privileged", "pod-disallow-privilege-escalation", "pod-require-drop-all-capabilities", "pod-require-seccomp"]
 )
@@ -27,7 +27,7 @@ _HOST_NETWORK = frozenset(["pod-disallow-host-namespaces"])
 
 
 class _Manifest(NamedTuple):
-    """What the vendor's manifest asks of the node; `command` is the program that it names, "" for the image's own."""
+    """The privileges in the vendor's manifest; `command` is its program, "" for the image's entrypoint."""
 
     excused: frozenset[str]
     paths: frozenset[str] = _SOCKETS

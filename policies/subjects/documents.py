@@ -17,7 +17,7 @@ _MAKERS = {"aws:kms/key:Key": "kms"}
 
 
 class Statement(NamedTuple):
-    """One statement, at `field`. Its lists raise for what is unknown only after what is known, so that a violation beside it is found."""
+    """One statement, at `field`. Its lists raise for what is unknown only after what is known, so that a violation next to it is found."""
 
     field: Field
     raw: dict[str, Any]
@@ -39,7 +39,7 @@ class Statement(NamedTuple):
 
     @property
     def principals(self) -> list[str]:
-        """Who is meant, whatever kind of principal it is; everybody where the statement only says who is not."""
+        """The principals of any kind. A statement with NotPrincipal includes any principal."""
         if "NotPrincipal" in self.raw:
             return ["*"]
         principal = self.raw.get("Principal")
@@ -61,11 +61,11 @@ class Statement(NamedTuple):
                 yield Condition(parse_operator(operator), key.lower(), tuple(_words(value, self.field.at("Condition"))))
 
     def is_narrow(self) -> bool:
-        """Whether the conditions keep strangers out: whoever comes from another account, organisation or network."""
+        """True if the conditions exclude strangers: principals of another account, organization or network."""
         return not strangers.pass_(self.conditions())
 
     def is_public(self) -> bool:
-        """Whether the statement allows something to everybody."""
+        """True if the statement allows any principal."""
         return self.effect == "Allow" and "*" in self.principals and not self.is_narrow()
 
 
@@ -109,7 +109,7 @@ def _with_siblings(statement: Field, service: str) -> Field:
 
 
 DOCUMENTS = Subject("document", _KINDS, listed)
-"""The places of documents that give rights to whoever holds them; a role's inline ones among them."""
+"""The fields with documents that grant permissions to their holders, including the inline policies of a role."""
 
 
 def statements(field: Field) -> Iterator[Statement]:
@@ -140,7 +140,7 @@ _NOWHERE = Field(UNKNOWN)
 
 
 class _Words(list[str]):
-    """The words that are known; whoever goes through all of them meets `unread`, what kept the others from being read, at the end."""
+    """The known words. After the last one it raises `unread`, the error of those that could not be read."""
 
     def __init__(self, known: list[str], unread: UnknownFieldError | None) -> None:
         super().__init__(known)

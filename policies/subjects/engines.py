@@ -26,7 +26,7 @@ def serving_workloads(stack: Stack) -> Iterator[Resource]:
 
 
 def scaled_by(scaler: Resource, workload: Resource) -> bool:
-    """Whether an autoscaler owns the replicas of a workload. Raises FieldError."""
+    """True if an autoscaler owns the replicas of a workload. Raises FieldError."""
     target = scaler.at("spec", "scaleTargetRef")
     if not same_namespace(scaler, workload) or (target.at("kind").text() or "Deployment") != workload.short_kind:
         return False
@@ -34,7 +34,7 @@ def scaled_by(scaler: Resource, workload: Resource) -> bool:
 
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
-    """How many replicas a workload has at the least: its own number, or that of the autoscaler which owns it. Raises FieldError."""
+    """The number of replicas a workload has at the least: its own number, or that of the autoscaler which owns it. Raises FieldError."""
     declared = replicas_of(workload)
     if declared is not None:
         return declared
@@ -45,7 +45,7 @@ def least_replicas(stack: Stack, workload: Resource) -> float:
 
 
 def standing_pods(stack: Stack, pod: PodTemplate) -> float:
-    """How many pods of a template there are at the least. Raises FieldError."""
+    """The number of pods of a template there are at the least. Raises FieldError."""
     return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
 
 

@@ -41,7 +41,7 @@ KEYS = ("aws:kms:Key", "aws:kms:KeyPolicy", "aws:kms:ExternalKey", "aws:kms:Repl
 
 
 def document_of(resource: Resource) -> Field:
-    """Where the policy of a resource stands."""
+    """The field with the policy of a resource."""
     return resource.at(_PLACES[resource.kind])
 
 

@@ -35,7 +35,7 @@ def image_of(field: Field) -> Image:
 
 
 def at_least(version: str, floor: str) -> bool:
-    """Whether a dotted version is `floor` or newer; text that is no version is not."""
+    """True if a dotted version is `floor` or newer; other text is not."""
     try:
         return tuple(map(int, version.split("."))) >= tuple(map(int, floor.split(".")))
     except ValueError:

@@ -21,13 +21,13 @@ def sides_of(policy: Resource) -> set[str]:
 
 
 def opens(peers: Iterable[Field]) -> bool:
-    """Whether peers together are more addresses than one organisation has, or every pod of the cluster. Raises FieldError."""
+    """True if peers together are more addresses than one organisation has, or every pod of the cluster. Raises FieldError."""
     listed = list(peers)
     return any(map(_is_every_pod, listed)) or admits_everybody(each.at("ipBlock") for each in listed if not each.at("ipBlock").absent)
 
 
 def admits_everybody(blocks: Iterable[Field]) -> bool:
-    """Whether blocks, each a `cidr` with its `except`, cover the internet together. Raises FieldError."""
+    """True if blocks, each a `cidr` with its `except`, cover the internet together. Raises FieldError."""
     parts: list[Network] = []
     for each in blocks:
         holes = [block_of(hole) for hole in each.at("except").each()]
@@ -53,7 +53,7 @@ def _is_every_pod(peer: Field) -> bool:
 
 
 def isolates(policy: Resource, side: str) -> bool:
-    """Whether a policy denies that side of all pods of its namespace but for what it names. Raises FieldError."""
+    """True if a policy denies that side of all pods of its namespace but for what it names. Raises FieldError."""
     pods = policy.at("spec", "podSelector")
     if side not in sides_of(policy) or pods.at("matchLabels").value or pods.at("matchExpressions").value:
         return False
@@ -62,13 +62,13 @@ def isolates(policy: Resource, side: str) -> bool:
         peers = list(rule.at(peers_at).each())
         if admits_everybody(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
             return False
-        # Name servers are wherever they are, so a port alone may go out; what comes in must come from somebody.
+        # The address of name servers is not known, so egress may name a port only. Ingress must name its peers.
         if not peers and (side == "Ingress" or not any(True for _ in rule.at("ports").each())):
             return False
     return True
 
 
 def names(selector: Field) -> bool:
-    """Whether a selector of labels leaves something out: that a label is there, or is not one value, leaves out next to nothing."""
+    """True if a selector of labels leaves something out: that a label is there, or is not one value, leaves out next to nothing."""
     listed = (each.at("operator").text() in ("In", "DoesNotExist") for each in selector.at("matchExpressions").each())
     return bool(selector.at("matchLabels").value) or any(listed)

@@ -22,7 +22,7 @@ SHAPES = re.compile(
     r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,})(?![\w-])"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
 )
-"""What keys of well known givers look like: of hubs, clouds, forges and chats; private keys; passwords in addresses."""
+"""The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords in URLs."""
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
 # A line of a proxy's map: a key is found by its holder and version, or by a part of its own that another map gives to a holder.
 _VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
@@ -33,7 +33,7 @@ _BROUGHT = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
-    """Each API key with its place: what stands in an entry, and the bearer tokens in a proxy's file. Raises FieldError."""
+    """Each API key with its place: the value of an entry, and the bearer tokens in a proxy's file. Raises FieldError."""
     for name, field, text in _entries(secret):
         if name in _NAMES:
             if not _is_pem(text):
@@ -43,7 +43,7 @@ def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
 
 
 def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
-    """How many versions of one key are valid at once, for each key: one a word in an entry, one a `name_version "..."` line in a file.
+    """The number of versions of one key are valid at once, for each key: one per word in an entry, one per `name_version "..."` line in a file.
 
     Raises FieldError.
     """
@@ -66,7 +66,7 @@ def _entries(secret: Resource) -> Iterator[tuple[str, Field, str]]:
 
 
 def _is_pem(text: str) -> bool:
-    """Whether an entry holds a certificate's private key, which is no key that a caller sends."""
+    """True if an entry holds a certificate's private key, which clients never send."""
     return "-----BEGIN " in text
 
 
@@ -83,7 +83,7 @@ def decoded(field: Field) -> str:
 
 
 def entropy_bits(text: str) -> float:
-    """How many bits the weakest version of a key has: by its length and by how evenly its characters are spread."""
+    """The number of bits the weakest version of a key has: by its length and by how evenly its characters are spread."""
     return min((_bits(word) for word in text.split()), default=0.0)
 
 
@@ -91,13 +91,13 @@ def _bits(word: str) -> float:
     counts = Counter(word)
     shannon = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
     if _HEX.fullmatch(word) and shannon >= _EVEN:
-        # Of few digits the spread is told too low: sixteen random bytes would seem to have less than 128 bits.
+        # For a short text the spread is estimated too low: sixteen random bytes would seem to have less than 128 bits.
         return 4.0 * len(word)
     return shannon * len(word)
 
 
 def days_between(day: str, today: str) -> int | None:
-    """Days from `day` to `today`, both as YYYY-MM-DD; None where `day` is no such day."""
+    """Days from `day` to `today`, both as YYYY-MM-DD; None if `day` is not a date."""
     try:
         return (dt.date.fromisoformat(today) - dt.date.fromisoformat(day)).days
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where KServe's kinds keep pods, containers and models (API of August 2026). It merges no runtime into a service: each is read alone."""
+"""The fields of KServe's kinds that hold pods, containers and models (API of August 2026). Runtimes are not merged into services."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def _workers(spec: Field) -> Iterator[Part]:
 def _of_llm(resource: Resource, spec: Field) -> Iterator[Part]:
     stores = (spec.at("model", "uri"),)
     for keys in (*_LLM_PODS, *_LLM_HELPERS):
-        # A service without a template runs one that its cluster fills in, which is no reason to look away.
+        # The cluster fills in the template of a service without one, so the service is checked too.
         if not spec.at(*keys).absent or (keys == ("template",) and resource.kind == LLM_SERVICE):
             yield Part(spec.at(*keys[:-1]), spec.at(*keys), stores=stores)
             stores = ()
 
 
 def owner_of(pod: Field) -> Field:
-    """What says how many there are of the pods at `pod`: a component of an InferenceService, or a workload of an LLMInferenceService."""
+    """The map that sets the number of the pods at `pod`: a component of an InferenceService, or a workload of an LLMInferenceService."""
     return pod.above if pod.keys[-1] in ("workerSpec", "template", "worker") else pod
 
 
 def copies(pod: Field, *, least: bool) -> float:
-    """How many pods there may be of a template at once, or at the `least`. Raises FieldError."""
+    """The number of pods there may be of a template at once, or at the `least`. Raises FieldError."""
     owner = owner_of(pod)
     if pod.keys[1:3] == ("router", "scheduler"):
         return owner.at("replicas").number() or 1
@@ -104,7 +104,7 @@ def _first(*fields: Field) -> float:
 
 
 def group_size(pod: Field) -> float:
-    """How many pods one engine spans. Raises FieldError."""
+    """The number of pods one engine spans. Raises FieldError."""
     owner = owner_of(pod)
     if not owner.at("workerSpec").absent:
         return owner.at("workerSpec", "pipelineParallelSize").number() or 2

@@ -37,7 +37,7 @@ def labels_at(field: Field) -> dict[str, str]:
 
 
 def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
-    """Whether a label selector (matchLabels, matchExpressions) takes `labels`; an empty one takes all. Raises FieldError."""
+    """True if a label selector (matchLabels, matchExpressions) takes `labels`; an empty one takes all. Raises FieldError."""
     if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
         return False
     return all(_expression(each, labels) for each in selector.at("matchExpressions").each())
@@ -57,7 +57,7 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
 
 
 def grows_by_itself(stack: Stack) -> bool:
-    """Whether something in the stack adds nodes as pods ask for them, so that no list of nodes is whole."""
+    """True if something in the stack adds nodes as pods ask for them, so that no list of nodes is whole."""
     return any(True for _ in stack.of(*_SCALERS_OF_NODES))
 
 
@@ -109,7 +109,7 @@ def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
     if any(each.startswith("dl1.") for each in types):
         return {"habana": 8}
     if "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
-        # Where nothing names a type, how many cards such a node has cannot be told, so it is no limit.
+        # Without an instance type, the number of accelerators of a node is unknown and does not limit anything.
         return {"nvidia": min((_cards(each) for each in types), default=math.inf)}
     return {}
 
@@ -122,7 +122,7 @@ def _cards(instance_type: str) -> float:
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
-    """Whether a pod's nodeSelector and tolerations let it onto `node`, as far as can be told before the node runs. Raises FieldError."""
+    """True if a pod's nodeSelector and tolerations let it onto `node`, as far as can be told before the node runs. Raises FieldError."""
     labels = node.labels
     if labels is not None and any(
         labels.get(key) != value and (key in labels or not _GIVEN.match(key)) for key, value in labels_at(pod.at("nodeSelector")).items()
@@ -132,7 +132,7 @@ def fits_on(pod: PodTemplate, node: Node) -> bool:
 
 
 def tolerates(pod: PodTemplate, taint: Field) -> bool:
-    """Whether a pod tolerates a node's taint; PreferNoSchedule keeps nobody away. Raises FieldError."""
+    """True if a pod tolerates a node's taint; PreferNoSchedule excludes no pod. Raises FieldError."""
     effect = taint.at("effect").text()
     if effect == "PreferNoSchedule":
         return True
@@ -149,5 +149,5 @@ def tolerates(pod: PodTemplate, taint: Field) -> bool:
 
 
 def same_namespace(one: Resource, other: Resource) -> bool:
-    """Whether two namespaced objects are neighbours. Raises FieldError."""
+    """True if two namespaced objects are neighbours. Raises FieldError."""
     return one.at("metadata", "namespace").text() == other.at("metadata", "namespace").text()

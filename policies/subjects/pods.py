@@ -113,7 +113,7 @@ class Container:
 
     @property
     def accelerated(self) -> bool:
-        """Whether the container asks for accelerators, by name or by one of its pod's claims. Raises FieldError."""
+        """True if the container asks for accelerators, by name or by one of its pod's claims. Raises FieldError."""
         return any(True for _ in self.accelerators()) or any(True for _ in self.at("resources", "claims").each())
 
     def environment(self) -> dict[str, Field]:
@@ -138,7 +138,7 @@ class PodTemplate:
 
     @property
     def inherits(self) -> bool:
-        """Whether containers inherit the pod's security context: only the runtimes of KServe have none."""
+        """True if containers inherit the pod's security context: only the runtimes of KServe have none."""
         return not self.partial or self.resource.kind not in kserve.KINDS
 
     @cached_property
@@ -155,7 +155,7 @@ class PodTemplate:
 
     @property
     def servers(self) -> tuple[Container, ...]:
-        """Containers that answer in a pod that is meant to run for ever: those with ports, and whatever holds accelerators in a replica."""
+        """Containers that answer in a pod that is meant to run indefinitely: those with ports, and whatever holds accelerators in a replica."""
         if self.runs_to_end:
             return ()
         replicated = self.resource.kind in _REPLICATED
@@ -163,7 +163,7 @@ class PodTemplate:
 
     @property
     def probed(self) -> tuple[Container, ...]:
-        """The servers that nobody probes unless they say how; KubeRay gives the pods of Ray their probes itself."""
+        """The servers that need their own probes. KubeRay adds probes to the pods of Ray."""
         return () if self.resource.kind in RAY_CLUSTERS else self.servers
 
     def images(self) -> Iterator[Field]:
@@ -178,12 +178,12 @@ class PodTemplate:
 
     @property
     def runs_to_end(self) -> bool:
-        """Whether the pod is a batch job."""
+        """True if the pod is a batch job."""
         return self.resource.kind in _RUN_TO_END
 
     @cached_property
     def demand(self) -> dict[str, float]:
-        """How many of each vendor's accelerators the containers ask for together. Raises UnknownFieldError, MalformedFieldError."""
+        """The number of of each vendor's accelerators the containers ask for together. Raises UnknownFieldError, MalformedFieldError."""
         total = _asked(self.running)
         for container in self.containers:
             if container.init:
@@ -215,7 +215,7 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
 
 
 def _places(resource: Resource) -> Iterator[Field]:
-    """Where the kinds of the tables keep templates. Raises FieldError."""
+    """The fields with pod templates of the listed kinds. Raises FieldError."""
     yield from (resource.at(*keys) for keys in _TEMPLATES.get(resource.kind, ()))
     if resource.kind == JOB_SET:
         yield from (job.at("template", "spec", "template") for job in resource.at("spec", "replicatedJobs").each())
@@ -226,7 +226,7 @@ def _places(resource: Resource) -> Iterator[Field]:
 
 
 def _elsewhere(resource: Resource) -> bool:
-    """Whether a resource of a kind that no table names holds pods."""
+    """True if a resource of a kind that no table names holds pods."""
     if not resource.kind.startswith("kubernetes:"):
         return False
     return bool(resource.parts(_HOLDS))

@@ -52,7 +52,7 @@ _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/contro
 
 
 def power_of(resource: Resource) -> str:
-    """What an object decides where no rule judges it, "" where rules do or nothing is decided. Raises FieldError."""
+    """The power of an object that no rule checks, "" if rules check it or it has none. Raises FieldError."""
     group = f"{resource.kind.rpartition(':')[0]}:*"
     if resource.kind == _NODE:
         labels = resource.at("metadata", "labels")

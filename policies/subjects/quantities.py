@@ -1,4 +1,4 @@
-"""Kubernetes quantities as numbers. It refuses to guess: text that is no quantity is a malformed field."""
+"""Kubernetes quantities as numbers. It refuses to guess: other text is a malformed field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def quantity(field: Field) -> float | None:
 
 
 def parse(text: str) -> float | None:
-    """The number that `text` stands for, None where it is no quantity."""
+    """The number that `text` stands for, None if it is not a quantity."""
     match = _QUANTITY.match(text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Kueue's queues: which objects wait in one, and what a queue may hand out. It admits nothing itself."""
+"""Kueue's queues: which objects wait in one, and the quota of a queue. It admits nothing itself."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
 
 
 def covered(queue: Resource) -> Iterator[str]:
-    """The names of the resources that a ClusterQueue hands out. Raises FieldError."""
+    """The names of the resources for which a ClusterQueue has quota. Raises FieldError."""
     for group in queue.at("spec", "resourceGroups").each():
         yield from group.at("coveredResources").texts()

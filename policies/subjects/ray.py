@@ -17,7 +17,7 @@ _FETCHES = ("working_dir", "py_modules", "py_executable")
 
 
 def doors(ray: Resource) -> Iterator[tuple[Field, str]]:
-    """Where an object opens Ray to the outside, and how. Raises FieldError."""
+    """The fields that expose Ray outside the cluster, and the problem. Raises FieldError."""
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     head = cluster.at("headGroupSpec")
     places = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
@@ -30,7 +30,7 @@ def doors(ray: Resource) -> Iterator[tuple[Field, str]]:
 
 
 def brought(ray: Resource) -> Iterator[tuple[Field, str]]:
-    """What the texts of an object bring that is not in the image, and keys in them. Raises FieldError."""
+    """The fields with code that is not in the image, or with keys. Raises FieldError."""
     for place in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
         if not place.text():
             continue

@@ -36,9 +36,9 @@ def backends_of(way: Resource) -> Iterator[Field]:
 
 
 class Claim(NamedTuple):
-    """A host and a path that a way takes for itself, at which entrances: Gateways, or the class of an Ingress.
+    """A host and a path that a route claims at `entrances`, which are Gateways or the class of an Ingress.
 
-    `more` is what a match asks for beside its path: a header, a method.
+    `more` is what a match requires in addition to its path: a header, a method.
     """
 
     entrances: frozenset[str]
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 
 def claims_on(way: Resource) -> Iterator[Claim]:
-    """What an Ingress or an HTTPRoute takes for itself; other routes match by more than a path. Raises FieldError."""
+    """The claims of an Ingress or an HTTPRoute; other routes match by more than a path. Raises FieldError."""
     if way.kind == _INGRESS:
         entrances = frozenset([f"class {way.at('spec', 'ingressClassName').text()}"])
         for rule in way.at("spec", "rules").each():
@@ -81,7 +81,7 @@ def _trimmed(path: Field) -> str:
 
 
 def asks_for_keys(stack: Stack, way: Resource) -> bool:
-    """Whether a SecurityPolicy of Envoy Gateway wants proof of who asks, on a route itself or on every Gateway that it hangs on. Raises FieldError."""
+    """True if a SecurityPolicy of Envoy Gateway wants proof of who asks, on a route itself or on every Gateway that it hangs on. Raises FieldError."""
     if way.kind == _INGRESS:
         return False
     here = way.at("metadata", "namespace").text()

@@ -15,14 +15,14 @@ _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calc
 
 
 def is_vllm(container: Container) -> bool:
-    """Whether a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
+    """True if a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
     if _names_vllm(container):
         return True
     return bool(_IMAGE.match(image_of(container.at("image")).base)) and not _only_pulls(container)
 
 
 def starts_vllm(container: Container) -> bool:
-    """Whether the container's own command line, or its image's, starts the engine: a follower only joins one that another pod starts."""
+    """True if the container's own command line, or its image's, starts the engine: a follower only joins one that another pod starts."""
     return is_vllm(container) and (container.at("command").absent or _names_vllm(container))
 
 
@@ -31,7 +31,7 @@ def _names_vllm(container: Container) -> bool:
 
 
 def _only_pulls(container: Container) -> bool:
-    """Whether a container has a command of its own that names no vLLM, and no accelerator to run one on."""
+    """True if a container has a command of its own that names no vLLM, and no accelerator to run one on."""
     command = [each.text() for each in container.at("command").each()]
     return bool(command) and not any("vllm" in word for word in container.words) and not container.accelerated
 
@@ -42,7 +42,7 @@ def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
 
 
 def model_of(container: Container) -> str:
-    """The model that a server is told to serve, "" where the command line does not say."""
+    """The model that a server serves, "" where the command line does not say."""
     kserve = container.at("modelFormat", "name").text() == "huggingface"
     if not kserve and not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
         return ""

@@ -15,7 +15,7 @@ _TELLTALE = ("securityContext", "podSecurityContext", "hostPath", "hostNetwork",
 
 
 def holds_pods(inputs: Any) -> bool:
-    """Whether containers stand anywhere in `inputs`, or may stand in what is unknown yet."""
+    """True if `inputs` contains containers, or an unknown part that could."""
     waiting = [inputs]
     while waiting:
         here = waiting.pop()
@@ -29,7 +29,7 @@ def holds_pods(inputs: Any) -> bool:
 
 
 def holds_settings_of_pods(inputs: Any) -> bool:
-    """Whether a field stands in `inputs` that decides what a pod may do. A schema of a kind describes such fields, as maps with a type."""
+    """True if `inputs` contains a field that decides what a pod may do. A schema of a kind describes such fields, as maps with a type."""
     waiting = [inputs]
     while waiting:
         here = waiting.pop()
@@ -60,7 +60,7 @@ def pods_at(top: Field) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
 
 
 def _below(field: Field) -> Iterator[Field]:
-    """Every map at and below `field`; what is unknown is left to whoever reads it."""
+    """Every map at and below `field`; unknown parts are left to the caller."""
     waiting = [field]
     while waiting:
         here = waiting.pop()

@@ -1,4 +1,4 @@
-"""How long pods take to start and to stop, from what they declare. All times are seconds."""
+"""Start and stop times of pods, from their declarations, in seconds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _DRAIN_OPTIONS = ("--shutdown-timeout", "--exit-timeout-secs")
 
 
 def budget_of(probe: Field) -> float:
-    """How long a probe waits before it gives up."""
+    """The time a probe waits before it gives up."""
     period = probe.at("periodSeconds").number() or _PERIOD
     failures = probe.at("failureThreshold").number() or _FAILURES
     return (probe.at("initialDelaySeconds").number() or 0) + period * failures
 
 
 def grace_of(pod: PodTemplate) -> float:
-    """How long a pod has between the order to stop and its end."""
+    """The grace period of a pod."""
     given = pod.at("terminationGracePeriodSeconds").number()
     return _GRACE if given is None else given
 
 
 def drain_of(container: Container) -> float:
-    """How long a container takes to stop by its own word: the preStop sleep and the server's drain option; 0 where it says nothing."""
+    """The time a container declares for stopping: the preStop sleep and the server's drain option; 0 where it says nothing."""
     hook = container.at("lifecycle", "preStop")
     sleep = hook.at("sleep", "seconds").number() or 0
     command = " ".join(each.text() for each in hook.at("exec", "command").each())

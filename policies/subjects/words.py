@@ -18,14 +18,14 @@ _ENDS = ";&|\n"
 
 
 class Word(NamedTuple):
-    """One word, and the field that it stands in: the words of a shell's script share one."""
+    """One word and its field. The words of a shell script share one field."""
 
     field: Field
     text: str
 
     @property
     def ends_command(self) -> bool:
-        """Whether this is no word but the end of a command in a script."""
+        """True if this word ends a command in a script."""
         return bool(self.text) and not self.text.strip(_ENDS)
 
 

@@ -25,12 +25,12 @@ def templates_of(workload: Resource) -> tuple[PodTemplate, ...]:
 
 
 def replicas_of(workload: Resource) -> float | None:
-    """How many replicas a workload asks for; None where it leaves that to an autoscaler or to Kubernetes, which takes one."""
+    """The number of replicas a workload asks for; None where it leaves that to an autoscaler or to Kubernetes, which takes one."""
     return workload.at("spec", "replicas").number()
 
 
 def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
-    """How many pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most, or the `least`. Raises FieldError."""
+    """The number of pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most, or the `least`. Raises FieldError."""
     resource = pod.resource
     if resource.kind == LEADER_WORKER_SET:
         groups = resource.at("spec", "replicas").number() or 1
@@ -58,7 +58,7 @@ def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
 
 
 def count_of(pod: PodTemplate) -> Field:
-    """Where an object says how many pods of a template it wants."""
+    """The field with the number of pods of a template."""
     if pod.resource.kind in kserve.SERVICES:
         owner = kserve.owner_of(pod.spec)
         return owner.at("minReplicas" if pod.resource.kind == kserve.INFERENCE_SERVICE else "replicas")
@@ -90,7 +90,7 @@ def _ray_group(pod: PodTemplate) -> Field | None:
 
 
 def group_size_of(pod: PodTemplate) -> float:
-    """How many pods one engine spans: those of a group of a LeaderWorkerSet or of KServe, one anywhere else. Raises FieldError."""
+    """The number of pods one engine spans: those of a group of a LeaderWorkerSet or of KServe, one anywhere else. Raises FieldError."""
     if pod.resource.kind in kserve.SERVICES:
         return kserve.group_size(pod.spec)
     if pod.resource.kind == LEADER_WORKER_SET:
@@ -99,14 +99,14 @@ def group_size_of(pod: PodTemplate) -> float:
 
 
 def strategy_of(pod: PodTemplate) -> Field:
-    """Where an object says how its pods are rolled: for each component of an InferenceService by itself."""
+    """The rollout settings of an object, separate for each component of an InferenceService."""
     if pod.resource.kind == kserve.INFERENCE_SERVICE:
         return kserve.owner_of(pod.spec).at("deploymentStrategy")
     return pod.resource.at("spec", "strategy")
 
 
 def rollout_of(pod: PodTemplate) -> tuple[int, int]:
-    """How many pods a workload adds (maxSurge) and leaves out (maxUnavailable) while it rolls; a StatefulSet adds none. Raises FieldError."""
+    """The number of pods a workload adds (maxSurge) and leaves out (maxUnavailable) while it rolls; a StatefulSet adds none. Raises FieldError."""
     if pod.resource.short_kind == "StatefulSet":
         return 0, 1
     strategy = strategy_of(pod)
