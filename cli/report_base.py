@@ -1,4 +1,4 @@
-"""What the repository says about a change, beside the events: the stacks that it touches, and the guards of each on both sides.
+"""What the repository adds to the events of a change: the stacks that it affects, and the guards of each on both sides.
 
 Both revisions are read with git as data; none of their code runs.
 """

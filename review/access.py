@@ -1,7 +1,7 @@
-"""Who can no longer call what: consumers of models and their keys, on both sides of a change.
+"""Lost access: compares consumers of models and their keys before and after a change.
 
-Read off what components declare: a component whose spec lists consumers is a model, one whose spec maps consumers to key
-versions is the keeper of keys. Without a gateway nothing can be called, with or without a key.
+A component whose spec lists consumers is a model; a component whose spec maps consumers to key versions holds the keys. Without a
+gateway no model can be called.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What can be called on one side: consumers by model, with the URN of the model, and key versions by consumer."""
+    """Access on one side: consumers by model, with the model's URN, and key versions by consumer."""
 
     models: Mapping[str, tuple[str, tuple[str, ...]]]
     keys: Mapping[str, tuple[str, ...]]
 
 
 def lost_access(preview: Preview) -> Iterator[Risk]:
-    """The risks of `preview` for those who call models."""
+    """The risks of `preview` for consumers of models."""
     before, after = _side(preview, old=True), _side(preview, old=False)
     for model, (urn, consumers) in sorted(before.models.items()):
         kept = after.models.get(model, ("", ()))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# GitHub refuses bodies of more than 65,536 characters; some systems count bytes, three for each character at most.
+# GitHub rejects bodies of more than 65,536 characters; some systems count bytes, three for each character at most.
 BYTES_PER_CHARACTER = 3
 
 
 @dataclass(slots=True)
 class Section:
-    """A heading, items that can be left out one by one from the last, and an end. `rank` says who gives first: the highest.
+    """A heading, items that can be left out one by one from the last, and an end. The highest `rank` is cut first.
 
-    `noun` is what an item is called when its absence is told; a section without items to give has rank 0.
+    `noun` names an item in the note on omitted items; a section whose items must stay has rank 0.
     """
 
     head: str = ""

@@ -1,7 +1,7 @@
-"""Accelerators and memory of each pool: what its nodes offer and what the workloads placed on it ask for.
+"""Accelerators and memory of each pool: what its nodes offer and what the workloads on it request.
 
-Reads Node objects, node groups and pod templates. Pools that only a component's intent tells of are read by a function
-that the caller passes, since what an intent means is not known here.
+Reads Node objects, node groups and pod templates. Pools that only a component describes are read by a
+function of the caller, because this module does not know components.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GIB = Decimal(2**30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the nodes of a pool offer when it has `nodes` of them, the most that it may have."""
+    """Capacity of a pool's nodes at `nodes`, its maximum."""
 
     pool: str
     nodes: int
@@ -31,7 +31,7 @@ class Offer:
     accelerators: int
     memory_gib: Decimal
     group: bool = False
-    """Whether these are the nodes of a node group, which may share its pool with others."""
+    """True for the nodes of a node group, which may share its pool with others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ OfferReader = Callable[[Declared], Offer | None]
 
 
 def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) -> dict[str, PoolCapacity]:
-    """Every pool among `resources`, by name. `read_offer` reads what this module has no words for."""
+    """Every pool among `resources`, by name. `read_offer` reads the pools that only a component describes."""
     found: dict[str, list[Offer]] = {}
     asked: dict[str, list[PodSet]] = {}
     for each in with_templates(resources):

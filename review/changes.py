@@ -1,4 +1,4 @@
-"""What changes in one resource, property by property: from the provider's detailed diff, or from the inputs themselves."""
+"""Property changes of one resource, from the provider's detailed diff or from the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack costs a month, from a dated price list, in Decimal; what cannot be priced is named, never guessed.
+"""Monthly cost of a stack in Decimal, from a dated price list; parts without a price are named, never guessed.
 
 `monthly_cost` takes plain types and inputs, so that a plan, a report and a policy judge by the same sum.
 """
@@ -43,12 +43,12 @@ class Cost:
 
     @property
     def committable(self) -> Decimal:
-        """What of `usual` Savings Plans and reservations make cheaper."""
+        """The part of `usual` that Savings Plans and reservations make cheaper."""
         return sum((each.committable for each in self.lines), Decimal(0)).quantize(_CENT)
 
 
 def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
-    """What `resources` monthly cost by `prices`, the list that comes with this version by default."""
+    """The monthly cost of `resources` by `prices`; default: the list of this version."""
     prices = prices or price_list()
     lines: list[CostLine] = []
     unpriced: list[tuple[str, str, str]] = []
@@ -96,7 +96,7 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
 def over_budget(cost: Cost, budget: Decimal | None) -> str:
     """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
 
-    A pool whose machines have no list price breaks it too: nobody could say that it does not.
+    A pool whose instance type has no list price breaks it too: its cost is unknown.
     """
     if budget is None:
         return ""
@@ -126,8 +126,8 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if each.type == _VOLUME:
         return _volume(each, prices)
     if each.type == NODE:
-        pretend = mapping(each.inputs, "metadata", "annotations").get("kwok.x-k8s.io/node") is not None
-        return None, "a fake node, it costs nothing" if pretend else "an existing node"
+        is_fake = mapping(each.inputs, "metadata", "annotations").get("kwok.x-k8s.io/node") is not None
+        return None, "a fake node, it costs nothing" if is_fake else "an existing node"
     if each.type.endswith(_POOL):
         return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
     return _flat(each, prices)

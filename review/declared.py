@@ -1,4 +1,4 @@
-"""The resources of a stack before and after a change, as inputs: what capacity, cost and rollout are told from."""
+"""The inputs of a stack's resources before and after a change, from which capacity, cost and rollouts are computed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def declared(preview: Preview, side: When) -> Iterator[Declared]:
 
 
 def whole(preview: Preview) -> bool:
-    """Whether every resource of the stack is in `preview`, so that sums mean something."""
+    """True if `preview` lists every resource of the stack, so that sums are complete."""
     return preview.form == "events" and not preview.incomplete
 
 
@@ -63,9 +63,9 @@ NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources`, node groups completed by what only their launch template says: the instance type and the disk.
+    """`resources`, node groups completed by the instance type and the disk of their launch template.
 
-    The template's id is not known before up, so that a group and its template are brought together by the label of their pool.
+    The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
     """
     kept = list(resources)
     templates = {label: each.inputs for each in kept if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}

@@ -1,7 +1,7 @@
-"""How many nodes a pool needs for the pods that are declared for it, and how many it may have at most.
+"""Nodes that a pool needs for its declared pods, and its maximum.
 
-Pools are told by the label that their nodes and pods share. Node groups that share it are one pool in several ways of buying:
-it grows to the largest of them, as its pods are the same whichever nodes they find.
+Nodes and pods of a pool share a label. Node groups with the same label are one pool with several capacity types: it grows to the
+largest of them, because they serve the same pods.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class State(_Record):
 
 
 class StepMetadata(_Record):
-    """What the engine does to one resource. `detailed_diff` None means that the provider did not say, {} that it saw nothing."""
+    """The engine's step on one resource. `detailed_diff` is None if the provider sent none, {} if it found no difference."""
 
     op: str
     urn: str

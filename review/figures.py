@@ -1,4 +1,4 @@
-"""Capacity, cost and rollout of a change as tables with the notes that say what the figures stand on."""
+"""Capacity, cost and rollout of a change as tables, with notes on the basis of the figures."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _MOST_UNPRICED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Something that is told best in rows. `notes` say what the figures stand on and what they leave out."""
+    """A table of the report. `notes` name the basis of the figures and what they leave out."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     changed: bool = True
-    """Whether the change moves any of it."""
+    """True if the change affects any row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The tables of one stack, and their short forms. `over_budget` says how its budget is broken, "" when it is kept or there is none.
+    """The tables of one stack, and their short forms. `over_budget` says how the cost exceeds the budget, "" if it does not or there is none.
 
-    `short` are the pools that will be asked for more than they offer, and for more than was missing before.
+    `short` are the pools whose requests exceed their capacity by more than before.
     """
 
     tables: tuple[Table, ...] = ()
@@ -48,12 +48,12 @@ class Figures:
 
     @property
     def stuck(self) -> int:
-        """How many rollouts will wait for ever."""
+        """The number of rollouts that will wait indefinitely."""
         return sum(bool(each.stuck) for each in self.forecasts)
 
 
 def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figures:
-    """The figures of `preview`; none for a preview that is not whole, since a sum of a part misleads."""
+    """The figures of `preview`; none for an incomplete preview, because a partial sum misleads."""
     try:
         budget = budget_of(preview.config)
         unread = ""
@@ -186,7 +186,7 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
 
 
 def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
-    """What has no price, by cause; without what `but` names too."""
+    """Resources without a price, by cause; without those that `but` names too."""
     known = {each[:2] for each in but.unpriced} | {(each.kind, each.name) for each in but.lines} if but else set()
     named: dict[tuple[str, str], list[str]] = {}
     for kind, name, why in cost.unpriced:

@@ -1,4 +1,4 @@
-"""What a rehearsed upgrade showed, as data: read from the diary of a run, stored as JSON, told as a table of a report."""
+"""The findings of a rehearsed upgrade: read from the event log of a run, stored as JSON, shown as a table of a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What happened when HEAD was applied over BASE. `outcome` is ready, refused, stuck or base failed."""
+    """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck or base failed."""
 
     stack: str
     base: str
@@ -46,12 +46,12 @@ class Findings:
 
     @property
     def good(self) -> bool:
-        """Whether everything got ready."""
+        """True if everything became ready."""
         return self.outcome == "ready"
 
 
 def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, head: str, outcome: str) -> Findings:
-    """The findings in the diary of applying `head`."""
+    """The findings in the event log of applying `head`."""
     records = list(records)
     changed = [each for each in records if each["kind"] == "applied" and each.get("change") != "unchanged"]
     refusals = [f"{each['target']}: {each['message']}" for each in records if each["kind"] == "failed"]
@@ -83,7 +83,7 @@ def _models(records: list[Mapping[str, Any]], touched: set[str]) -> Iterable[Mod
         if each["kind"] == "replicas":
             seen.setdefault(each["name"], []).append(each)
     for name, states in sorted(seen.items()):
-        # A Deployment that is new has nobody to disappoint until it is ready for the first time.
+        # A new Deployment has no callers until it is ready for the first time.
         if name not in touched or states[0]["ready"] == 0:
             continue
         seconds = load.get(name)

@@ -38,7 +38,7 @@ class Graph:
 
     @property
     def drawable(self) -> bool:
-        """Whether a mermaid graph stays readable."""
+        """True if the graph is small enough for mermaid."""
         return 0 < len(self.nodes) <= MAX_NODES and len(self.edges) <= MAX_EDGES
 
 

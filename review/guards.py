@@ -1,7 +1,6 @@
-"""What guards a stack, on both sides of a change: its budget, and the settings and exemptions of its policies.
+"""The guards of a stack before and after a change: its budget, and the settings and exemptions of its policies.
 
-Settings are read as plain JSON, so that a report on them needs no rule of the pack, and a key that it does not know is told
-rather than passed over.
+Settings are read as plain JSON, so a report needs no rule of the pack, and a change of an unknown key is reported.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ GuardReader = Callable[[str], Guards]
 
 
 def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
-    """The risks of a change to what guards the stack of `preview`."""
+    """The risks of a change to the guards of the stack of `preview`."""
     yield from _budget_risks(preview)
     if guards is None:
         return
@@ -95,7 +94,7 @@ def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[s
 
 
 def _stricter(was: Any, will: Any) -> bool:
-    """Whether a level becomes stricter; the pack's own level, an absent one, is not known here and taken for the strictest."""
+    """True if a level becomes stricter. An absent level is the pack's own, and counts as the strictest."""
     ranks = [_STRICTNESS.get(str(each), 0) if each is not None else max(_STRICTNESS.values()) for each in (was, will)]
     return ranks[1] >= ranks[0] and not (will is None and was is not None and ranks[1] == ranks[0])
 

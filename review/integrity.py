@@ -1,4 +1,4 @@
-"""Whether a stream can be believed: its own counts against what it lists, and how the run ended."""
+"""Checks a stream: compares its counts with its resources, and reads how the run ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from review.text import clean
 
 
 def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
-    """How the engine's own counts differ from the resources that are listed, "" where they agree."""
+    """Describe how the engine's counts differ from the listed resources, "" if they agree."""
     differing = [op for op in sorted({*stated, *listed}) if stated.get(op, 0) != listed.get(op, 0)]
     if not differing:
         return ""
@@ -23,7 +23,7 @@ def changing(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def outcome(said: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
-    """How the run ended: an engine before 3.237 has no `result` and tells a failure by an error alone."""
+    """The result of the run. An engine before 3.237 sends no `result`, and reports a failure by an error alone."""
     if said not in ("", "succeeded"):
         return said if said in ("failed", "canceled") else "failed"
     return "failed" if any(each.severity == "error" for each in diagnostics) else said

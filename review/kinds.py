@@ -1,6 +1,6 @@
-"""What it means that a kind of resource goes, comes or changes, and that a property does: two tables, read from `data`.
+"""Two tables from `data`: the meaning of deleting, replacing, creating and changing a kind, and of changing a property.
 
-Nothing here knows a stack. What the tables do not know is never called harmless.
+A kind that the tables do not list is never called harmless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PER_KIND = len(_TURNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What an operation on a resource means. `order` says how early a reviewer reads it, `known` whether the table has its kind."""
+    """The meaning of an operation on a resource. `order` sorts risks; `known` is False for a kind that the table does not list."""
 
     weight: int
     consequence: str
@@ -53,7 +53,7 @@ class PropertyRule:
 
 @cache
 def meaning_of(type_: str, op: str) -> Meaning | None:
-    """What it means to delete, replace, create or change a resource of `type_`; None where that is known to mean nothing by itself."""
+    """The meaning of `op` on a resource of `type_`; None if it is known to be harmless by itself."""
     table = _kinds()
     for index, (pattern, row) in enumerate(table):
         if pattern.fullmatch(type_):
@@ -64,18 +64,18 @@ def meaning_of(type_: str, op: str) -> Meaning | None:
 
 @cache
 def owned(type_: str) -> bool:
-    """Whether a resource of `type_` matters only to what uses it."""
+    """True if only the users of a resource of `type_` depend on it."""
     return next((bool(row.get("own")) for pattern, row in _kinds() if pattern.fullmatch(type_)), False)
 
 
 def is_known(type_: str) -> bool:
-    """Whether the table of kinds has `type_`."""
+    """True if the table of kinds lists `type_`."""
     return any(pattern.fullmatch(type_) for pattern, _ in _kinds())
 
 
 @cache
 def is_label(path: str) -> bool:
-    """Whether the property at `path` only labels its resource."""
+    """True if the property at `path` is a label of its resource."""
     return re.fullmatch(_document("kinds")["labels"], path) is not None
 
 

@@ -25,18 +25,18 @@ def leaves(value: Any, base: str = "") -> dict[str, Any]:
     """Every value inside `value` that is neither a map nor a list of maps, by its path after `base`.
 
     Items of a list that have a `name` are written with it, `spec.containers[server].image`, so that a rule need not know their
-    order; JSON in strings is read as what it says.
+    order; JSON in strings is decoded.
     """
     return {path: leaf.value for path, leaf in _leaves(value, MISSING, base, (), None, 0)}
 
 
 def differing_leaves(value: Any, other: Any) -> dict[str, Leaf]:
-    """The leaves of `value` by path, without those of the parts that `other` has too."""
+    """The leaves of the parts of `value` that differ from `other`, by path."""
     return dict(_leaves(value, other, "", (), None, 0))
 
 
 def decoded(text: str) -> Any:
-    """What the JSON map or list in `text` says; `text` itself where it is none."""
+    """The JSON map or list in `text`; `text` itself if it holds none."""
     if text[:1] not in ("{", "["):
         return text
     try:

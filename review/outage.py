@@ -11,16 +11,16 @@ from review.rollout import Rollout
 from review.text import clean
 
 
-def outages(figures: Figures, *, told: Collection[str] = ()) -> Iterator[Risk]:
-    """The warnings that the figures of a stack earn, none for the silence of resources whose URN is in `told` already."""
+def outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Risk]:
+    """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
     for each in figures.forecasts:
-        if each.silent and not each.stuck and each.urn not in told:
-            yield _silence(each)
+        if each.has_downtime and not each.stuck and each.urn not in reported:
+            yield _downtime(each)
     for pool in figures.short:
-        yield _shortage(pool)
+        yield _overcommitment(pool)
 
 
-def _silence(rollout: Rollout) -> Risk:
+def _downtime(rollout: Rollout) -> Risk:
     minutes = "until a new one is ready" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
     return Risk(
         weight=1,
@@ -33,7 +33,7 @@ def _silence(rollout: Rollout) -> Risk:
     )
 
 
-def _shortage(pool: PoolCapacity) -> Risk:
+def _overcommitment(pool: PoolCapacity) -> Risk:
     missing = f"{pool.asked} {clean(pool.resource)} requested, {pool.offered} offered"
     return Risk(
         weight=1,

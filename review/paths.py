@@ -1,7 +1,7 @@
 """Property paths as Pulumi spells them, `a.b[0]["x.y"]`: text to parts, parts to text, and what a path leads to.
 
 A key that ends in a backslash, or holds one before a quote, cannot be told apart once quoted; Pulumi's own spelling
-has that hole, and `text_of` refuses such a key where quotes are needed.
+has that gap, and `text_of` rejects such a key where quotes are needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 Path = tuple[str | int, ...]
 
 MISSING: Final = object()
-"""What `value_at` returns where a path leads nowhere; None is a value."""
+"""Returned by `value_at` for a path that leads nowhere; None is a value."""
 
 _PART = re.compile(r'\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
 _NEEDS_QUOTES = re.compile(r"[.\[]")
@@ -53,7 +53,7 @@ def parse(text: str) -> Path:
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """What `path` leads to inside `value`, or MISSING."""
+    """The value at `path` inside `value`, or MISSING."""
     for part in path:
         if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
             value = value[part]

@@ -44,7 +44,7 @@ def policy_results(preview: Preview, read_rule: RuleReader | None = None) -> tup
     grouped: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
     for event in map(read_rule, preview.policies) if read_rule else preview.policies:
         evaluated = _NOT_EVALUATED.search(event.message) is None and not (
-            # What a mandatory rule cannot judge is refused, and so has been judged.
+            # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.
             event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
         )
         key = (event.enforcement_level, event.severity, event.policy_name, event.policy_pack_name, evaluated)

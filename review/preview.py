@@ -22,7 +22,7 @@ class Preview:
     against: str = ""
     form: str = "events"
     foreign: bool = False
-    """Whether the stream comes from code that has no credentials and is not trusted, such as a fork's."""
+    """True if untrusted code without credentials made the stream, for example a fork's."""
     notes: tuple[str, ...] = ()
     is_preview: bool = True
     result: str = ""

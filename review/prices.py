@@ -1,4 +1,4 @@
-"""The dated price list and the shapes of machines, from data files beside this module; nothing is ever looked up."""
+"""The dated price list and the shapes of machines, from the data files of this package; no network is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What one machine offers, and its list price an hour where there is one."""
+    """Capacity of one instance type, and its hourly list price if it has one."""
 
     name: str
     resource: str

@@ -1,4 +1,4 @@
-"""Applies the rules on properties to one resource that changes: which of them a change meets, and in what words."""
+"""Applies the rules on properties to the change of one resource."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A rule that a change meets. `subject` and `name` are what it is said of, "" for the resource itself."""
+    """A rule that applies to a change. `subject` and `name` name what it concerns, "" for the resource itself."""
 
     rule: PropertyRule
     subject: str
@@ -67,22 +67,22 @@ class _Comparison:
 
 
 def matches(step: Step) -> Iterator[Match]:
-    """The rules on properties that `step` meets; none unless it has a state on both sides."""
+    """The rules that apply to `step`; none unless it has a state before and after."""
     rules = rules_for(step.type)
     if not rules or step.old is None or step.new is None:
         return
     sides = _Comparison(step.old.inputs or {}, step.new.inputs or {}, step.type)
     for rule in rules:
-        told: set[str] = set()
+        parts: set[str] = set()
         for path in sides.paths:
             found = rule.path.fullmatch(path)
             if found is None or not _meets(rule, sides, path, found):
                 continue
             named = found.groupdict()
             part = named.get("part") or ""
-            if rule.group and part in told:
+            if rule.group and part in parts:
                 continue
-            told.add(part)
+            parts.add(part)
             yield Match(
                 rule=rule,
                 subject=rule.subject,
@@ -114,7 +114,7 @@ def _plain(value: Any) -> str:
 
 
 def _ways(before: Any, after: Any) -> set[str]:
-    """The words for how `before` became `after`."""
+    """The `when` words of a change from `before` to `after`."""
     if before is MISSING:
         return {"added"} | ({"gains"} if isinstance(after, list) else set())
     if after is MISSING:
@@ -130,7 +130,7 @@ def _ways(before: Any, after: Any) -> set[str]:
         return {"changed", "lowered" if sizes[1] < sizes[0] else "raised"}
     if _is_day(before) and _is_day(after):
         return {"changed", "lowered" if after < before else "raised"}
-    # What cannot be compared may be less: an unknown value is not a harmless one.
+    # A value that cannot be compared counts as lowered: unknown is not harmless.
     return {"changed", "lowered"}
 
 

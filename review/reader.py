@@ -1,7 +1,7 @@
 """Reads engine events (one JSON object a line, or one after the other) and digests into previews.
 
-A stream that ends early is read as far as it goes and called incomplete; bytes that are no JSON are refused with the
-place. Events of unknown kinds are passed over. Nothing here decides what a change means.
+A stream that ends early is read as far as it goes and called incomplete; bytes that are not JSON are rejected with their
+position. Events of unknown kinds are passed over. Nothing here decides what a change means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON values one after the other, one a line or not, out of a stream that may be cut, huge, or no JSON at all."""
+"""JSON values one after the other, one a line or not, from a stream that may be truncated, huge or not JSON."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GIVE = "Give a file of engine events (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true 
 
 
 def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
-    """Each JSON value of `stream` with the line it starts on; `cut` is told of a value that the end of the stream cuts.
+    """Each JSON value of `stream` with the line it starts on; `cut` gets a message if the stream ends within a value.
 
-    Raises EventsError for what is no JSON.
+    Raises EventsError for text that is not JSON.
     """
     number = 0
     while content := stream.readline(MAX_RECORD + 1):
@@ -73,7 +73,7 @@ def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], N
 
 
 def _cut_short(text: str, position: int, error: ValueError) -> bool:
-    """Whether the value at `position` is JSON that only lacks its end."""
+    """True if the value at `position` is JSON that only lacks its end."""
     if text[position] != "{" or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(text.rstrip()) - 6 or error.msg.startswith("Unterminated string")

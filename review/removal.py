@@ -1,4 +1,4 @@
-"""Tells the end of what nothing uses any longer from the end of what something needs."""
+"""Separates the removal of unused resources from the removal of resources that others need."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 
 def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
-    """`risks`, those of things that only matter to what is removed with them as routine.
+    """Yield `risks`, with those of resources that are removed together with all their users as routine.
 
-    That is so for a Secret that pods used and none uses any more, and for what belongs to a component that is removed as
-    a whole: who loses something by that is said of the component.
+    This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
+    component's own risk names who loses access.
     """
     gone = {step.urn: step for step in preview.steps if step.op in _GOES}
     stays = _used(step.side for step in preview.steps if step.op not in _GOES) if gone else set()
     went = _used(step.old for step in gone.values())
     for each in risks:
-        step = gone.get(each.urn) if each.what == "deleted" and not each.refused else None
+        step = gone.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
         if step is None or not owned(step.type):
             yield each
         elif step.type == _SECRET:
@@ -39,7 +39,7 @@ def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
 
 
 def _names(step: StepSummary) -> set[str]:
-    """What others may call the object of `step`: its URN and the name of its Secret."""
+    """Names by which other resources refer to `step`: its URN and the name of its Secret."""
     return {step.urn, *(f"name {name}" for name in (step.old.names if step.old else ()))}
 
 

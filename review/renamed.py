@@ -13,7 +13,7 @@ from review.summary import StepSummary, without_digest
 
 
 def stack_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
-    """The risks of `steps`; a deletion and the one creation that takes its place have those of a replacement."""
+    """The risks of `steps`; a deletion and the creation that replaces it count as one replacement."""
     deleted: dict[tuple[str, str, str], list[StepSummary]] = {}
     created: dict[tuple[str, str, str], list[StepSummary]] = {}
     for each in steps:

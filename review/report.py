@@ -1,4 +1,4 @@
-"""A report: everything that is said about some previews, as data. Renderers only choose form; no text here is markup yet."""
+"""A report on previews as data. Renderers choose the form; no text here is markup yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from review.wording import counts_text, origin_text
 
 WEIGHTS = ("🔴", "🟠", "🟡")
 """One for each weight of a risk."""
-# Within a component, what ends comes first.
+# Within a component, deletions come first.
 _URGENCY = {"delete": 0, "discard": 0, "replace": 1, "update": 2, "create": 3, "import": 3}
 
 
@@ -46,7 +46,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackReport:
-    """What is said about one preview."""
+    """The report on one preview."""
 
     source: str
     project: str
@@ -67,7 +67,7 @@ class StackReport:
     graph: Graph
     is_preview: bool = True
     exemptions: tuple[str, ...] = ()
-    """The exemptions from policies that are in force, in words."""
+    """The policy exemptions in force, as text."""
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     over_budget: str = ""
@@ -78,13 +78,13 @@ class StackReport:
 
     @property
     def title(self) -> str:
-        """Project and stack, or the file's name where the stream names neither."""
+        """Project and stack, or the file's name if the stream names neither."""
         return f"{self.project}/{self.stack}" if self.stack else self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What the reader of a report needs to find his way back: all of it given by the caller, nothing looked up."""
+    """The origin of a report; the caller provides all of it."""
 
     commit: str = ""
     base: str = ""
@@ -103,7 +103,7 @@ class Report:
     stacks: tuple[StackReport, ...]
     provenance: Provenance
     rehearsals: tuple[Table, ...] = ()
-    """Rehearsals of stacks that no preview was given of."""
+    """Rehearsals of stacks without a preview."""
 
 
 def make_report(
@@ -115,9 +115,9 @@ def make_report(
     rehearsals: Sequence[Findings] = (),
     read_guards: GuardReader | None = None,
 ) -> Report:
-    """The report on `previews`, with what was found when their change was rehearsed.
+    """The report on `previews`, with the findings of rehearsals.
 
-    `read_offer` reads what components say of their pools, see `capacity`; `read_rule` what packs say of their rules, see `policies`;
+    `read_offer` reads the pools of components, see `capacity`; `read_rule` the rules of packs, see `policies`;
     `read_guards` what guards a stack, see `guards`.
     """
     stacks = sorted(
@@ -147,14 +147,14 @@ def stack_report(
     read_rule: RuleReader | None = None,
     read_guards: GuardReader | None = None,
 ) -> StackReport:
-    """What there is to say about one preview."""
+    """Report on one preview."""
     by_urn = {step.urn: step for step in preview.steps}
     changed = [step for step in preview.changed if step.type != STACK_TYPE]
     figures = figures_of(preview, read_offer)
     guards = read_guards(preview.stack) if read_guards and preview.stack else None
-    told = softened(stack_risks(preview.steps), preview)
-    risks = once((*lost_access(preview), *sorted(told, key=lambda each: each.order), *guard_risks(preview, guards)))
-    risks += outages(figures, told={each.urn for each in risks if each.what == REPLACED})
+    direct = softened(stack_risks(preview.steps), preview)
+    risks = once((*lost_access(preview), *sorted(direct, key=lambda each: each.order), *guard_risks(preview, guards)))
+    risks += outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
     resources = [_resource(step, by_urn) for step in changed]
     policies = policy_results(preview, read_rule)
     rehearsed = [each for each in rehearsals if each.stack == preview.stack]
@@ -170,7 +170,7 @@ def stack_report(
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        risks=tuple(sorted(risks, key=lambda each: (each.weight, not each.refused, each.order, each.what, each.urn, each.cause))),
+        risks=tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause))),
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=preview.output_changes,

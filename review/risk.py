@@ -1,6 +1,6 @@
-"""What a reviewer must not miss: what goes, what is replaced, what changes for the worse, what loses its protection.
+"""Risks of a step: deletions, replacements, harmful changes of properties, lost protection.
 
-Nothing here knows a stack; what the end of a kind and the change of a property mean is in the tables of `kinds`.
+The tables of `kinds` say what deleting a kind and changing a property mean.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from review.step import Step, name_of
 from review.text import clean, told_apart
 
 REPLACED = "replaced"
-"""What is said of a resource that is deleted and created again."""
+"""Risk of a resource that is deleted and created again."""
 PROTECTED = "it is protected: the engine rejects the whole update until its protection is removed"
-"""The consequence of ending what is protected: Pulumi refuses it before it changes anything; a rehearsal says so and goes on."""
+"""The consequence of deleting or replacing a protected resource: Pulumi rejects the update before it changes anything."""
 GONE = "is gone"
-"""What is said of a resource whose replacement failed after it was deleted."""
+"""Risk of a resource whose replacement failed after it was deleted."""
 UNPROTECTED = "loses its protection"
 _UNPROTECTED: dict[tuple[str, ...], str] = {
     ("protect",): "the next change may delete it without being rejected",
@@ -30,7 +30,7 @@ _GOES = ("delete", "discard")
 _LONGEST = 60
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
-# What is said of each resource by itself, however its name and cause read.
+# Reported per resource, even if name and cause are the same.
 _OF_EACH = ("deleted", REPLACED, "created", "changes", GONE, UNPROTECTED)
 _SUBJECTS = ("model", "consumer", "pool")
 
@@ -47,18 +47,18 @@ class Risk:
     cause: str
     consequence: str = ""
     common: bool = False
-    """Whether its kind has no words of its own, so that one of many says it all."""
+    """True if its kind has no text of its own, so that one entry stands for many."""
     order: int = _LAST
 
     @property
-    def refused(self) -> bool:
-        """Whether an engine refuses the whole update because of it."""
+    def is_rejected(self) -> bool:
+        """True if the engine rejects the whole update because of it."""
         return self.consequence.startswith(PROTECTED)
 
 
 def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
-    """The risks that `step` earns; `changes` are its property changes."""
-    # What is in a component goes with it, and is told one by one.
+    """The risks of `step`; `changes` are its property changes."""
+    # Resources in a component are deleted with it, and reported one by one.
     if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
     if off := _taken_off(step):
@@ -88,7 +88,7 @@ def gone(urn: str, type_: str) -> Risk:
 
 
 def _matters(type_: str) -> bool:
-    """Whether the end of `type_` loses data or access."""
+    """True if deleting a resource of `type_` loses data or access."""
     meaning = meaning_of(type_, "delete")
     return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == RED
 
@@ -114,7 +114,7 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
 
 
 def _identity(step: Step) -> str:
-    """The name that the thing has outside of the stack, where it is another one."""
+    """The resource's name outside of the stack, if it differs."""
     inputs = (step.old.inputs if step.old else None) or {}
     metadata = inputs.get("metadata")
     names = (inputs.get("bucket"), inputs.get("name"), metadata.get("name") if isinstance(metadata, dict) else None)
@@ -160,13 +160,13 @@ def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, c
 def _turn(change: PropertyChange) -> str:
     old, new = told_apart(change.old, change.new, _LONGEST)
     if "\n" in change.old or "\n" in change.new:
-        # A part of a file explains nothing; the property's table has it.
+        # A part of a file is no explanation; the property table has all of it.
         return f"{change.path} changes"
     return f"{change.path}: {old or 'nothing'} → {new or 'nothing'}"
 
 
 def once(risks: Iterable[Risk]) -> list[Risk]:
-    """One of those that say the same of the same thing, the first: a component and the objects that it creates often do."""
+    """Keep the first of several risks that say the same: a component and its objects often share one."""
     kept: list[Risk] = []
     told: set[tuple[str, str]] = set()
     for each in risks:
@@ -180,7 +180,7 @@ def once(risks: Iterable[Risk]) -> list[Risk]:
 
 
 def _merged(risks: Iterable[Risk]) -> list[Risk]:
-    """Those of which the same is said of the same kind become one that names the first few."""
+    """Merge risks that have the same consequence into one that names the first few resources."""
     alike: dict[object, list[Risk]] = {}
     for each in risks:
         what = (each.weight, each.what, each.consequence)

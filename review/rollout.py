@@ -1,7 +1,7 @@
-"""How a change of a workload's pods will go: in what manner, how long at most, how many replicas are missing meanwhile.
+"""Forecast of a workload's rollout: its strategy, maximum duration and unavailable replicas.
 
-A forecast from the declaration alone: the rolling strategy, the start-up probe's budget and the pool's free accelerators.
-Daemons are left out: they have as many pods as there are nodes, which no declaration tells.
+It uses the declaration alone: the rolling strategy, the start-up probe's budget and the pool's free accelerators. DaemonSets are
+left out, because the declaration does not say how many nodes there are.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Rollout:
     stuck: str
 
     @property
-    def silent(self) -> bool:
-        """Whether there is a time at which no replica answers."""
+    def has_downtime(self) -> bool:
+        """True if no replica is ready at some time."""
         return 0 < self.replicas <= self.unavailable
 
 
 @dataclass(frozen=True, slots=True)
 class _Strategy:
-    """What one step of a rollout adds and takes away, in replicas."""
+    """Replicas that one step of a rollout adds and removes."""
 
     manner: str
     surge: int
@@ -83,7 +83,7 @@ def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollo
             continue
         if step.op == "replace" or step.pods_change:
             found.append(_forecast(step, old, new, after.get(new.pool)))
-    return tuple(sorted(found, key=lambda each: (not each.stuck, not each.silent, each.name)))
+    return tuple(sorted(found, key=lambda each: (not each.stuck, not each.has_downtime, each.name)))
 
 
 def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload | None:
@@ -123,7 +123,7 @@ def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
     if step.op == "replace" or declared.get("type") == "Recreate":
         return _Strategy(RECREATE, 0, old.replicas)
     if step.kind == "RayService":
-        # KubeRay brings a whole second cluster up beside the first, or leaves the first as it is.
+        # KubeRay starts a second cluster next to the first, or leaves the first unchanged.
         kept = mapping(spec, "upgradeStrategy").get("type") == "None"
         return _Strategy(BY_HAND, 0, 0) if kept else _Strategy(SECOND_CLUSTER, new.replicas, 0)
     rolling = mapping(declared, "rollingUpdate")
@@ -137,7 +137,7 @@ def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
 def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> str:
     if strategy.manner == BY_HAND:
         return "its upgradeStrategy is None: the old pods keep running until the object is deleted"
-    # Of a pool without known nodes nobody can say what is free on it.
+    # A pool without known nodes has an unknown number of free accelerators.
     if pool is None or not pool.nodes or not new.accelerators or not new.replicas:
         return ""
     needed = new.accelerators * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)

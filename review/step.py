@@ -1,4 +1,4 @@
-"""One step of the engine, as the stream gives it: what happens to one resource, with its state on both sides."""
+"""One step of the engine: the change of one resource, with its state before and after."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from review.events import PropertyDiff, State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens to one resource. A replacement is one step, `replace`, however many the engine takes."""
+    """A change of one resource. A replacement is one step, `replace`, although the engine sends several."""
 
     op: str
     urn: str

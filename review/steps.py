@@ -9,11 +9,11 @@ from review.events import DigestStep, StepMetadata
 from review.step import Step, name_of
 from review.summary import StepSummary, summary_of, with_failure
 
-# What a replacement is made of. The engine also says `replace`, once, and that is what is counted.
+# The parts of a replacement. The engine also sends one `replace`, which is counted.
 _REPLACEMENT_PARTS = frozenset(
     {"create-replacement", "delete-replaced", "discard-replaced", "read-replacement", "import-replacement", "remove-pending-replace"}
 )
-# A `delete-replaced` alone says nothing: after a change of parent it goes under the old URN.
+# A `delete-replaced` alone is no replacement: after a change of parent it has the old URN.
 _REPLACEMENT_BEGINS = frozenset({"create-replacement", "read-replacement", "import-replacement"})
 _NO_STEP = _REPLACEMENT_PARTS | {"refresh"}
 _UNCOUNTED = frozenset({"read"})
@@ -62,7 +62,7 @@ class StepCollector:
                 self._parts.pop(metadata.urn, None)
 
     def belongs(self, urn: str) -> None:
-        """Learns project and stack from the first URN that names them: a run that fails early has no step to tell them."""
+        """Learns project and stack from the first URN that names them: a run that fails early has no steps."""
         if self.owner == ("", ""):
             self.owner = owner_of(urn)
 
@@ -90,7 +90,7 @@ class StepCollector:
 
 
 def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
-    """How many resources meet each op, the way the engine's summary counts them."""
+    """The number of resources per operation, counted as in the engine's summary."""
     return dict(sorted(Counter(step.op for step in steps if step.op not in _UNCOUNTED and not step.failed).items()))
 
 
@@ -127,7 +127,7 @@ def owner_of(urn: str) -> tuple[str, str]:
 
 
 def type_of(urn: str) -> str:
-    """The type that `urn` names, without those of its parents."""
+    """The type in `urn`, without the types of its parents."""
     parts = urn.split("::", 3)
     return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
 

@@ -1,4 +1,4 @@
-"""What the weights that a stack declares cost where they are stored, and what reading them costs when a model starts."""
+"""Cost of storing a stack's declared weights, and of reading them when a model starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step without its values: what changes, which risks that has, and what sums over the whole stack read of it.
+"""A step without its values: its changes, its risks, and the parts that sums over the whole stack need.
 
 A stream has thousands of steps of some 10 kB each. Every step is summarized when it ends, so that only summaries are kept.
 """
@@ -34,10 +34,10 @@ _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A resource before or after a step. `inputs` are the part that figures read, `outputs` those of the stack alone.
+    """A resource before or after a step. `inputs` are the part that figures read; only the stack itself keeps `outputs`.
 
-    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets that it refers to, are known of
-    the last side of a step.
+    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets that it refers to, are kept for
+    the last side of a step only.
     """
 
     parent: str
@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
-    """What a report keeps of one step."""
+    """The part of a step that a report needs."""
 
     op: str
     urn: str
@@ -64,7 +64,7 @@ class StepSummary:
     risks: tuple[Risk, ...] = ()
     pods_change: bool = False
     data_changes: bool = False
-    """Whether the content of a Secret changes."""
+    """True if the content of a Secret changes."""
     step: Step | None = None
     """The step itself, kept if it may be one half of a replacement under another name."""
     failed: bool = False

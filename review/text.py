@@ -39,7 +39,7 @@ _NAMED = re.compile(
 _NAMES = ("key", "token", "passw", "passphrase", "secret", "basic")
 # Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
 _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
-_CONTEXT = 24  # characters beside a difference, enough to see what it is part of
+_CONTEXT = 24  # characters around a difference, enough to recognize its context
 # No foreign text stands at the start of a line, where more characters would be markup.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
 

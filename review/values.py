@@ -33,7 +33,7 @@ _SECRET_OBJECT = re.compile(r"kubernetes:core/v[0-9]\w*:Secret")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stands where a value is not shown."""
+    """The text in place of a value that is not shown."""
 
     text: str
 
@@ -45,7 +45,7 @@ DEEP = Mark(f"nested deeper than {_MAX_DEPTH} levels")
 
 
 def veil(value: Any, type_: str = "") -> Any:
-    """A copy of `value` with a Mark wherever nothing may or can be shown. `type_` is the type of the resource."""
+    """A copy of `value` with a Mark in place of every value that may not or cannot be shown. `type_` is the type of the resource."""
     veiled = _veil(value, 0)
     if _is_secret_object(type_) and isinstance(veiled, dict):
         for part in ("data", "stringData"):
@@ -106,7 +106,7 @@ def _marked(value: dict[str, Any], depth: int) -> Any:
 
 
 def veil_at(value: Any, path: Path, type_: str = "") -> Any:
-    """Return what `path` leads to in `veil(value, type_)`, without veiling the rest of a large value."""
+    """Return the value at `path` in `veil(value, type_)`, without veiling the rest of a large value."""
     if not path or _is_secret_object(type_):
         return at(veil(value, type_), path)
     depth = 0
@@ -129,7 +129,7 @@ def veil_at(value: Any, path: Path, type_: str = "") -> Any:
 
 
 def at(veiled: Any, path: Path) -> Any:
-    """What `path` leads to in a veiled value; a Mark on the way hides everything below it. MISSING where it leads nowhere."""
+    """The value at `path` in a veiled value. A Mark hides everything below it; MISSING if the path leads nowhere."""
     for part in path:
         if isinstance(veiled, Mark):
             return veiled

@@ -1,4 +1,4 @@
-"""One line that says what to think of a change, and a rank that orders changes: the worst is 0."""
+"""The verdict on a change: one line, and a rank that sorts changes, 0 being the worst."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from review.policies import PolicyResult
 from review.preview import Preview
 from review.risk import Risk
 
-INCOMPLETE, REFUSED, FAILED, RISKY, CALM, NOTHING = range(6)
+INCOMPLETE, VIOLATED, FAILED, RISKY, CALM, NOTHING = range(6)
 BLOCKED = FAILED
 """Verdicts up to this rank say that the change must not be merged as it is."""
 ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
@@ -21,7 +21,7 @@ ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
 def verdict(
     preview: Preview, risks: Sequence[Risk], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
 ) -> tuple[str, int]:
-    """What to think of `preview`, and its rank."""
+    """The verdict on `preview`, and its rank."""
     return _hindered(preview, policies, figures) or _weighed(preview, risks, figures, rehearsals)
 
 
@@ -32,7 +32,7 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
     if mandatory or figures.over_budget:
         causes = [plural(mandatory, "mandatory policy violation")] if mandatory else []
         causes += ["over budget"] if figures.over_budget else []
-        return f"blocked: {', '.join(causes)}", REFUSED
+        return f"blocked: {', '.join(causes)}", VIOLATED
     if preview.result in ("failed", "canceled") or preview.failed_operations:
         return f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}", FAILED
     return None
@@ -40,7 +40,7 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
 
 def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
     critical = sum(each.weight == 0 for each in risks)
-    words = ["the update will be rejected"] if any(each.refused for each in risks) else []
+    words = ["the update will be rejected"] if any(each.is_rejected for each in risks) else []
     words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     serious = sum(each.weight < ROUTINE for each in risks)

@@ -19,7 +19,7 @@ VERBS = {
     "same": "unchanged",
 }
 DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
-"""The words of an update for those of a preview."""
+"""The words of an update for the words of a preview."""
 _OPS = tuple(VERBS)
 
 
@@ -35,14 +35,14 @@ def counts_text(preview: Preview) -> str:
 
 
 def messages_text(diagnostics: Iterable[tuple[str, str, str]]) -> str:
-    """How many errors and warnings a run had: "1 error, 2 warnings"."""
+    """The number of errors and warnings: "1 error, 2 warnings in the run"."""
     severities = [severity for severity, _, _ in diagnostics]
     counts = [(severities.count(word), word) for word in ("error", "warning")]
     return f"{', '.join(plural(count, word) for count, word in counts if count)} in the run"
 
 
 def origin_text(preview: Preview) -> str:
-    """Who planned a preview, and what that cannot know."""
+    """The planner of a preview, and what it cannot see."""
     if preview.foreign:
         return "planned by the code of a fork, without credentials; the pull request itself wrote these events"
     if preview.planner == "inferplan":

@@ -1,0 +1,210 @@
+"""Changes that hurt someone and streams that cannot be trusted, five and more of each sort: none may end green."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.report_inputs import completed, read_or_explain
+from review.errors import EventsError
+from review.guards import Guards
+from review.markdown import render
+from review.reader import read_bytes
+from review.report import make_report
+from review.verdict import BLOCKED, CALM
+from tests.review_streams import SECRET, preview, stack_step, step, stream
+
+MODEL, KEYS, GATEWAY = "inferplan:serving:SglangModel", "inferplan:gateway:ApiKeys", "inferplan:gateway:Gateway"
+SECRET_TYPE = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
+GATE = step("same", GATEWAY, "door", {"spec": {}}, {"spec": {}})
+
+
+def model(*consumers, **spec):
+    return {"spec": {"consumers": list(consumers), **spec}}
+
+
+def keys(**versions):
+    return {"spec": {"consumers": {name: {"keys": list(each)} for name, each in versions.items()}}}
+
+
+def consumer_secret(name, value, part="data"):
+    return {"metadata": {"name": f"consumer-{name}", "labels": {"app.kubernetes.io/instance": f"consumer-{name}"}}, part: {"key": value}}
+
+
+def seed(part, old, new, **more):
+    same = keys(web=[7], etl=[1])
+    both = (consumer_secret("web", old, part), consumer_secret("web", new, part))
+    return [GATE, step("same", KEYS, "keys", same, same), step(more.pop("op", "update"), SECRET_TYPE, "consumer-web", *both, **more)]
+
+
+def weights(old, new):
+    return [step("update", MODEL, "mistral-7b", {"spec": old}, {"spec": new})]
+
+
+ACCESS = [
+    ([GATE, step("update", MODEL, "mistral-7b", model("web", "etl"), model("web"))], ["etl", "mistral-7b"]),
+    ([GATE, step("update", MODEL, "mistral-7b", model("web", "etl"), model())], ["web", "etl"]),
+    ([GATE, step("update", MODEL, "mistral-7b", model("web"), model("web2"))], ["web", "mistral-7b"]),
+    ([GATE, step("delete", MODEL, "phi-4", model("web"))], ["web", "phi-4"]),
+    ([step("delete", GATEWAY, "door", {"spec": {}}), step("same", MODEL, "phi-4", model("web"), model("web"))], ["web", "phi-4"]),
+    ([GATE, step("update", MODEL, "phi-4", model("web"), {"spec": {}})], ["web", "phi-4"]),
+    ([GATE, step("update", KEYS, "keys", keys(web=[7, 8]), keys(web=[8]))], ["web", "7"]),
+    ([GATE, step("update", KEYS, "keys", keys(web=[7], etl=[1]), keys(web=[7]))], ["etl", "every key"]),
+]
+SEEDS = [
+    (seed("data", "b2xk", "bmV3"), ["web", "apiKeySeed"]),
+    (seed("stringData", SECRET, SECRET, diffs=["stringData"]), ["web", "apiKeySeed"]),
+    (seed("data", SECRET, SECRET, diff={"data.key": {"diffKind": "update", "inputDiff": True}}), ["web", "apiKeySeed"]),
+    (seed("data", SECRET, SECRET, op="replace", keys=["data"]), ["web", "apiKeySeed"]),
+    (seed("data", "b2xk", "bmV3", diff={"data": {"diffKind": "update"}}), ["web", "apiKeySeed"]),
+]
+WEIGHTS = [
+    (weights({"weights": {"path": "mistral"}}, {"weights": {"path": "mistral-v2"}}), ["mistral-7b", "weights"]),
+    (weights({"weights": {"store": "s", "path": "m"}}, {"weights": {"store": "t", "path": "m"}}), ["mistral-7b", "weights"]),
+    (weights({"weights": {"path": "m", "revision": "a"}}, {"weights": {"path": "m"}}), ["mistral-7b", "weights"]),
+    (weights({"loraAdapters": {"kind": "a/kind"}}, {"loraAdapters": {"kind": "a/rude"}}), ["mistral-7b", "weights"]),
+    (weights({"artifacts": {"engine": {"path": "e1"}}}, {"artifacts": {"engine": {"path": "e2"}}}), ["mistral-7b", "weights"]),
+]
+UNKNOWN_TYPES = ("gcp:storage:Bucket", "azure:sql:Database", "pulumi-python:dynamic:Resource", "kubernetes:acme.dev/v1:Tape", "acme:x:Y")
+UNKNOWN = [
+    ([step(op, type_, "archive", {"a": 1}, None if op == "delete" else {"a": 2})], ["archive"])
+    for type_ in UNKNOWN_TYPES
+    for op in ("delete", "replace")
+]
+
+
+@pytest.mark.parametrize(("events", "words"), [*ACCESS, *SEEDS, *WEIGHTS, *UNKNOWN])
+def test_a_change_that_hurts_someone_is_a_red_risk_that_names_them(events, words):
+    report = make_report([preview(*events)])
+    assert report.rank < CALM, report.verdict
+    first = report.stacks[0].risks[0]
+    assert first.weight == 0
+    text = f"{first.what} {first.kind} {first.name} {first.cause}"
+    assert [word for word in words if word not in text] == [], text
+
+
+BUCKET = "aws:s3/bucket:Bucket"
+
+
+def failed_replacement(create, order):
+    parts = {
+        "gone": step("delete-replaced", BUCKET, "vault", {"bucket": "v"}),
+        "fails": {"resOpFailedEvent": step(create, BUCKET, "vault", {"bucket": "v"}, {"bucket": "w"})["resOutputsEvent"]},
+        "replace": step("replace", BUCKET, "vault", {"bucket": "v"}, {"bucket": "w"}, keys=["bucket"]),
+    }
+    return stream(*(parts[each] for each in order), counts={"replace": 1}, isPreview=False, result="failed")
+
+
+@pytest.mark.parametrize(
+    ("create", "order"),
+    [
+        ("create-replacement", ("gone", "replace", "fails")),
+        ("create-replacement", ("gone", "fails", "replace")),
+        ("create-replacement", ("replace", "gone", "fails")),
+        ("import-replacement", ("gone", "replace", "fails")),
+        ("create-replacement", ("gone", "fails")),
+    ],
+)
+def test_a_replacement_that_failed_after_the_deletion_comes_first(create, order):
+    report = make_report([read_bytes(failed_replacement(create, order))])
+    assert report.rank <= BLOCKED
+    first = report.stacks[0].risks[0]
+    assert (first.what, first.name, first.weight) == ("is gone", "vault", 0)
+
+
+def without_result(*events, **summary):
+    lines = [json.loads(line) for line in stream(*events, **summary).splitlines()]
+    for each in lines:
+        each.get("summaryEvent", {}).pop("result", None)
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+CREATED = step("create", "kubernetes:core/v1:ConfigMap", "notes", None, {"data": {}})
+ERROR = {"diagnosticEvent": {"message": "quota exceeded", "severity": "error"}}
+WHOLE = stream(stack_step(), CREATED)
+UNTRUSTED = {
+    "no result, an error": without_result(CREATED, ERROR),
+    "no result, an engine error": without_result(CREATED, {"errorEvent": {"error": "lost the lease"}}),
+    "no result, a failed step": without_result({"resOpFailedEvent": CREATED["resOutputsEvent"]}, counts={"create": 1}),
+    "no result, counts of more": without_result(CREATED, counts={"create": 2}),
+    "no result, a corrupt state": without_result(CREATED, maybeCorrupt=True),
+    "result failed": stream(CREATED, result="failed"),
+    "result canceled": stream(CREATED, result="canceled"),
+    "a result of the future": stream(CREATED, result="partially"),
+    "empty": b"",
+    "blank": b"\n \n",
+    "a prelude only": WHOLE.splitlines()[0],
+    "cut between events": b"\n".join(WHOLE.splitlines()[:-2]),
+    "cut in an event": WHOLE[: len(WHOLE) // 2],
+    "no steps": stream(counts={"create": 1}),
+    "a step too many": stream(CREATED, step("delete", BUCKET, "v", {}), counts={"create": 1}),
+    "a step that only began": stream({"resourcePreEvent": CREATED["resOutputsEvent"]}, counts={"create": 2}),
+    "a digest without counts": json.dumps({"steps": []}).encode(),
+    "a digest that lists less": json.dumps({"steps": [], "changeSummary": {"delete": 3}}).encode(),
+}
+
+
+@pytest.mark.parametrize("content", [pytest.param(content, id=name) for name, content in UNTRUSTED.items()])
+def test_a_stream_that_cannot_be_trusted_is_red(content):
+    report = make_report([read_bytes(content)])
+    assert report.rank <= BLOCKED, report.verdict
+    assert "⛔" in render(report).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        WHOLE + WHOLE,
+        WHOLE.replace(b"cancelEvent", b"summaryEvent"),
+        WHOLE + stream(CREATED).replace(b"urn:pulumi:dev::tiny", b"urn:pulumi:prod::tiny"),
+        b"PK\x03\x04" + WHOLE,
+        b"[]\n" + WHOLE,
+        b'{"steps": 1}',
+    ],
+)
+def test_a_file_that_is_no_single_stream_is_an_error_or_incomplete(tmp_path, content):
+    with pytest.raises(EventsError):
+        read_bytes(content)
+    path = tmp_path / "prod.ndjson"
+    path.write_bytes(content)
+    assert make_report([read_or_explain(path)]).rank <= BLOCKED
+
+
+GOOD = read_bytes(stream(stack_step()).replace(b"dev::tiny", b"blue::inferplan"))
+
+
+@pytest.mark.parametrize(
+    ("previews", "expected"),
+    [
+        ([], {"blue": "changed"}),
+        ([], {"blue": "new"}),
+        ([], {"blue": "deleted"}),
+        ([GOOD, GOOD], {"blue": "changed"}),
+        ([GOOD], {"blue": "changed", "green": "changed"}),
+        ([GOOD], {"blue": "deleted"}),
+    ],
+)
+def test_a_stack_without_exactly_one_preview_is_red(previews, expected):
+    report = make_report(completed(previews, expected, ()))
+    assert report.rank <= BLOCKED
+    assert {*expected} <= {each.stack for each in report.stacks}
+
+
+ENFORCED = {"levels": {"tls": "mandatory"}, "exemptions": [], "parameters": {"registries": {"allow": ["a"]}}}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ENFORCED | {"levels": {"tls": "advisory"}},
+        ENFORCED | {"levels": {"tls": "disabled"}},
+        ENFORCED | {"exemptions": [{"rule": "tls", "resource": "*", "reason": "x", "expires": "2999-01-01"}]},
+        ENFORCED | {"parameters": {"registries": {"allow": ["a", "*"]}}},
+        ENFORCED | {"newKey": True},
+    ],
+)
+def test_weaker_policy_settings_are_never_green(after):
+    guards = Guards(before=ENFORCED, after=after, today="2026-11-22")
+    assert make_report([GOOD], read_guards=lambda _: guards).rank < CALM
+    assert make_report([GOOD], read_guards=lambda _: Guards(before=after, after=after, today="2026-11-22")).rank >= CALM
