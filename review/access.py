@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from review.kinds import RED
+from review.kinds import RED, YELLOW
 from review.paths import mapping
 from review.preview import Preview
 from review.risk import Risk
@@ -29,6 +29,8 @@ class _Side:
 
     models: Mapping[str, tuple[str, tuple[str, ...]]]
     keys: Mapping[str, tuple[str, ...]]
+    two_seeds: bool
+    """True during a rotation, while the keys of the previous seed are valid too."""
 
 
 def lost_access(preview: Preview) -> Iterator[Risk]:
@@ -49,11 +51,12 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
                 consequence="requests fail (404)" if gone else "requests with their keys are denied (403)",
                 order=0,
             )
-    yield from _lost_keys(preview, before.keys, after.keys)
-
-
-def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Risk]:
     owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
+    yield from _lost_keys(owner, before.keys, after.keys)
+    yield from _other_keys(preview, owner, before, after)
+
+
+def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Risk]:
     for consumer, versions in sorted(before.items()):
         lost = [each for each in versions if each not in after.get(consumer, ())]
         if lost:
@@ -71,18 +74,27 @@ def _lost_keys(preview: Preview, before: Mapping[str, tuple[str, ...]], after: M
                 else "requests that still use it are denied (401)",
                 order=1,
             )
-    changed = [consumer for consumer in _changed_secrets(preview) if before.get(consumer) and before.get(consumer) == after.get(consumer)]
-    if changed:
-        yield Risk(
-            weight=RED,
-            what="all keys change for",
-            kind="consumer" if len(changed) == 1 else "consumers",
-            name=_listed(changed),
-            urn=owner,
-            cause="apiKeySeed or an imported key changed: the same key versions have other values",
-            consequence="requests with the old keys are denied (401) until every client has its new key",
-            order=1,
-        )
+
+
+def _other_keys(preview: Preview, owner: str, before: _Side, after: _Side) -> Iterator[Risk]:
+    """The risk of other keys for the same versions, and of the end of a rotation of the seed."""
+    changed = [each for each in _changed_secrets(preview) if before.keys.get(each) and before.keys.get(each) == after.keys.get(each)]
+    seeds = "apiKeySeed or an imported key changed: the same key versions have other values"
+    denied = "requests with the old keys are denied (401) until every client has its new key"
+    kept = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
+    if changed and after.two_seeds:
+        yield _keys_risk(owner, changed, YELLOW, "all keys change for", seeds, kept)
+    elif changed:
+        yield _keys_risk(owner, changed, RED, "all keys change for", seeds, denied)
+    remaining = sorted({*before.keys} & {*after.keys})
+    if remaining and before.two_seeds and not after.two_seeds:
+        ended = "previousApiKeySeed is removed"
+        yield _keys_risk(owner, remaining, RED, "keys of the previous seed end for", ended, "requests with them are denied (401)")
+
+
+def _keys_risk(owner: str, consumers: list[str], weight: int, what: str, cause: str, consequence: str) -> Risk:
+    kind = "consumer" if len(consumers) == 1 else "consumers"
+    return Risk(weight=weight, what=what, kind=kind, name=_listed(consumers), urn=owner, cause=cause, consequence=consequence, order=1)
 
 
 def _changed_secrets(preview: Preview) -> Iterator[str]:
@@ -102,7 +114,7 @@ def _labels(side: Side) -> dict[str, Any]:
 def _side(preview: Preview, *, old: bool) -> _Side:
     models: dict[str, tuple[str, tuple[str, ...]]] = {}
     keys: dict[str, tuple[str, ...]] = {}
-    has_gateway = False
+    has_gateway = two_seeds = False
     for step in preview.steps:
         if not step.type.startswith("inferplan:"):
             continue
@@ -116,7 +128,8 @@ def _side(preview: Preview, *, old: bool) -> _Side:
             models[clean(step.name)] = (clean(step.urn), tuple(clean(str(each)) for each in consumers))
         elif isinstance(consumers, dict) and step.type == _KEYS:
             keys = {clean(name): _versions(each) for name, each in consumers.items()}
-    return _Side(models if has_gateway else {}, keys)
+            two_seeds = spec.get("previousSeed") is True
+    return _Side(models if has_gateway else {}, keys, two_seeds)
 
 
 def _versions(consumer: Any) -> tuple[str, ...]:

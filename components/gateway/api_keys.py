@@ -84,11 +84,13 @@ class ApiKeys(pulumi.ComponentResource):
         plain_text: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        self.two_seeds = len(seeds) > 1
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
-        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent}, opts)
+        # The end of a rotation denies keys although no consumer's Secret changes: a preview has to show it.
+        rotation = {"previousSeed": True} if self.two_seeds else {}
+        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation}, opts)
         self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
-        self.two_seeds = len(seeds) > 1
         by_owner = {(who, version): key for who, versions in (imported_keys or {}).items() for version, key in versions.items()}
         # As a list: an Output cannot contain a mapping whose keys are tuples.
         imported = pulumi.Output.secret(pulumi.Output.all(*by_owner.values()))

@@ -10,6 +10,7 @@ from cli.report_inputs import completed, read_or_explain
 from review.errors import EventsError
 from review.guards import Guards
 from review.markdown import render
+from review.preview import Preview
 from review.reader import read_bytes
 from review.report import make_report
 from review.verdict import BLOCKED, CALM
@@ -72,6 +73,30 @@ UNKNOWN = [
     for type_ in UNKNOWN_TYPES
     for op in ("delete", "replace")
 ]
+
+
+def rotation(old, new, secret):
+    """A change of the seed: whether the previous one is valid before and after it, and whether consumers get other keys."""
+    specs = [{"spec": keys(web=[7])["spec"] | ({"previousSeed": True} if each else {})} for each in (old, new)]
+    both = (consumer_secret("web", "b2xk"), consumer_secret("web", "bmV3" if secret else "b2xk"))
+    return [GATE, step("update", KEYS, "keys", *specs), step("update" if secret else "same", SECRET_TYPE, "consumer-web", *both)]
+
+
+@pytest.mark.parametrize(
+    ("events", "weight", "words"),
+    [
+        (rotation(False, False, True), 0, "all keys change for"),
+        (rotation(False, True, True), 1, "all keys change for"),
+        (rotation(True, False, False), 0, "keys of the previous seed end for"),
+        (rotation(True, True, True), 1, "all keys change for"),
+        (rotation(True, False, True), 0, "all keys change for"),
+    ],
+)
+def test_a_rotation_of_the_seed_is_red_when_keys_end(events, weight, words):
+    report = make_report([preview(*events)])
+    first = report.stacks[0].risks[0]
+    assert (first.what, first.weight, first.name) == (words, weight, "web")
+    assert report.rank < CALM
 
 
 @pytest.mark.parametrize(("events", "words"), [*ACCESS, *SEEDS, *WEIGHTS, *UNKNOWN])
@@ -168,7 +193,9 @@ def test_a_file_that_is_no_single_stream_is_an_error_or_incomplete(tmp_path, con
         read_bytes(content)
     path = tmp_path / "prod.ndjson"
     path.write_bytes(content)
-    assert make_report([read_or_explain(path)]).rank <= BLOCKED
+    absent = read_or_explain(path)
+    assert isinstance(absent, Preview)
+    assert make_report([absent]).rank <= BLOCKED
 
 
 GOOD = read_bytes(stream(stack_step()).replace(b"dev::tiny", b"blue::inferplan"))
