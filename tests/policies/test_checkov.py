@@ -48,16 +48,16 @@ SAME = {
     "CKV_K8S_38": "pod-disallow-token-mount",
     "CKV_K8S_153": "network-disallow-snippets",
 }
-_NO_PORT = "a device plugin listens on no port: the kubelet takes it by a socket and asks again when that closes"
+_NO_PORT = "a device plugin has no port: it registers with the kubelet over a socket, and again when that closes"
 # Where the two differ, and why ours stays as it is: rule, mutation and who refuses; docs/decisions/policy-oracle.md shows the table.
 DISAGREEMENTS = {
-    ("pod-require-non-root", "root allowed", "we"): "a container's false overrides the pod's true; checkov is content with the pod's",
+    ("pod-require-non-root", "root allowed", "we"): "a container's false overrides the pod's true; checkov reads only the pod's",
     (
         "pod-require-non-root",
         "root pod",
         "we",
-    ): "runAsUser 0 breaks the restricted profile even beside runAsNonRoot: true, which alone checkov reads",
-    ("pod-require-non-root", "root user", "we"): "the same, on one container: the kubelet would refuse to start it",
+    ): "runAsUser 0 breaks the restricted profile even with runAsNonRoot: true, the only field that checkov reads",
+    ("pod-require-non-root", "root user", "we"): "the same, on one container: the kubelet would not start it",
     ("pod-require-seccomp", "seccomp off", "we"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
     ("pod-require-liveness-probe", "unchanged", "checkov"): _NO_PORT,
     ("pod-require-readiness-probe", "unchanged", "checkov"): _NO_PORT,
@@ -65,7 +65,7 @@ DISAGREEMENTS = {
         "pod-require-read-only-root",
         "unchanged",
         "checkov",
-    ): "NVIDIA's own hook writes ld.so.cache into the root of a container with its cards, where it adds the driver's libraries",
+    ): "NVIDIA's own hook writes ld.so.cache into the root of a container with accelerators, where it adds the driver's libraries",
     (
         "image-disallow-latest",
         "unchanged",
