@@ -238,6 +238,7 @@ def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
     assert region_of_zone(zone) == region
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["local", "onprem"])
 def test_checking_and_planning_a_stack_without_aws_never_imports_pulumi_aws(stack):
     program = (

@@ -140,6 +140,7 @@ def test_a_fault_of_a_cluster_says_what_is_allowed(fields, said):
     assert said in cluster_fault(**fields)
 
 
+@pytest.mark.slow
 def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():
     def depth(count: int) -> int:
         storage = {"weights": BUCKET, "shared": {"kind": "efs"}}

@@ -80,6 +80,7 @@ def test_a_canary_is_found_in_every_spelling():
             assert hits({"it": secret}, {"there": b"..." + spelled + b"..."})
 
 
+@pytest.mark.slow
 def test_nothing_that_plans_checks_and_reports_shows_a_secret(project, told):
     surfaces = {}
     for name, arguments in {

@@ -80,6 +80,7 @@ def test_a_project_without_stacks_says_how_to_make_one(project, inferplan):
     assert "write stacks/Pulumi.<name>.yaml" in err
 
 
+@pytest.mark.slow
 def test_the_schema_is_printed_or_written_once(project, inferplan):
     code, printed, _ = inferplan("schema")
     assert code == 0

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = "import sys\nfrom infra import lean_aws\nlean_aws.install()\nfrom pulumi_aws import cloudwatch, ec2, efs, eks, iam, kms, s3\n"
 

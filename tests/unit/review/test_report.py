@@ -319,6 +319,7 @@ def test_hostile_text_stays_text_in_html(text):
     assert "49" not in body.partition("<section>")[2] or "7 * 7" in body
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_leaves_tables_and_folds_whole(text):

@@ -207,6 +207,7 @@ def test_anything_else_than_a_saved_plan_is_refused(text):
         load(text)
 
 
+@pytest.mark.slow
 def test_the_same_program_gives_the_same_bytes_in_every_process():
     code = (
         "import sys\nfrom tests.unit.rehearsal.engine import test_plan as t\n"

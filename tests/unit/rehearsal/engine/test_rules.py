@@ -36,6 +36,7 @@ def test_properties_survive_the_way_over_the_wire_with_their_marks(properties):
     assert from_wire(to_wire(properties)) == properties
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text("abc", min_size=1), VALUES))
 def test_what_was_secret_on_the_way_in_is_secret_on_the_way_back(properties):
     assert reveal(mark_secrets(reveal(properties), properties)) == reveal(properties)
