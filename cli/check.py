@@ -54,7 +54,9 @@ def _reports(names: list[str]) -> list[Report]:
         workspace = open_workspace(name)
         secrets = workspace.open_secrets()
         if secrets.stand_in:
-            progress().print(f"note: {workspace.stack} is checked with placeholders for its secrets: {secrets.reason}", highlight=False)
+            progress().print(
+                f"note: {workspace.stack} is checked with placeholders for its secrets: {secrets.reason}", highlight=False, soft_wrap=True
+            )
         note_egress(workspace, stack=workspace.stack)
         reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
     return reports

@@ -38,7 +38,7 @@ def command(
     if picked is Engine.REHEARSAL:
         options.check_rehearsal()
     if absent and (simulated or picked is Engine.REHEARSAL):
-        progress().print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False)
+        progress().print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False, soft_wrap=True)
     elif picked is Engine.PULUMI:
         from cli.pulumi_cli import destroy
 
@@ -48,7 +48,7 @@ def command(
     # Whatever is in the cluster goes with it: that needs no cluster that works, nor room on the disk.
     if cluster and not absent:
         delete(name)
-        progress().print(f"the simulated cluster {name} is gone, and everything in it", highlight=False)
+        progress().print(f"the simulated cluster {name} is gone, and everything in it", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,4 +122,4 @@ def _empty(name: str) -> None:
     console = progress()
     with ProgressView(console) as view:
         outcome = down(start(name, view.step), listener=view.resource)
-    console.print(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s", highlight=False)
+    console.print(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s", highlight=False, soft_wrap=True)

@@ -25,12 +25,10 @@ def render(reports: Sequence[Report], format_: str) -> str:
 
 def as_table(reports: Sequence[Report]) -> str:
     """The table: violations with their remedies first, then advice, then exemptions."""
-    from rich.console import Console
-
-    from cli.screen import results
+    from cli.screen import into
 
     stream = io.StringIO()
-    console = Console(file=stream, width=results().width, force_terminal=results().is_terminal)
+    console = into(stream)
     for report in reports:
         _print_report(report, console)
     return stream.getvalue()

@@ -91,9 +91,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
         sys.exit(_explain(error))
     if code == INTERRUPTED:
-        print(
-            f"inferplan: interrupted; what was done stays. To go on from there, run: {shlex.join(['inferplan', *given])}", file=sys.stderr
-        )
+        _tell(f"inferplan: interrupted; what was done stays. To go on from there, run: {shlex.join(['inferplan', *given])}")
     sys.exit(code if given else BAD_INPUT)
 
 
@@ -107,24 +105,30 @@ def _explain(error: Exception) -> int:
         case typer.TyperException():
             from cli.usage import told
 
-            print(f"inferplan: {told(error)}", file=sys.stderr)
+            _tell(f"inferplan: {told(error)}")
             return BAD_INPUT
         case CommandError():
-            print(f"inferplan: {error.message}", file=sys.stderr)
+            _tell(f"inferplan: {error.message}")
             return error.exit_code
         case InvalidStack():
-            print(error, file=sys.stderr)
+            _tell(str(error))
             return BAD_INPUT
         case RehearsalError():
-            print(f"inferplan: {error}", file=sys.stderr)
+            _tell(f"inferplan: {error}")
             return 1
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            print(f"inferplan: no space left for {error.filename or 'the output'}; make room and run it again", file=sys.stderr)
+            _tell(f"inferplan: no space left for {error.filename or 'the output'}; make room and run it again")
             return 1
         case _:
             what = " ".join(f"{type(error).__name__}: {error}".split())
-            print(f"inferplan: unexpected {what[:300]}; this is a defect of inferplan, {_keep_trace(error)}", file=sys.stderr)
+            _tell(f"inferplan: unexpected {what[:300]}; this is a defect of inferplan, {_keep_trace(error)}")
             return 1
+
+
+def _tell(message: str) -> None:
+    from cli.screen import progress
+
+    progress().print(message, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _keep_trace(error: Exception) -> str:

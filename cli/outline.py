@@ -35,7 +35,7 @@ def show(plan: Plan, console: Console, *, everything: bool = False) -> None:
             if each.op not in ("same", "create") or everything:
                 console.print(f"    {_SIGNS[each.op]} {_label(each)}{_why(each)}", highlight=False, soft_wrap=True)
     counts = ", ".join(f"{count} {_WORDS.get(op, op)}" for op, count in plan.counts.items())
-    console.print(f"{len(plan.states.resources)} resources: {counts}", highlight=False)
+    console.print(f"{len(plan.states.resources)} resources: {counts}", highlight=False, soft_wrap=True)
 
 
 def _is_top(step: Step, plan: Plan) -> bool:

@@ -61,7 +61,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     workspace = open_workspace(stack)
     secrets = workspace.open_secrets()
     if secrets.stand_in:
-        progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False)
+        progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False, soft_wrap=True)
     note_entrance(workspace)
     note_egress(workspace)
     recording = record(workspace.program, **workspace.engine_input(secrets))

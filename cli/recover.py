@@ -64,7 +64,7 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     _mend(diagnosis, target)
     pulumi_cli.up(workspace, options, target.environment)
     _check_settled(workspace, target)
-    progress().print(f"{workspace.stack} matches {workspace.file.shown_path}", highlight=False)
+    progress().print(f"{workspace.stack} matches {workspace.file.shown_path}", highlight=False, soft_wrap=True)
 
 
 def offer(workspace: Workspace, target: EngineTarget, options: UpdateOptions, *, recording: Recording) -> bool:

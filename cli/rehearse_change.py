@@ -46,7 +46,7 @@ def command(
         for name, commit in zip(("base", "head"), commits, strict=True):
             check_out(root, commit, place / name)
             stack_file(place / name, stack)
-        findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False))
+        findings = _rehearse(stack, commits, place, timeout, say=lambda text: progress().print(text, highlight=False, soft_wrap=True))
     if target is not None:
         write(target, to_json(findings))
     _show(findings, results())

@@ -42,7 +42,9 @@ def command(
         if not workspace.simulated:
             real = "ask the real one with --context NAME"
             away = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
-            progress().print(f"note: this is the rehearsal of {workspace.stack} on this machine; {real}, {away}", highlight=False)
+            progress().print(
+                f"note: this is the rehearsal of {workspace.stack} on this machine; {real}, {away}", highlight=False, soft_wrap=True
+            )
         settled = show_cluster(workspace, start(workspace.stack), commands=[], as_json=as_json)
     else:
         what = "no simulated cluster" if found.state == "absent" else f"a simulated cluster that is {found.state}"

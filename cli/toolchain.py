@@ -11,6 +11,6 @@ def command() -> None:
 
     console = progress()
     if built() is None:
-        console.print("building the control plane from its Go modules, once: about 6 minutes on 2 cores", highlight=False)
+        console.print("building the control plane from its Go modules, once: about 6 minutes on 2 cores", highlight=False, soft_wrap=True)
     with ProgressView(console) as view:
         ensure(view.step)

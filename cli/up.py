@@ -100,8 +100,8 @@ def _obey_policies(workspace: Workspace) -> Recording:
         console = progress()
         console.file.write(render([report], "table"))
         if lines := drafts(report):
-            console.print("If there is a reason for an exemption, its entry would be:", highlight=False)
-            console.print("\n".join(f"  {line}" for line in lines), highlight=False, markup=False, soft_wrap=True)
+            console.print("If there is a reason for an exemption, its entry would be:", highlight=False, soft_wrap=True)
+            console.out("\n".join(f"  {line}" for line in lines), highlight=False)
         count = len(report.refusals) + len(report.expired)
         raise CommandError(
             f"{workspace.stack} has {count} policy violation{'' if count == 1 else 's'}. Nothing was applied. "
@@ -141,14 +141,20 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
     console = progress()
     secrets = workspace.open_secrets()
     if secrets.stand_in:
-        console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False)
+        console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False, soft_wrap=True)
     if not workspace.simulated:
         aws = ", and AWS is asked for nothing" if workspace.settings.cluster.provider == "eks" else ""
         console.print(
-            f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine{aws}", highlight=False
+            f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine{aws}",
+            highlight=False,
+            soft_wrap=True,
         )
     if workspace.settings.queues:
-        console.print("note: Kueue does not run on the simulated cluster: queues are made, and no workload waits in them", highlight=False)
+        console.print(
+            "note: Kueue does not run on the simulated cluster: queues are made, and no workload waits in them",
+            highlight=False,
+            soft_wrap=True,
+        )
     with ProgressView(console) as view:
         cluster = start(workspace.stack, view.step)
         if recording is not None:
@@ -160,7 +166,7 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
             listener=view.resource,
             ensure_crds=installer(cluster, view.step),
         )
-    console.print(_summary(outcome), highlight=False)
+    console.print(_summary(outcome), highlight=False, soft_wrap=True)
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster))
 
 

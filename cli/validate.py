@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +18,7 @@ def command(
     """Check stack files and list every fault with its line; all stacks of the project by default."""
     from cli.errors import CommandError
     from cli.project import project_root, stack_file, stack_files
+    from cli.screen import progress
 
     root = project_root()
     names = stacks or list(stack_files(root))
@@ -29,7 +29,7 @@ def command(
         try:
             path = stack_file(root, name)
         except CommandError as error:
-            print(error.message, file=sys.stderr)
+            progress().print(error.message, highlight=False, markup=False, soft_wrap=True)
             sound = False
         else:
             sound = _check(path) and sound
@@ -39,6 +39,7 @@ def command(
 
 def _check(path: Path) -> bool:
     from cli.project import short_path
+    from cli.screen import progress, results
     from stackfile.errors import InvalidStack
     from stackfile.reader import read_stack
     from stackfile.settings import validate
@@ -46,9 +47,9 @@ def _check(path: Path) -> bool:
     try:
         settings = validate(read_stack(path, shown_path=short_path(path)))
     except InvalidStack as faults:
-        print(faults, file=sys.stderr)
+        progress().print(str(faults), highlight=False, markup=False, soft_wrap=True)
         return False
-    print(f"ok  {short_path(path)}: {_summary(settings)}")
+    results().print(f"ok  {short_path(path)}: {_summary(settings)}", highlight=False, markup=False, soft_wrap=True)
     return True
 
 

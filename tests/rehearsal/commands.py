@@ -15,7 +15,7 @@ STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 
 
 def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 

@@ -29,7 +29,7 @@ UNFIT = re.compile(r"Job inference/llama-3-8b-preheat-\w+: .*pod llama-3-8b-preh
 def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # No credentials of AWS, and nowhere to get some: a rehearsal must not miss them.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    environment |= {"INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    environment |= {"INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
@@ -128,7 +128,7 @@ def test_a_pod_that_fits_nowhere_is_named_with_the_scheduler_s_reason(tmp_path):
     stack = tmp_path / "Pulumi.staging.yaml"
     stack.write_text(text)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    environment |= {"INFERPLAN_STATE_DIR": str(tmp_path / "state"), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "400"}
+    environment |= {"INFERPLAN_STATE_DIR": str(tmp_path / "state"), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
     command = [str(Path(sys.executable).parent / "inferplan"), "up", str(stack), "--engine", "rehearsal"]
     heard = []
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:

@@ -155,7 +155,7 @@ def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_
 
 @pytest.mark.full
 def test_the_example_of_every_store_goes_from_yaml_to_ready_pods(tmp_path):
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
     command = str(Path(sys.executable).parent / "inferplan")
     example = str(INFRA.parent / "docs" / "storage" / "Pulumi.stores.yaml")
 

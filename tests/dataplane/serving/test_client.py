@@ -40,7 +40,7 @@ MODELS = f"""  inferplan:models:
           consumers: [chat], applications: {{rag: {{kind: custom, importPath: "app:build", routePrefix: /rag}}}}}}
     locked: {{engine: vllm, weights: {WEIGHTS}, pool: l40s}}
 """
-ENVIRONMENT = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "200"}
+ENVIRONMENT = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
 PROMPT = 'it\'s a "test" $HOME'
 BACKWARDS = '$HOME "test" a it\'s'
 # One word less, so that a limit which goes astray is seen.
