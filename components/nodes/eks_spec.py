@@ -1,7 +1,4 @@
-"""A pool of EC2 machines as EKS managed node groups: which machines, how they are bought, how many, where.
-
-It looks at one pool alone. Whether zones and regions fit the cluster, and models the pool, is checked where a stack is read.
-"""
+"""A pool of EC2 instances as EKS managed node groups. Checks that need the cluster or the models are in stackfile/checks."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def _ami_type(ami: str) -> str:
     known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
     ours = (*_PLAIN_AMIS, *_NVIDIA_AMIS, "CUSTOM")
     if known not in ours:
-        raise ValueError(f"{ami!r} is for machines that no pool here has (ARM, Neuron or Windows); use one of {', '.join(ours)}")
+        raise ValueError(f"{ami!r} is for instance types that pools do not support (ARM, Neuron or Windows). Use one of: {', '.join(ours)}")
     return known
 
 
@@ -45,12 +42,12 @@ def _volume_type(volume: str) -> str:
 
 
 class PoolSize(Spec):
-    """How few and how many nodes there may be; how many there are is the cluster autoscaler's business."""
+    """The minimum and maximum number of nodes. The cluster autoscaler decides the current number."""
 
     min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
-    """The fewest nodes; 0 lets the pool run empty."""
+    """Minimum number of nodes. 0 allows an empty pool."""
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
-    """The most nodes."""
+    """Maximum number of nodes."""
 
     @model_validator(mode="after")
     def _the_range_is_no_contradiction(self) -> Self:
@@ -71,7 +68,7 @@ class RootVolume(Spec):
     """The encrypted EBS volume that a node boots from and, without localCache, keeps images and logs on."""
 
     size: Bytes | None = None
-    """By default room for the system and for two versions of every image that models run on this pool."""
+    """Default: room for the system and for two versions of every image that models run on this pool."""
     type: Annotated[str, AfterValidator(_volume_type)] = "gp3"
     """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
 
@@ -80,44 +77,44 @@ class NodeUpdate(Spec):
     """How EKS replaces nodes when the AMI or the launch template changes."""
 
     max_unavailable: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many nodes may be away at once."""
+    """Maximum number of nodes that are unavailable at once."""
     strategy: Literal["DEFAULT", "MINIMAL"] | None = None
-    """DEFAULT starts a successor first, MINIMAL stops a node first. By default MINIMAL on a capacity block, which holds no spare machine."""
+    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL on a capacity block, which has no spare instance."""
     force: bool = False
     """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them."""
 
 
 class EksPool(Pool):
-    """EC2 machines in EKS managed node groups, one group for each capacity type."""
+    """EC2 instances in EKS managed node groups, one group per capacity type."""
 
     provider: Literal["eks"]
     size: PoolSize
     instance_types: Annotated[list[MachineName], Field(min_length=1, max_length=20)] | None = None
-    """EC2 machines that may serve the pool, equal in accelerators; by default the accelerator's usual one."""
+    """EC2 instance types of the pool, with the same number of accelerators. Default: the accelerator's usual type."""
     capacity_types: Annotated[list[Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]], Field(min_length=1, max_length=2)] = ["ON_DEMAND"]
-    """How machines are bought. Two of them are two node groups of the same pool; `size.min` is kept by the last one."""
+    """How instances are bought. With two values, the pool has two node groups, and the last one keeps `size.min`."""
     capacity_reservation: CapacityReservation | None = None
     """The capacity block, with capacityTypes: [CAPACITY_BLOCK]."""
     ami_type: Annotated[str, AfterValidator(_ami_type)] | None = None
-    """The AMI type as EKS spells it. By default AL2023_x86_64_NVIDIA with NVIDIA cards, AL2023_x86_64_STANDARD without any."""
+    """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, AL2023_x86_64_STANDARD without."""
     ami_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
     """The image for amiType CUSTOM. It must carry nodeadm, as the AL2023 images for EKS do."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=6)] | None = None
-    """Zones that nodes may be in; by default all of the cluster's."""
+    """Zones of the nodes. Default: all zones of the cluster."""
     efa: bool = False
     """Attaches every EFA interface that the instance type takes; replicas that span nodes request them. Needs a single zone."""
     placement_group: bool = False
     """Puts the nodes close together (strategy cluster), which needs a single zone."""
     root_volume: RootVolume = RootVolume()
     local_cache: bool = False
-    """Joins the machine's NVMe disks (RAID0) and keeps images, logs and emptyDir volumes on them."""
+    """Joins the node's NVMe disks (RAID0) and keeps images, logs and emptyDir volumes on them."""
     hugepages2_mi: Annotated[Bytes | None, Field(alias="hugepages2Mi")] = None
-    """2 MiB huge pages that a node sets aside before its kubelet starts; by default what Gaudi and EFA need."""
+    """2 MiB huge pages that a node reserves before its kubelet starts. Default: what Gaudi and EFA need."""
     labels: Labels = {}
     """Further labels on the nodes."""
     update: NodeUpdate = NodeUpdate()
     accept_scarcity: bool = False
-    """Takes spot machines although one zone or one machine type is likely to run dry."""
+    """Accepts spot capacity although one zone or one instance type is likely to run out."""
 
     @model_validator(mode="after")
     def _the_pool_can_exist(self) -> Self:

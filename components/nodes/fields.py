@@ -71,7 +71,7 @@ class MachineShape(Spec):
     @model_validator(mode="after")
     def _hugepages_are_whole_pages(self) -> Self:
         if self.hugepages2_mi is not None and bytes_of(self.hugepages2_mi) % _HUGEPAGE:
-            raise ValueError(f"hugepages2Mi {self.hugepages2_mi!r} is no multiple of 2Mi; round it to whole pages")
+            raise ValueError(f"hugepages2Mi {self.hugepages2_mi!r} is not a multiple of 2Mi. Round it to whole pages")
         return self
 
 

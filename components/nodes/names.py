@@ -17,7 +17,7 @@ def named(name: str, rows: Mapping[str, Row], noun: str) -> Row:
         return rows[name]
     near = nearest(name, rows)
     hint = f"; did you mean {near!r}" if near else ""
-    raise ValueError(f"{name[:80]!r} is no {noun} that the table knows{hint}; allowed: {', '.join(rows)}")
+    raise ValueError(f"{name[:80]!r} is not a known {noun}{hint}. Allowed: {', '.join(rows)}")
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:

@@ -182,11 +182,13 @@ def _check_mig(accelerator: str | None, profile: str | None) -> None:
 def _check_machine(accelerator: str | None, machine: str | MachineShape | None) -> None:
     if isinstance(machine, MachineShape):
         if bool(machine.accelerators) != (accelerator is not None):
-            fix = "write how many cards a node has" if accelerator else "write accelerator too, or leave machine.accelerators out"
+            fix = "write how many accelerators a node has" if accelerator else "write accelerator too, or leave machine.accelerators out"
             raise ValueError(f"machine.accelerators is {machine.accelerators} but accelerator is {accelerator or 'not set'}; {fix}")
         return
     carried = None if machine is None else machines.machine(machine).accelerator
     if machine is None or carried == accelerator:
         return
     allowed = ", ".join(each.name for each in machines.machines_of(accelerator))
-    raise ValueError(f"machine {machine!r} carries {carried or 'no accelerator'}, the pool {accelerator or 'none'}; use one of {allowed}")
+    raise ValueError(
+        f"machine {machine!r} has {carried or 'no accelerator'}, and the pool has {accelerator or 'none'}. Use one of: {allowed}"
+    )

@@ -34,7 +34,9 @@ class NodeTerm(Spec):
     def _values_fit_the_operator(self) -> Self:
         if self.operator in ("Exists", "DoesNotExist"):
             if self.values:
-                raise ValueError(f"operator {self.operator} asks for the label alone, and values has {len(self.values)}; remove values")
+                raise ValueError(
+                    f"operator {self.operator} only checks that the label exists, and values has {len(self.values)}. Remove values"
+                )
         elif self.operator in ("Gt", "Lt"):
             if len(self.values) != 1 or not re.fullmatch(r"-?[0-9]+", self.values[0]):
                 raise ValueError(

@@ -64,24 +64,24 @@ class ServedModel(Spec):
 
     weights: WeightsSpec
     preheat: PreheatSpec | None = None
-    """Copies the weights onto a shared store before the first server starts; absent, the engine reads the store itself."""
+    """Copies the weights to a shared store before the first server starts. Omit it if the engine reads the store itself."""
     artifacts: Annotated[dict[DnsLabel, ArtifactSpec], Field(max_length=16)] = {}
-    """Files beside the weights by name: adapters, a tokenizer, engines. Preheated as the weights are; servers find them in /artifacts/<name>."""
+    """Further files by name: adapters, a tokenizer, engines. They are preheated like the weights and mounted at /artifacts/<name>."""
     pool: DnsLabel
     """The node pool that the replicas run on."""
     replicas: Annotated[int, Field(ge=0, le=1000)] = 1
     """How many copies serve the model; 0 keeps its objects and runs none."""
     accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Cards for each replica; by default as many as the parallel sizes multiply to."""
+    """Accelerators of each replica. Default: the product of the parallel sizes."""
     consumers: list[DnsLabel] = []
-    """The consumers whose keys open this model; nobody by default."""
+    """Consumers whose keys open this model. Default: none."""
     image: PinnedImage | None = None
-    """By default the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine."""
     resources: ModelResources = ModelResources()
     shared_memory: Bytes = "2Gi"
     """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
     env: dict[EnvName, str] = {}
-    """Further environment variables in clear; never a secret."""
+    """Further environment variables, in plain text. Never a secret."""
     labels: Labels = {}
     """Further labels on the pods."""
     queue: DnsLabel | None = None
@@ -90,7 +90,7 @@ class ServedModel(Spec):
     """One of the queue's priorities."""
     affinity: AffinitySpec = AffinitySpec()
     rollout: Literal["inPlace", "surge"] = "inPlace"
-    """`inPlace` frees a replica's cards before its successor starts; `surge` starts the successor first and needs free cards."""
+    """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators."""
     load_mib_per_second: PositiveInt = 200
     """How fast weights are read in the worst case; with their size it sets the startup budget."""
     warmup_seconds: NonNegativeInt | None = None
@@ -102,8 +102,8 @@ class ServedModel(Spec):
     def _artifacts_are_preheated(self) -> Self:
         if self.artifacts and self.preheat is None:
             raise ValueError(
-                f"artifacts ({', '.join(self.artifacts)}) are copied where the weights are copied, and there is no preheat; "
-                "add preheat: {into: <store>}"
+                f"artifacts ({', '.join(self.artifacts)}) need preheat, which copies them next to the weights. "
+                "Add preheat: {into: <store>}"
             )
         return self
 
@@ -112,7 +112,7 @@ class ServedModel(Spec):
     def _consumers_are_named_once(cls, consumers: list[str]) -> list[str]:
         twice = sorted({name for name in consumers if consumers.count(name) > 1})
         if twice:
-            raise ValueError(f"{', '.join(twice)} stands more than once; name each consumer once")
+            raise ValueError(f"{', '.join(twice)} is listed more than once. List each consumer once")
         return consumers
 
     @field_validator("env")
@@ -190,7 +190,7 @@ class ServedModel(Spec):
             yield SpecError(
                 ("rollout",),
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
-                f"where {cards} are needed: it would wait for ever; use inPlace, or enlarge the pool",
+                f"where {cards} are needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
             )
 
     def queue_errors(self) -> Iterator[SpecError]:

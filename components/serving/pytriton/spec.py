@@ -77,5 +77,5 @@ class PyTritonSpec(TextGeneration, ServedModel):
         if self.cards > 1 and not self.own_script:
             yield SpecError(
                 ("accelerators",),
-                f"the shipped script uses one card and accelerators is {self.cards}; raise replicas instead, or bring a script of your own",
+                f"the shipped script uses one accelerator, and accelerators is {self.cards}. Raise replicas instead, or bring a script of your own",
             )

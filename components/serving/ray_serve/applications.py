@@ -56,7 +56,7 @@ class ServeAutoscaling(Spec):
         initial = self.min_replicas if self.initial_replicas is None else self.initial_replicas
         if not self.min_replicas <= initial <= self.max_replicas:
             raise ValueError(
-                f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas {self.max_replicas} are not in rising order; mend them"
+                f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas {self.max_replicas} are not in rising order. Correct them"
             )
         return self
 
@@ -95,7 +95,7 @@ class ServeDeployment(Spec):
     @model_validator(mode="after")
     def _cards_are_whole_or_a_share(self) -> Self:
         if self.accelerators is not None and self.accelerators > 1 and self.accelerators % 1:
-            raise ValueError(f"accelerators is {self.accelerators}; above one card Ray gives whole cards, write a whole number")
+            raise ValueError(f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number")
         return self
 
     @property

@@ -41,7 +41,7 @@ class GcsFaultTolerance(Spec):
 
 
 class HeadResources(Spec):
-    """What the head asks for; it holds no card and serves no request."""
+    """What the head requests; it holds no card and serves no request."""
 
     cpu: Cpu = "2"
     """CPU of the head."""
@@ -169,7 +169,7 @@ class RayServeSpec(ServedModel):
         if self.worker_autoscaling is not None:
             yield SpecError(
                 ("workerAutoscaling",),
-                "Kueue refuses a RayService that scales its own workers (v0.19); remove workerAutoscaling, or queue",
+                "Kueue rejects a RayService that scales its own workers (v0.19). Remove workerAutoscaling, or queue",
             )
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
@@ -184,7 +184,7 @@ class RayServeSpec(ServedModel):
             name = next(name for name, app in self.applications.items() if isinstance(app, LlmApplication))
             yield SpecError(
                 ("applications", name, "kind"),
-                f"llm asks Ray for GPUs and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
+                f"llm requests GPUs from Ray, and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
             )
 
     def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
@@ -194,13 +194,13 @@ class RayServeSpec(ServedModel):
             yield SpecError(
                 ("upgradeStrategy",),
                 f"NewCluster starts {self.most_workers} x {self.cards} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
-                "it would wait for ever; enlarge the pool, or leave upgradeStrategy out",
+                "it would wait indefinitely. Enlarge the pool, or leave upgradeStrategy out",
             )
         if spare <= 0 and self.replicas:
             yield from self._head_beside_workers(target)
 
     def _head_beside_workers(self, target: NodeTarget) -> Iterator[SpecError]:
-        """What the head asks for of a node whose accelerators workers hold all."""
+        """What the head requests of a node whose accelerators workers hold all."""
         demand, capacity = demand_of(self, self.cards, target), target.capacity
         workers = capacity.accelerators // self.cards
         # KubeRay's container for the autoscaler stands beside the head (common/pod.go, v1.7.0).
@@ -213,7 +213,7 @@ class RayServeSpec(ServedModel):
             if asked > free:
                 yield SpecError(
                     ("head", resource),
-                    f"the head asks for {asked // unit}{shown} and the workers of a full node of pool {target.pool!r} leave {max(0, free) // unit}{shown}, "
+                    f"the head requests {asked // unit}{shown} and the workers of a full node of pool {target.pool!r} leave {max(0, free) // unit}{shown}, "
                     f"so it would never start; lower head.{resource} or resources.{resource}, or enlarge the pool",
                 )
 

@@ -46,15 +46,15 @@ class EngineBuild(Spec):
     model_family: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")]
     """The directory among TensorRT-LLM's examples that holds the model's convert_checkpoint.py: llama, qwen, gemma, phi, ..."""
     max_input_len: PositiveInt | None = None
-    """Tokens of a prompt that the engines take; by default trtllm-build decides."""
+    """Maximum tokens of a prompt. Default: trtllm-build decides."""
     convert_args: list[Option] = []
     """Further options of convert_checkpoint.py as it spells them, such as --use_fp8; none that a field sets."""
     build_args: list[Option] = []
     """Further options of trtllm-build as it spells them, such as --gemm_plugin=auto; none that a field sets."""
     cards: Annotated[int, Field(ge=1, le=16)] = 1
-    """Cards that the Job holds; the engines of a parallel model are built on them in turn. A full pool makes it wait."""
+    """Accelerators that the Job requests; engines of a parallel model are built on them in turn. The Job waits while the pool is full."""
     timeout_seconds: Annotated[int, Field(ge=300, le=86_400)] = 7200
-    """When a build is given up."""
+    """Seconds after which a build fails."""
     round: Annotated[int, Field(ge=0, le=9999)] = 0
     """Raise it by one to build again, into a directory of its own."""
 
@@ -63,7 +63,7 @@ class EngineBuild(Spec):
         for field, given, ours in (("convertArgs", self.convert_args, CONVERT_OPTIONS), ("buildArgs", self.build_args, BUILD_OPTIONS)):
             repeated = [each for each in given if each.partition("=")[0] in ours]
             if repeated:
-                raise ValueError(f"{', '.join(repeated)} may not stand in {field}, since a field or inferplan sets it; remove it")
+                raise ValueError(f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it")
         return self
 
 
@@ -75,21 +75,21 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     engine: Literal["tensorrt-llm"]
     max_batch_size: Annotated[int, Field(ge=1, le=4096)] = 64
-    """Requests that the engine works on at once."""
+    """Maximum requests in one batch."""
     max_seq_len: PositiveInt | None = None
-    """Tokens of a prompt and its answer together; by default the model's own."""
+    """Maximum tokens of a prompt and its answer together. Default: the model's own limit."""
     max_num_tokens: PositiveInt | None = None
     """Tokens of one step of the engine over all of its requests; TensorRT-LLM's default is 8192."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """The type that is computed in; auto is the checkpoint's own."""
+    """The data type of computations; auto is the checkpoint's own."""
     kv_cache_free_gpu_mem_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the memory left after loading that the KV cache takes; TensorRT-LLM's default is 0.9."""
     streaming: bool = True
-    """With build: sends each piece as it is there (a decoupled model); a request asks for it with the input `stream`."""
+    """With build: streams answers (a decoupled model). A request enables it with the input `stream`."""
     max_tokens: PositiveInt = 256
-    """With build: new tokens of an answer where a request says nothing."""
+    """With build: maximum new tokens of an answer, if the request sets none."""
     llm_args: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)], JsonValue] = {}
-    """Without build: further arguments of tensorrt_llm.LLM, as it spells them; none that a field sets."""
+    """Without build: further arguments of tensorrt_llm.LLM, as it spells them. Arguments that a field sets are rejected."""
     build: EngineBuild | None = None
     """Builds engines beforehand and serves them by Triton's tensorrtllm backend, as an ensemble and as a BLS model. Images before TensorRT-LLM 1.3 only."""
     preprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
@@ -99,7 +99,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     max_queue_delay_microseconds: NonNegativeInt = 0
     """With build: how long a request may wait for others."""
     max_queue_size: NonNegativeInt = 0
-    """With build: requests that may wait for the engine; further ones are refused. 0 for no bound."""
+    """With build: maximum waiting requests; the server rejects further ones. 0 means unlimited."""
     parameters: dict[str, str] = {}
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
 
@@ -119,14 +119,14 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     def _llm_args_repeat_no_field(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         repeated = [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]
         if repeated:
-            raise ValueError(f"{', '.join(repeated)} may not stand in llmArgs; remove it")
+            raise ValueError(f"{', '.join(repeated)} is not allowed in llmArgs. Remove it")
         cache = given.get(_CACHE, {})
         if not isinstance(cache, dict):
             raise ValueError(  # noqa: TRY004 - pydantic reports a ValueError as a fault
                 f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there; write {{enable_block_reuse: true}} or the like"
             )
         if _CACHE_SHARE in cache:
-            raise ValueError(f"{_CACHE}.{_CACHE_SHARE} (use the field kvCacheFreeGpuMemFraction) may not stand in llmArgs; remove it")
+            raise ValueError(f"{_CACHE}.{_CACHE_SHARE} (use the field kvCacheFreeGpuMemFraction) is not allowed in llmArgs. Remove it")
         return given
 
     @field_validator("parameters")
@@ -135,7 +135,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         unknown = sorted(set(given) - PARAMETERS)
         if unknown:
             raise ValueError(
-                f"{', '.join(unknown)} is no parameter of the backend, or a field sets it; it has {', '.join(sorted(PARAMETERS))}"
+                f"{', '.join(unknown)} is not a parameter of the backend, or a field sets it. Parameters: {', '.join(sorted(PARAMETERS))}"
             )
         return given
 
@@ -152,7 +152,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             )
         if self.build is not None and self.preheat is None:
             raise ValueError(
-                "build writes engines to a share beside the weights, and there is no preheat; add preheat: {into: <nfs store>}"
+                "build writes engines next to the weights on a share, so it requires preheat. Add preheat: {into: <nfs store>}"
             )
         return self
 
@@ -193,8 +193,8 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         if compute is not None and float(compute) < _OLDEST_COMPUTE:
             yield SpecError(
                 ("pool",),
-                f"TensorRT-LLM needs compute capability {_OLDEST_COMPUTE} and {target.accelerator.name} has {compute}; "
-                "name a pool of Ampere or newer cards, or use engine: vllm",
+                f"TensorRT-LLM needs compute capability {_OLDEST_COMPUTE} and {target.accelerator.name} has {compute}. "
+                "Name a pool of Ampere or newer accelerators, or use engine: vllm",
             )
         wrong = None if self.image is None else self._fault_of(self.image)
         if wrong is not None:
@@ -202,7 +202,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         if self.build is not None and self.build.cards > target.capacity.accelerators:
             yield SpecError(
                 ("build", "cards"),
-                f"the build asks for {self.build.cards} cards and a node of pool {self.pool!r} has {target.capacity.accelerators}; lower it",
+                f"the build requests {self.build.cards} accelerators, and a node of pool {self.pool!r} has {target.capacity.accelerators}. Lower it",
             )
 
     def _fault_of(self, image: str) -> str | None:

@@ -49,7 +49,7 @@ class TextGeneration(Spec):
     def _engine_args_are_not_decided_elsewhere(cls, given: dict[str, EngineArgValue]) -> dict[str, EngineArgValue]:
         refused = list(stray(given, _DECIDED))
         if refused:
-            raise ValueError(f"{', '.join(refused)} may not stand in engineArgs; remove it")
+            raise ValueError(f"{', '.join(refused)} is not allowed in engineArgs. Remove it")
         return given
 
     @model_validator(mode="after")

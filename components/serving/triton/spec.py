@@ -69,7 +69,7 @@ class TritonSpec(TritonServed):
         wide = {name: model.world_size for name, model in self._vllm.items() if model.world_size > self.cards}
         if wide:
             raise ValueError(
-                f"{', '.join(f'{name} spans {size} cards' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
+                f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
                 f"accelerators is {self.cards}; raise accelerators, or leave it out"
             )
         if self._vllm and not self._on_cards and max(model.world_size for model in self._vllm.values()) < self.cards:
@@ -86,7 +86,7 @@ class TritonSpec(TritonServed):
         if sum(shares.values()) > 1:
             listed = ", ".join(f"{name} {share:g}" for name, share in shares.items())
             raise ValueError(
-                f"vLLM's engines on one server share its first card, and claim {listed} of it; lower gpuMemoryUtilization "
+                f"vLLM's engines on one server share its first accelerator, and claim {listed} of it. Lower gpuMemoryUtilization "
                 "(gpu_memory_utilization in engineArgs) to 1 in all, or the instances"
             )
         return self
@@ -191,11 +191,11 @@ class TritonSpec(TritonServed):
             if not gaudi and count % self.cards:
                 yield SpecError(
                     ("repository", name, "instances"),
-                    f"{count} instances cannot be spread over {self.cards} cards evenly; write a multiple of {self.cards}, or set accelerators",
+                    f"{count} instances cannot be spread over {self.cards} accelerators evenly. Write a multiple of {self.cards}, or set accelerators",
                 )
         if gaudi and sum(held.values()) > self.cards:
             yield SpecError(
                 ("repository",),
-                f"on {target.accelerator.name} each instance holds a card of its own, and {', '.join(held)} have {sum(held.values())} instances "
-                f"for {self.cards} cards; set accelerators: {sum(held.values())}, or fewer instances",
+                f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {sum(held.values())} instances "
+                f"for {self.cards} accelerators. Set accelerators: {sum(held.values())}, or fewer instances",
             )

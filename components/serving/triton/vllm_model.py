@@ -54,7 +54,7 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
     def _engine_args_repeat_no_field(cls, given: dict[str, Any]) -> dict[str, Any]:
         refused = list(stray(given, _DECIDED, fields=VLLM_OPTIONS))
         if refused:
-            raise ValueError(f"{', '.join(refused)} may not stand in engineArgs; remove it")
+            raise ValueError(f"{', '.join(refused)} is not allowed in engineArgs. Remove it")
         return given
 
     @property

@@ -36,17 +36,17 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Nodes that one replica spans, each with a pod that holds its part of the cards; LeaderWorkerSet keeps them together."""
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together."""
     gaudi: GaudiTuning | None = None
-    """How vLLM compiles and warms up on Gaudi; by default vllm-gaudi decides."""
+    """How vLLM compiles and warms up on Gaudi. Default: vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
-    """The name clients send as `model`; by default the model's key in this file."""
+    """The name that clients send as `model`. Default: the model's key in this file."""
     lora_artifacts: dict[LoraName, DnsLabel] = {}
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
     tokenizer: DnsLabel | None = None
-    """The artifact that holds the tokenizer; by default it lies beside the weights."""
+    """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
-    """Further `vllm serve` arguments as vLLM spells them; none that a field here sets."""
+    """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
 
     @property
     def cards(self) -> int:
@@ -87,7 +87,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     def _shards_spread_evenly(self) -> Self:
         if self.world_size % self.nnodes:
             raise ValueError(
-                f"{self.sizes} cards do not spread evenly over nnodes {self.nnodes}; usual is the cards of a node x the count of nodes"
+                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Write the accelerators of a node x the count of nodes"
             )
         return self
 
@@ -101,7 +101,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     def _env_repeats_no_field(self) -> Self:
         repeated = [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]
         if repeated:
-            raise ValueError(f"{', '.join(repeated)} may not stand in env; remove it")
+            raise ValueError(f"{', '.join(repeated)} is not allowed in env. Remove it")
         return self
 
     def folder_on(self, target: NodeTarget) -> str | None:
@@ -119,17 +119,18 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         accelerator, held = target.accelerator, target.capacity.accelerators
         on_gaudi = accelerator is not None and accelerator.vendor == "habana"
         if self.gaudi is not None and not on_gaudi:
-            yield SpecError(("gaudi",), f"it is read on Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
+            yield SpecError(("gaudi",), f"gaudi applies to Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
         if self.nnodes == 1:
             return
         if on_gaudi:
             yield SpecError(
-                ("nnodes",), "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0); shard over the cards of one node"
+                ("nnodes",),
+                "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over the accelerators of one node",
             )
         elif self.world_size <= held:
             yield SpecError(
                 ("nnodes",),
-                f"the {self.world_size} cards of a replica fit one node of pool {target.pool!r}, which has {held}, and links between nodes are "
+                f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {held}, and links between nodes are "
                 "slower than those inside one; remove nnodes",
             )
         if self.nnodes > target.nodes:
@@ -166,7 +167,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         repeated = [(option, meant) for option in given if (meant := _meant(option, reserved)) is not None]
         if repeated:
             told = (f"{option} ({'' if option == meant else f'which is {meant}: '}{reserved[meant]})" for option, meant in repeated)
-            raise ValueError(f"{', '.join(told)} may not stand in extraArgs; remove it")
+            raise ValueError(f"{', '.join(told)} is not allowed in extraArgs. Remove it")
         return arguments
 
 

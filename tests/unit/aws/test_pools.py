@@ -220,7 +220,7 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
     [
         ({"amiType": "AL2_x86_64_GPU"}, "ended on 2025-11-26"),
         ({"amiType": "AL2023_x86_64_NVIDA"}, "did you mean 'AL2023_x86_64_NVIDIA'"),
-        ({"amiType": "AL2023_ARM_64_NVIDIA"}, "no pool here has"),
+        ({"amiType": "AL2023_ARM_64_NVIDIA"}, "pools do not support"),
         ({"amiType": "AL2023_x86_64_STANDARD"}, "has no driver for nvidia-l40s"),
         ({"amiType": "CUSTOM"}, "amiId is needed"),
         ({"amiId": "ami-0123456789abcdef0"}, "amiId belongs to amiType: CUSTOM"),

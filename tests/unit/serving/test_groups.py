@@ -106,7 +106,7 @@ def test_a_replica_of_one_pod_stays_a_deployment_without_a_word_of_ranks():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"tensorParallelSize": 4, "nnodes": 3}, "4 x pipelineParallelSize 1 = 4 cards do not spread evenly over nnodes 3"),
+        ({"tensorParallelSize": 4, "nnodes": 3}, "4 x pipelineParallelSize 1 = 4 accelerators do not spread evenly over nnodes 3"),
         ({**WIDE, "accelerators": 8}, "8 x pipelineParallelSize 2 = 16, but accelerators is 8"),
         ({**WIDE, "extraArgs": ["--node-rank=1"]}, r"--node-rank \(inferplan sets it\)"),
         ({**WIDE, "extraArgs": ["--master-addr", "h"]}, r"--master-addr \(inferplan sets it\)"),
@@ -123,7 +123,7 @@ def test_a_wrong_spread_is_refused_with_the_reason(fields, words):
     ("target", "fields", "words"),
     [
         (GAUDI2, WIDE, "vLLM over several nodes is not validated on Gaudi"),
-        (H100, {"tensorParallelSize": 8, "nnodes": 2}, "the 8 cards of a replica fit one node of pool 'p', which has 8.*remove nnodes"),
+        (H100, {"tensorParallelSize": 8, "nnodes": 2}, "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*remove nnodes"),
         (H100, {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nnodes": 3}, "a replica spans 3 nodes and pool 'p' has 2"),
     ],
 )

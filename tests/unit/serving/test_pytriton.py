@@ -36,7 +36,7 @@ def test_other_settings_are_another_config_map_so_that_pods_of_before_keep_their
 
 def test_more_cards_than_the_shipped_script_uses_are_refused():
     [fault] = pytriton(accelerators=2).errors_on(L40S)
-    assert "uses one card" in fault.message
+    assert "uses one accelerator" in fault.message
     assert list(pytriton(accelerators=2, script="pass").errors_on(L40S)) == []
 
 

@@ -138,7 +138,7 @@ def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
     tight = {"replicas": 1, "resources": {"cpu": "1900m", "memory": "10Gi"}, "head": {"cpu": "1900m"}}
     one = pool("nvidia-l40s", machine="g6e.xlarge", nodes=1)
     assert list(ray(**tight).shared_pool_errors(one, 0)) == []
-    assert "the head asks for 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).shared_pool_errors(one, 0)).message
+    assert "the head requests 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).shared_pool_errors(one, 0)).message
 
 
 def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():

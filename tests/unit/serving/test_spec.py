@@ -38,7 +38,7 @@ def test_extra_args_cannot_repeat_a_typed_field_in_any_spelling(spelling):
 
 @pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5", "--grpc"])
 def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
-    assert "may not stand in extraArgs" in faults(extraArgs=[argument])
+    assert "is not allowed in extraArgs" in faults(extraArgs=[argument])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_reserved_environment_variable_is_refused_with_its_reason(name):
 
 
 def test_a_consumer_named_twice_is_refused():
-    assert "chat stands more than once" in faults(consumers=["chat", "batch", "chat"])
+    assert "chat is listed more than once" in faults(consumers=["chat", "batch", "chat"])
 
 
 @pytest.mark.parametrize(

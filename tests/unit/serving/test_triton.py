@@ -35,7 +35,7 @@ def test_on_nvidia_an_instance_of_each_card_and_on_gaudi_a_process_for_each():
 def test_more_instances_than_cards_are_refused_on_gaudi_and_uneven_ones_on_nvidia():
     two = {"writer": WRITER, "other": WRITER}
     [fault] = triton(two, accelerators=1).errors_on(GAUDI2)
-    assert "2 instances for 1 cards; set accelerators: 2" in fault.message
+    assert "2 instances for 1 accelerators. Set accelerators: 2" in fault.message
     [fault] = triton({"writer": {**WRITER, "instances": 3}}, accelerators=2).errors_on(L40S)
     assert "a multiple of 2" in fault.message
     assert list(triton(two, accelerators=1).errors_on(L40S)) == []

@@ -82,7 +82,7 @@ def test_vllms_metrics_and_health_are_asked_for_by_parameter():
 
 @pytest.mark.parametrize("name", [*VLLM_OPTIONS, "model", "hf_token", "trust_remote_code", "enable_lora"])
 def test_engine_args_cannot_repeat_a_field_or_what_is_decided_elsewhere(name):
-    assert "may not stand in engineArgs" in faults(engineArgs={name: 1})
+    assert "is not allowed in engineArgs" in faults(engineArgs={name: 1})
 
 
 def test_triton_does_not_batch_for_vllm():
@@ -91,7 +91,7 @@ def test_triton_does_not_batch_for_vllm():
 
 def test_a_replica_has_as_many_cards_as_the_engine_spans():
     assert served(tensorParallelSize=2, pipelineParallelSize=2).cards == 4
-    assert "writer spans 4 cards" in faults({"writer": {"kind": "vllm", "tensorParallelSize": 4}}, accelerators=2)
+    assert "writer spans 4 accelerators" in faults({"writer": {"kind": "vllm", "tensorParallelSize": 4}}, accelerators=2)
     assert "no model uses that many" in faults({"writer": {"kind": "vllm"}}, accelerators=2)
 
 

@@ -123,7 +123,7 @@ def test_more_replicas_than_the_pool_holds_are_refused(lines):
 
 def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
     assert lines({"replicas": 7, "rollout": "surge"}) == ()
-    assert "would wait for ever" in only(lines({"replicas": 8, "rollout": "surge"}))
+    assert "would wait indefinitely" in only(lines({"replicas": 8, "rollout": "surge"}))
 
 
 def test_more_memory_than_a_node_has_is_refused(lines):

@@ -69,7 +69,7 @@ def test_what_a_cohort_may_lend_is_not_judged(lines):  # noqa: F811 - the fixtur
 def test_a_ray_service_in_a_queue_may_not_scale_its_own_workers(lines):  # noqa: F811 - the fixture
     assert lines(models={"app": RAY}, queues={"serving": QUEUE}) == ()
     fault = only(lines(models={"app": {**RAY, "workerAutoscaling": {"maxReplicas": 2}}}, queues={"serving": QUEUE}))
-    assert "Kueue refuses a RayService that scales its own workers" in fault
+    assert "Kueue rejects a RayService that scales its own workers" in fault
 
 
 def test_the_head_of_ray_counts_against_the_quota(lines):  # noqa: F811 - the fixture
