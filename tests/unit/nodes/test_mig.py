@@ -85,8 +85,8 @@ def test_a_slice_that_the_card_does_not_have_is_refused(fields, said):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ({"tensorParallelSize": 2, "weights": {"store": "s", "path": "m"}}, "slices of cards (mig), which cannot work together"),
-        ({"weights": {"store": "s", "path": "m", "size": "60Gi"}}, "60Gi of weights do not fit 1 x 40Gi"),
+        ({"tensorParallelSize": 2, "weights": {"store": "s", "path": "m"}}, "MIG slices, which cannot work together"),
+        ({"weights": {"store": "s", "path": "m", "size": "60Gi"}}, "60Gi of weights do not fit into 1 x 40Gi"),
     ],
 )
 def test_a_model_larger_than_a_slice_is_refused(tmp_path, model, said):

@@ -123,7 +123,11 @@ def test_a_wrong_spread_is_refused_with_the_reason(fields, words):
     ("target", "fields", "words"),
     [
         (GAUDI2, WIDE, "vLLM over several nodes is not validated on Gaudi"),
-        (H100, {"tensorParallelSize": 8, "nnodes": 2}, "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*remove nnodes"),
+        (
+            H100,
+            {"tensorParallelSize": 8, "nnodes": 2},
+            "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*remove nnodes",
+        ),
         (H100, {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nnodes": 3}, "a replica spans 3 nodes and pool 'p' has 2"),
     ],
 )
