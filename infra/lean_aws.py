@@ -23,13 +23,13 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def install() -> None:
-    """Puts a package that fills itself in the place of each of `SERVICES` that is not loaded yet."""
-    found = util.find_spec(_PACKAGE)
-    if found is None or found.submodule_search_locations is None:
+    """Install a lazy package for each of `SERVICES` that is not loaded yet."""
+    package_spec = util.find_spec(_PACKAGE)
+    if package_spec is None or package_spec.submodule_search_locations is None:
         return
     for service in SERVICES:
         name = f"{_PACKAGE}.{service}"
-        spec = machinery.PathFinder.find_spec(name, found.submodule_search_locations)
+        spec = machinery.PathFinder.find_spec(name, package_spec.submodule_search_locations)
         if name not in sys.modules and spec is not None and spec.loader is not None:
             package = _Lean(name)
             package._loader = package.__loader__ = spec.loader  # noqa: SLF001 - created here, next to its class

@@ -1,4 +1,4 @@
-"""Makes the JSON Schema of stack files that editors use, out of the specs themselves.
+"""Generates the JSON Schema of stack files, which editors use, from the specs.
 
 It is draft-07, which is what editors' YAML servers speak; it says no more than the specs do, and cross-checks between
 sections are beyond it.
@@ -115,16 +115,16 @@ def _draft_07(node: Any, *, names: bool = False) -> Any:
         return node
     if names:
         return {key: _draft_07(value) for key, value in node.items()}
-    kept = {key: value for key, value in node.items() if key not in ("title", "discriminator")}
+    fields = {key: value for key, value in node.items() if key not in ("title", "discriminator")}
     if "propertyName" in node.get("discriminator", {}):
-        kept |= _by_tag(node["discriminator"], [each["$ref"] for each in kept.pop("oneOf")])
-    if "patternProperties" in kept:
-        kept.setdefault("additionalProperties", False)
-    if "$ref" in kept:
-        reference = {"$ref": kept.pop("$ref").replace("#/$defs/", "#/definitions/")}
+        fields |= _by_tag(node["discriminator"], [each["$ref"] for each in fields.pop("oneOf")])
+    if "patternProperties" in fields:
+        fields.setdefault("additionalProperties", False)
+    if "$ref" in fields:
+        reference = {"$ref": fields.pop("$ref").replace("#/$defs/", "#/definitions/")}
         # draft-07 ignores the neighbours of a $ref.
-        return reference if not kept else {"allOf": [reference], **_draft_07(kept)}
-    renamed = {"definitions" if key == "$defs" else key: value for key, value in kept.items()}
+        return reference if not fields else {"allOf": [reference], **_draft_07(fields)}
+    renamed = {"definitions" if key == "$defs" else key: value for key, value in fields.items()}
     return {
         key: value
         if key in ("default", "const", "enum")

@@ -33,13 +33,13 @@ class SchemaGuide:
 
     def tags(self, path: KeyPath, discriminator: str) -> list[str]:
         """The values that `discriminator` may have in the mapping at `path`."""
-        found = set()
+        tags = set()
         for schema, _ in self._at(path):
-            found |= set(self._plain(schema).get("discriminator", {}).get("mapping", ()))
+            tags |= set(self._plain(schema).get("discriminator", {}).get("mapping", ()))
             for part in self._branches(schema):
                 tag = part.get("properties", {}).get(discriminator, {})
-                found |= {tag["const"]} if "const" in tag else set(tag.get("enum", ()))
-        return sorted(found)
+                tags |= {tag["const"]} if "const" in tag else set(tag.get("enum", ()))
+        return sorted(tags)
 
     def description(self, path: KeyPath) -> str:
         """The description of the key at `path`, in one line without its full stop; "" if there is none."""
@@ -77,8 +77,8 @@ class SchemaGuide:
 
     def _plain(self, schema: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in schema:
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            schema = {**self._schema["$defs"][schema["$ref"].rpartition("/")[2]], **beside}
+            siblings = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**self._schema["$defs"][schema["$ref"].rpartition("/")[2]], **siblings}
         return schema
 
     def _branches(self, schema: dict[str, Any]) -> list[dict[str, Any]]:

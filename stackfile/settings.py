@@ -62,8 +62,8 @@ def load(*, rehearsal: bool = False) -> Stack:
         values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
     settings, errors = _judge(values, has_key_seed=SEED_KEY in seeds, file=file)
     errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in _seed_errors(seeds, is_config_secret))]
-    noted = {each.error.path for each in errors}
-    key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in noted]
+    reported = {each.error.path for each in errors}
+    key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in reported]
     errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
     if settings is not None and settings.cluster.provider != "simulated":
         harmless = rehearsal or pulumi.runtime.is_dry_run()
@@ -109,10 +109,10 @@ def _plain_keys(consumers: str) -> dict[tuple[str, int], str]:
 def _secret_keys(keys: Mapping[tuple[str, int], str]) -> dict[str, dict[int, pulumi.Output[str]]]:
     import pulumi
 
-    found: dict[str, dict[int, pulumi.Output[str]]] = {}
+    outputs: dict[str, dict[int, pulumi.Output[str]]] = {}
     for (consumer, version), key in sorted(keys.items()):
-        found.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
-    return found
+        outputs.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
+    return outputs
 
 
 def simulated_kubeconfig(stack: str) -> str:
@@ -134,25 +134,25 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
         if data.get(optional) == {}:
             # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
             del data[optional]
-    settings, found = None, []
+    settings, errors = None, []
     try:
         settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        found = errors_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
-        found += _cross_errors_of_valid_sections(data, found, has_key_seed=has_key_seed)
+        errors = errors_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
+        errors += _cross_errors_of_valid_sections(data, errors, has_key_seed=has_key_seed)
     else:
-        found = list(check(settings, has_key_seed=has_key_seed))
-    if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*found, *(each.error for each in notation))):
+        errors = list(check(settings, has_key_seed=has_key_seed))
+    if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(each.error for each in notation))):
         remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
-        found.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
-    noted = {each.error.path for each in notation}
-    found = [error for error in found if error.path not in noted and error.path[-1:] != ("secure",)]
-    return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in found)]
+        errors.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
+    reported = {each.error.path for each in notation}
+    errors = [error for error in errors if error.path not in reported and error.path[-1:] != ("secure",)]
+    return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in errors)]
 
 
-def _cross_errors_of_valid_sections(data: dict[str, Any], found: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
+def _cross_errors_of_valid_sections(data: dict[str, Any], errors: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
     """The errors between the entries that are valid and refer to no invalid one."""
-    part = valid_subset(data, [error.path for error in found])
+    part = valid_subset(data, [error.path for error in errors])
     if part is None:
         return []
     rest, left_out = part
@@ -167,10 +167,10 @@ def _cross_errors_of_valid_sections(data: dict[str, Any], found: list[SpecError]
 def _structure(key: str, text: str) -> Any:
     """The value that `text` stands for, imported keys masked."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return imported_keys.mask_keys(found) if key == _CONSUMERS else found
+    return imported_keys.mask_keys(value) if key == _CONSUMERS else value
 
 
 def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:

@@ -1,6 +1,6 @@
-"""Puts an item into a YAML list, takes entries out and replaces values, in flow and in block style, every other byte as it was.
+"""Edits YAML text: adds and removes entries and replaces values, in flow and in block style, and keeps every other byte.
 
-It knows nothing of stacks and writes no file. It expects text that `read_tree` accepts, and refuses a layout in which it could not
+It knows nothing of stacks and writes no file. It expects text that `read_tree` accepts, and rejects a layout in which it cannot
 tell what belongs to the entry; the caller reads the result again before trusting it.
 """
 
@@ -69,11 +69,11 @@ def add_entry(text: str, path: KeyPath, entry: str) -> str:
 
     Raises KeyError where there is no such mapping, ValueError for a layout that is better edited by hand.
     """
-    held = _collection(text, path)
-    entries = list(held.entries.values())
+    collection = _collection(text, path)
+    entries = list(collection.entries.values())
     if not entries:
         raise ValueError("the mapping is empty")
-    if held.flow:
+    if collection.flow:
         return f"{text[: entries[-1].end]}, {entry}{text[entries[-1].end :]}"
     begin = _line_start(text, entries[0].start)
     indent = text[begin : entries[0].start]
@@ -89,10 +89,10 @@ def remove_entry(text: str, path: KeyPath) -> str:
 
     Raises KeyError where there is no such entry, ValueError for a layout that is better edited by hand.
     """
-    held = _collection(text, path[:-1])
-    entry = held.entries[path[-1]]
-    if held.flow:
-        return _without_flow_entry(text, held, entry)
+    collection = _collection(text, path[:-1])
+    entry = collection.entries[path[-1]]
+    if collection.flow:
+        return _without_flow_entry(text, collection, entry)
     begin, end = _line_start(text, entry.start), _line_end(text, entry.end)
     if text[begin : entry.start].strip(" ") not in ("", "-") or not _blank(text[entry.end : end]):
         raise ValueError("the entry shares its lines with something else")
@@ -109,18 +109,18 @@ def replace_scalar(text: str, path: KeyPath, plain: str) -> str:
     entry = _collection(text, path[:-1]).entries[path[-1]]
     old = text[entry.value : entry.end].rstrip()
     if entry.inner is not None or not old:
-        raise ValueError("Cannot replace a mapping, a list or an empty value. Select a single value.")
+        raise ValueError("a mapping, a list or an empty value cannot be replaced")
     return text[: entry.value] + plain + text[entry.value + len(old) :]
 
 
-def _without_flow_entry(text: str, held: _Collection, entry: _Entry) -> str:
+def _without_flow_entry(text: str, collection: _Collection, entry: _Entry) -> str:
     start, end = entry.start, entry.end
     after = end + _gap(text, end)
     if text[after] == ",":
         comma = after
         between = text[end:comma]
     else:
-        before = [each.end for each in held.entries.values() if each.end <= start]
+        before = [each.end for each in collection.entries.values() if each.end <= start]
         if not before:
             return _cut(text, start, end)
         comma = before[-1] + _gap(text, before[-1])
@@ -143,12 +143,12 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _collection(text: str, path: KeyPath) -> _Collection:
-    held = _outline(text)
+    collection = _outline(text)
     for part in path:
-        held = None if held is None or part not in held.entries else held.entries[part].inner
-    if held is None:
+        collection = None if collection is None or part not in collection.entries else collection.entries[part].inner
+    if collection is None:
         raise KeyError(path)
-    return held
+    return collection
 
 
 def _outline(text: str) -> _Collection | None:
@@ -181,8 +181,8 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[i
 
 
 def _gap(text: str, start: int) -> int:
-    found = _GAP.match(text, start)
-    return found.end() - start if found else 0
+    match = _GAP.match(text, start)
+    return match.end() - start if match else 0
 
 
 def _blank(rest: str) -> bool:
@@ -194,8 +194,8 @@ def _line_start(text: str, index: int) -> int:
 
 
 def _line_end(text: str, index: int) -> int:
-    found = re.compile(r"\r\n|\n|\r").search(text, index)
-    return found.end() if found else len(text)
+    match = re.compile(r"\r\n|\n|\r").search(text, index)
+    return match.end() if match else len(text)
 
 
 def _line_break(text: str) -> str:

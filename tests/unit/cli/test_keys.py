@@ -200,7 +200,7 @@ def test_a_layout_that_cannot_be_edited_safely_is_left_to_the_person(stack, keys
     before = stack.read_bytes()
     code, _, err = keys("retire", "chat", "1")
     assert code == 2
-    assert "was left as it is: the dash of the entry stands in another line; edit consumers in stacks/Pulumi.local.yaml by hand" in err
+    assert "was left as it is: the dash of the entry is on another line; edit consumers in stacks/Pulumi.local.yaml by hand" in err
     assert stack.read_bytes() == before
 
 
