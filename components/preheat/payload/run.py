@@ -60,6 +60,8 @@ class Preheat:
                 self._collect()
                 return Result(present, 0)
             manifest = self._make()
+            # Every file is complete: what earlier holders had begun of one would stay on the share for as long as the model.
+            self._staging.forget_all_stale()
             self._shelf.publish(manifest)
             self._collect()
             return Result(manifest, self._progress.moved)

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from .disk_faults import Fault, arm
+from .disk_faults import EVERY, Fault, arm
 from .local import local_job, put, source_of
 from .rig import MIB, refused, tiny_model, verified
 
@@ -148,3 +148,14 @@ def test_a_disk_that_fills_up_leaves_the_reader_of_a_round_its_note(preheat):
         later = preheat(preheat={"round": number, "keep": 1})
         verified(later.run(), later, MODEL_FILES)
     assert first.ready
+
+
+def test_what_an_earlier_holder_had_begun_goes_once_the_file_is_whole(preheat):
+    """A second copy of a large file would stay on the share next to the READY one."""
+    killed, failed, last = (preheat() for _ in range(3))
+    assert arm(killed, Fault("KILL", "write", f"files/{SHARD}", first=3)).run().code == -9
+    killed.expire()
+    assert arm(failed, Fault("ESTALE", "unlink", "/stale/", last=EVERY)).run().code == 4
+    failed.expire()
+    verified(last.run(), last, MODEL_FILES)
+    assert not list((last.target / ".inferplan" / "staging").rglob("*"))
