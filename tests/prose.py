@@ -33,13 +33,13 @@ class Use:
 
 
 def prose(file: str, text: str) -> str:
-    """`text` with everything but prose blanked, line by line."""
+    """The prose of `text`, with the same line breaks. A string without a space is a name, not prose."""
     grammar = _MARKDOWN if file.endswith(".md") else _PYTHON
-    return _PLACEHOLDER.sub(_blank, grammar.sub(lambda part: part[0] if " " in (part["prose"] or "") else _blank(part), text))
+    return _PLACEHOLDER.sub("{}", grammar.sub(lambda part: part[0] if " " in (part["prose"] or "") else _blank(part), text))
 
 
 def _blank(part: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", part[0])
+    return "\n" * part[0].count("\n") or " "
 
 
 def uses(pattern: re.Pattern[str], file: str, text: str) -> Iterator[Use]:
@@ -61,11 +61,11 @@ def check(root: Path, words: dict[str, Any]) -> list[str]:
         by_folder: dict[str, list[Use]] = defaultdict(list)
         for file, text in texts.items():
             by_folder[file.partition("/")[0]] += uses(pattern, file, text)
-        for folder, found in sorted(by_folder.items()):
+        for folder, matches in sorted(by_folder.items()):
             left = entry.get("left", {}).get(folder, 0)
-            if len(found) > left:
-                lines += [f"{use.file}:{use.line}: {use.text!r}: use {entry['use']}" for use in found]
-                lines += [f"{folder}: {len(found)} uses, {left} allowed"] if left else []
+            if len(matches) > left:
+                lines += [f"{use.file}:{use.line}: {use.text!r}: use {entry['use']}" for use in matches]
+                lines += [f"{folder}: {len(matches)} uses, {left} allowed"] if left else []
     return lines
 
 
