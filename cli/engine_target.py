@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from cli.live import LiveCluster
 
 if TYPE_CHECKING:
+    from cli.kubectl import Kubectl
     from cli.workspace import Workspace
     from rehearsal.cluster import Cluster
 
@@ -34,8 +36,32 @@ def engine_target(workspace: Workspace, context: str | None = None) -> EngineTar
         return _simulated(workspace)
     cluster = workspace.settings.cluster
     chosen = context or (cluster.context if isinstance(cluster, ExistingCluster) else None)
-    reachable = chosen is not None and shutil.which("kubectl") is not None
-    return EngineTarget(environment=os.environ, live=LiveCluster(Kubectl(chosen).get) if reachable and chosen else None, context=chosen)
+    if shutil.which("kubectl") is None:
+        return EngineTarget(environment=os.environ, live=None, context=chosen)
+    kubectl = Kubectl(chosen) if chosen is not None else created_cluster(workspace.stack)
+    return EngineTarget(environment=os.environ, live=None if kubectl is None else LiveCluster(kubectl.get), context=chosen)
+
+
+def created_cluster(stack: str) -> Kubectl | None:
+    """The cluster that an EKS stack made: its kubeconfig is in the state of the Kubernetes provider, and contains no secret.
+
+    None before the first update, and where the cluster does not answer: the update itself says why.
+    """
+    from cli.errors import CommandError
+    from cli.kubectl import Kubectl
+    from cli.pulumi_cli import answer
+
+    try:
+        deployment = json.loads(answer(["stack", "export", "--stack", stack], os.environ)).get("deployment") or {}
+        for each in deployment.get("resources", ()):
+            text = each.get("inputs", {}).get("kubeconfig") if each["type"] == "pulumi:providers:kubernetes" else None
+            if isinstance(text, str) and text.startswith("{"):
+                kubectl = Kubectl(json.loads(text)["current-context"], text)
+                kubectl.get("/version")
+                return kubectl
+    except CommandError:
+        return None
+    return None
 
 
 def _simulated(workspace: Workspace) -> EngineTarget:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from cli.errors import CommandError
@@ -15,10 +16,15 @@ _SECONDS = 15
 
 
 class Kubectl:
-    """The cluster behind one context of the user's kubeconfig."""
+    """The cluster behind one context of the user's kubeconfig, or of `config`, a kubeconfig in a file that ends with this object."""
 
-    def __init__(self, context: str) -> None:
+    def __init__(self, context: str, config: str | None = None) -> None:
         self._context = context
+        self._file = None
+        if config is not None:
+            self._file = NamedTemporaryFile("w", suffix=".kubeconfig")  # noqa: SIM115 - it must be there for as long as kubectl may be asked
+            self._file.write(config)
+            self._file.flush()
 
     def get(self, path: str) -> Any:
         """The decoded answer to GET `path` of the Kubernetes API. Raises CommandError with kubectl's own words."""
@@ -36,7 +42,8 @@ class Kubectl:
         return lines[-1] if lines else ""
 
     def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
-        command = ["kubectl", "--context", self._context, "--request-timeout", f"{_SECONDS}s", "get", "--raw", path]
+        chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
+        command = ["kubectl", *chosen, "--context", self._context, "--request-timeout", f"{_SECONDS}s", "get", "--raw", path]
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The kubeconfig of an EKS cluster for the Kubernetes provider. It contains a command instead of a token and is never written to disk."""
+"""The kubeconfig of an EKS cluster for the Kubernetes provider. It contains a command instead of a token."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
     assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(aws.log, "create", GROUP)
     aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {"arn": "arn:aws:sts::111122223333:assumed-role/ci/run-17"}
-    assert "add arn:aws:iam::111122223333:role/ci" in pulumi(place, "preview", "--expect-no-changes")
+    assert "Add arn:aws:iam::111122223333:role/ci" in pulumi(place, "preview", "--expect-no-changes")
     aws.log.clear()
     told = pulumi(place, "destroy", "--yes", "--skip-preview")
     _, _, platform, _ = place
