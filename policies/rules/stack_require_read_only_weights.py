@@ -22,8 +22,9 @@ def _check(stack: Stack, _: Parameters) -> Findings:
         with stack.doubts:
             namespace = workload.at("metadata", "namespace").text()
             read |= {
-                (namespace, volume.at("persistentVolumeClaim", "claimName").text(), folder)
+                (namespace, claim, folder)
                 for volume in pod.at("volumes").each()
+                if (namespace, claim := volume.at("persistentVolumeClaim", "claimName").text()) in written
                 for folder in _folders(pod, volume, read_only=True)
             }
     for workload, pod in engines_of(stack):

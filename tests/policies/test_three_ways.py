@@ -56,7 +56,7 @@ def refused_by_up(recording, monkeypatch, capfd):
         up._obey_policies(cast("Workspace", workspace))
     except CommandError as refusal:
         words = str(refusal)
-        if "nothing was applied" not in words:
+        if "Nothing was applied" not in words:
             return {words}
         return {line.strip().split()[0] for line in capfd.readouterr().err.splitlines() if line.strip()}
     return set()
