@@ -1,7 +1,7 @@
-"""Drives services with the same load through aiperf and prints one table: `python3 compare.py`, with the plan as JSON in $BENCHMARK.
+"""Runs the same load against several models with aiperf and prints one table: `python3 compare.py`, with the plan as JSON in $BENCHMARK.
 
-It reads aiperf's summary (profile_export_aiperf.json, or genai-perf's, whose shape is the same). The key is in $API_KEY and is printed
-nowhere. It ends with status 1 when a measurement failed, after the table of those that did not.
+It reads aiperf's summary (profile_export_aiperf.json, or genai-perf's in the same format). The key is in $API_KEY and is never
+printed. The exit code is 1 if a measurement failed; the table has the others.
 """
 
 import json
@@ -16,40 +16,40 @@ from pathlib import Path
 
 COLUMNS = ("model", "prompt", "callers", "requests", "errors", "tokens/s")
 PERCENTILES = ("p50", "p95", "p99")
-# What a gateway answers while no server of a model is ready.
+# Responses of the gateway while no server of a model is ready.
 NOT_READY = (502, 503, 504)
 POLL_SECONDS = 5
 
 
 def main(plan, key, directory):
-    """Runs every measurement of `plan` and prints the table; the exit code."""
+    """Run every measurement of `plan` and print the table; return the exit code."""
     if shutil.which(plan["program"]) is None:
-        print(f"this image holds no {plan['program']}; name one that does under benchmark.image (pip install aiperf)", file=sys.stderr)
+        print(f"The image has no {plan['program']}. Set benchmark.image to an image that has it (pip install aiperf).", file=sys.stderr)
         return 2
     rows, failures = [], []
     for service in plan["services"]:
-        said = wait_for(service, key, plan["waitSeconds"])
-        if said:
-            failures.append(f"{service['model']}: {said}")
+        problem = wait_for(service, key, plan["waitSeconds"])
+        if problem:
+            failures.append(f"{service['model']}: {problem}")
             continue
         for prompt in plan["promptTokens"]:
             for callers in plan["concurrency"]:
-                place = directory / f"{service['model']}-{prompt}-{callers}"
+                artifacts = directory / f"{service['model']}-{prompt}-{callers}"
                 print(f"measuring {service['model']}: prompts of {prompt} tokens, {callers} at once", file=sys.stderr, flush=True)
-                done = subprocess.run(command(plan, service, key, prompt, callers, place), capture_output=True, text=True)  # noqa: PLW1510 - its exit code is read below
+                done = subprocess.run(command(plan, service, key, prompt, callers, artifacts), capture_output=True, text=True)  # noqa: PLW1510 - its exit code is read below
                 try:
-                    rows.append(row(service["model"], prompt, callers, summary(place)))
-                except (OSError, ValueError, KeyError) as fault:
+                    rows.append(row(service["model"], prompt, callers, summary(artifacts)))
+                except (OSError, ValueError, KeyError) as error:
                     last = hidden((done.stdout + done.stderr).strip()[-800:], key)
-                    failures.append(f"{service['model']}, {prompt} tokens, {callers} at once: no summary ({fault!r}); it said: {last}")
+                    failures.append(f"{service['model']}, {prompt} tokens, {callers} at once: no summary ({error!r}); last output: {last}")
     print(table(rows))
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     return 1 if failures else 0
 
 
-def command(plan, service, key, prompt, callers, place):
-    """The command line of one measurement. aiperf takes its key as an argument, so it shows in this container's process list."""
+def command(plan, service, key, prompt, callers, artifacts):
+    """Return the command line of one measurement. aiperf takes the key as an argument, so this container's process list shows it."""
     arguments = [plan["program"], "profile", "--model", service["served"], "--url", service["url"], "--streaming", "--ui", "none"]
     if service["protocol"] == "openai":
         arguments += ["--endpoint-type", "chat"]
@@ -59,11 +59,11 @@ def command(plan, service, key, prompt, callers, place):
     arguments += ["--tokenizer", plan["tokenizer"], "--random-seed", "7", "--request-count", str(plan["requests"])]
     arguments += ["--concurrency", str(callers), "--synthetic-input-tokens-mean", str(prompt), "--synthetic-input-tokens-stddev", "0"]
     arguments += ["--output-tokens-mean", str(plan["outputTokens"]), "--output-tokens-stddev", "0"]
-    return [*arguments, "--artifact-dir", str(place), "--no-server-metrics", "--no-gpu-telemetry", "--api-key", key]
+    return [*arguments, "--artifact-dir", str(artifacts), "--no-server-metrics", "--no-gpu-telemetry", "--api-key", key]
 
 
 def wait_for(service, key, seconds):
-    """Asks until the gateway has a server for the service; None, or why there is none."""
+    """Call the gateway until it has a server for the model; return None, or the problem after `seconds`."""
     end = time.monotonic() + seconds
     while True:
         request = urllib.request.Request(service["probe"], data=b"{}", method="POST")  # noqa: S310 - the gateway's own address
@@ -74,42 +74,42 @@ def wait_for(service, key, seconds):
         except urllib.error.HTTPError as answer:
             if answer.code in (401, 403, 404):
                 return f"the gateway answers {answer.code}: {answer.read()[:200].decode('utf-8', 'replace')}"
-            # Anything else than "no server" is a server that read the empty request.
+            # Any other status comes from a server that read the empty request.
             if answer.code not in NOT_READY:
                 return None
-            said = f"the gateway answers {answer.code}"
+            problem = f"the gateway answers {answer.code}"
         except OSError as unreachable:
-            said = f"{service['probe']} cannot be reached: {unreachable}"
+            problem = f"{service['probe']} cannot be reached: {unreachable}"
         else:
             return None
         if time.monotonic() >= end:
-            return f"{said}, for {seconds} s"
+            return f"{problem}, for {seconds} s"
         time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
 
 
-def summary(place):
-    """The newest summary below `place`. Raises FileNotFoundError where there is none, ValueError where it is no JSON."""
-    found = sorted([*place.rglob("profile_export_aiperf.json"), *place.rglob("*genai_perf.json")])
-    if not found:
-        raise FileNotFoundError(f"no summary in {place}")
-    return json.loads(found[-1].read_text(encoding="utf-8"))
+def summary(artifacts):
+    """Return the newest summary below `artifacts`. Raises FileNotFoundError if there is none, ValueError if it is not JSON."""
+    files = sorted([*artifacts.rglob("profile_export_aiperf.json"), *artifacts.rglob("*genai_perf.json")])
+    if not files:
+        raise FileNotFoundError(f"no summary in {artifacts}")
+    return json.loads(files[-1].read_text(encoding="utf-8"))
 
 
-def row(model, prompt, callers, found):
-    """One line of the table. Raises KeyError where the summary holds no measurement at all."""
-    errors = sum(int(each.get("count", 1)) for each in found.get("error_summary") or [])
-    completed = figure(found, "request_count", "avg")
+def row(model, prompt, callers, report):
+    """Return one row of the table. Raises KeyError if the summary has no measurement."""
+    errors = sum(int(each.get("count", 1)) for each in report.get("error_summary") or [])
+    completed = figure(report, "request_count", "avg")
     if completed is None and not errors:
         raise KeyError("request_count")
     latencies = [
-        figure(found, metric, percentile) for metric in ("time_to_first_token", "inter_token_latency") for percentile in PERCENTILES
+        figure(report, metric, percentile) for metric in ("time_to_first_token", "inter_token_latency") for percentile in PERCENTILES
     ]
-    return [model, prompt, callers, int(completed or 0), errors, figure(found, "output_token_throughput", "avg"), *latencies]
+    return [model, prompt, callers, int(completed or 0), errors, figure(report, "output_token_throughput", "avg"), *latencies]
 
 
-def figure(found, metric, statistic):
-    """A figure of the summary, None where it was not measured."""
-    value = (found.get(metric) or {}).get(statistic)
+def figure(report, metric, statistic):
+    """Return a value of the summary, None if it was not measured."""
+    value = (report.get(metric) or {}).get(statistic)
     return None if value is None else float(value)
 
 
