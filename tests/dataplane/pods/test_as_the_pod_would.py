@@ -103,7 +103,7 @@ print("FOUND " + json.dumps({"files": sorted(os.listdir("/models/tuned")), "obje
 """
 
 
-@pytest.mark.parametrize(("shm", "place"), [(None, "/dev/shm"), ("2Gi", "/tmp")])  # noqa: S108 - where Ray keeps its objects
+@pytest.mark.parametrize(("shm", "place"), [(None, "/dev/shm"), pytest.param("2Gi", "/tmp", marks=pytest.mark.full)])  # noqa: S108 - where Ray keeps its objects
 def test_ray_s_head_keeps_objects_in_memory_and_holds_the_files_that_a_builder_needs(run, weights, ray_environment, shm, place):
     plan = Plan(ENGINES / "Pulumi.ray-serve.yaml", {"tuned": {}})
 
