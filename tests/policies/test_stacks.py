@@ -97,7 +97,7 @@ def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
 
 
 def test_explain_tells_a_rule_and_the_nearest_one_to_a_misspelling():
-    assert "set enableServiceLinks: false" in run("check", "--explain", "pod-disallow-service-links").stdout
+    assert "Set enableServiceLinks: false" in run("check", "--explain", "pod-disallow-service-links").stdout
     done = run("check", "--explain", "pod-disallow-service-link")
     assert done.returncode == 2
     assert "Did you mean pod-disallow-service-links" in done.stderr
