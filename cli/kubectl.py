@@ -66,7 +66,7 @@ class Kubectl:
 
     def _remedy(self, message: str, path: str) -> str:
         files = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each] or [str(Path.home() / ".kube" / "config")]
-        if not any(Path(each).expanduser().is_file() for each in files):
+        if self._file is None and not any(Path(each).expanduser().is_file() for each in files):
             return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, for example: {_CREATE}"
         remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "Check with: {command}")
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
