@@ -103,7 +103,7 @@ class ApiKeys(pulumi.ComponentResource):
                 f"{name}-server-{model}", model, namespace, material, plain_text=plain_text
             )
         for consumer, spec in consumers.items():
-            newest = material.apply(lambda has, who=consumer, spec=spec: key_of(has.seed, who, spec.newest, spec, has.imported))
+            newest = material.apply(lambda values, who=consumer, spec=spec: key_of(values.seed, who, spec.newest, spec, values.imported))
             self._secret(
                 f"{name}-consumer-{consumer}",
                 consumer_secret(consumer),
@@ -111,7 +111,9 @@ class ApiKeys(pulumi.ComponentResource):
                 {SECRET_KEY: newest},
                 issued=spec.issued.get(spec.newest),
             )
-        proxy = material.apply(lambda has: proxy_keys(has.seed, self.consumers, models, has.imported, previous_seed=has.previous))
+        proxy = material.apply(
+            lambda values: proxy_keys(values.seed, self.consumers, models, values.imported, previous_seed=values.previous)
+        )
         oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
         if plain_text:
             secret = self._secret(f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
@@ -127,9 +129,9 @@ class ApiKeys(pulumi.ComponentResource):
     ) -> dict[SecretRef, pulumi.Output[str]]:
         """Create the Secret of one server; return a fingerprint of each key in it."""
         # The gateway sends the first key, which old and new servers accept.
-        seeds = {SECRET_KEY: material.apply(lambda has: has.previous or has.seed)}
+        seeds = {SECRET_KEY: material.apply(lambda values: values.previous or values.seed)}
         if self.two_seeds:
-            seeds[NEXT_KEY] = material.apply(lambda has: has.seed)
+            seeds[NEXT_KEY] = material.apply(lambda values: values.seed)
         content = {field: seed.apply(lambda text: keys.server_key(text, model)) for field, seed in seeds.items()}
         bearer = {CREDENTIAL: content[SECRET_KEY].apply(_bearer)} if plain_text else {}
         secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
@@ -143,13 +145,13 @@ class ApiKeys(pulumi.ComponentResource):
     def _clients(self, material: pulumi.Output[_KeyMaterial]) -> dict[str, pulumi.Output[str]]:
         owners = [(who, version, spec) for who, spec in self.consumers.items() for version in spec.keys]
         clients = {
-            client_id(who, version): material.apply(lambda has, of=(who, version, spec): key_of(has.seed, *of, has.imported))
+            client_id(who, version): material.apply(lambda values, of=(who, version, spec): key_of(values.seed, *of, values.imported))
             for who, version, spec in owners
         }
         if self.two_seeds:
             clients |= {
                 client_id(who, version, previous=True): material.apply(
-                    lambda has, of=(who, version): keys.consumer_key(has.previous or has.seed, *of)
+                    lambda values, of=(who, version): keys.consumer_key(values.previous or values.seed, *of)
                 )
                 for who, version, spec in owners
                 if version not in spec.imported_keys
