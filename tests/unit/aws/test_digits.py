@@ -1,0 +1,32 @@
+"""Account ids and ARNs take ASCII digits: AWS refuses others, and does so after half the stack has changed."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from components.cluster.eks_spec import EksCluster, PrincipalArn
+from components.gateway.elb import CertificateArn
+from components.storage.aws_spec import KmsKeyArn
+
+ACCOUNT = "123456789012"
+
+
+def account(value):
+    return EksCluster.model_validate({"provider": "eks", "name": "a", "region": "us-east-1", "account": value}).account
+
+
+@pytest.mark.parametrize("digit", ["٢", "２", "²"])
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (account, "{}"),
+        (TypeAdapter(PrincipalArn).validate_python, "arn:aws:iam::{}:role/deployer"),
+        (TypeAdapter(CertificateArn).validate_python, "arn:aws:acm:us-east-1:{}:certificate/0a1b"),
+        (TypeAdapter(KmsKeyArn).validate_python, "arn:aws:kms:us-east-1:{}:key/0a1b"),
+    ],
+)
+def test_digits_of_other_scripts_are_rejected(read, text, digit):
+    assert read(text.format(ACCOUNT)) == text.format(ACCOUNT)
+    with pytest.raises(ValidationError):
+        read(text.format(digit + ACCOUNT[1:]))
