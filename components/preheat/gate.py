@@ -29,7 +29,7 @@ _ADVICE = "look at the preheat Job, or raise preheat.round and run up again"
 def ready_check(mount_path: str) -> list[str]:
     """The command of an init container that ends with 0 only if the mounted directory is READY, with every file at its size.
 
-    It needs a POSIX shell and coreutils, so it runs in the server's own image, which the node has to pull anyway.
+    It needs a POSIX shell and coreutils, and runs in the small image of the preheat.
     """
     fail = f'fail() {{ echo "$1; "{shlex.quote(_ADVICE)} >&2; exit 1; }}\n'
     ready = shlex.quote(f"{mount_path.rstrip('/')}/{READY}")
