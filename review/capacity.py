@@ -60,7 +60,7 @@ def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) 
             found.setdefault(offer.pool, []).append(offer)
         for pods in each.pods:
             asked.setdefault(pods.pool, []).append(pods)
-    # Pods without accelerators and without a pool run anywhere: they are no pool of their own.
+    # Pods without accelerators and without a pool run anywhere, so they form no pool.
     names = [
         *found,
         *(pool for pool, sets in asked.items() if pool not in found and (pool != NO_POOL or any(each.accelerators for each in sets))),
@@ -90,8 +90,8 @@ def _offer(resource: Declared) -> Offer | None:
         pool = pool_of(mapping(resource.inputs, "metadata", "labels"))
         if not offered or pool == NO_POOL:
             return None
-        name, cards = accelerators_in(offered)
-        return Offer(pool=pool, nodes=1, resource=name, accelerators=cards, memory_gib=(amount(offered.get("memory")) or Decimal(0)) / _GIB)
+        name, count = accelerators_in(offered)
+        return Offer(pool=pool, nodes=1, resource=name, accelerators=count, memory_gib=(amount(offered.get("memory")) or Decimal(0)) / _GIB)
     if resource.type == NODE_GROUP:
         machine = price_list().machines.get(machine_of(resource.inputs))
         labels = mapping(resource.inputs, "labels")

@@ -169,7 +169,7 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     # A block is paid for in advance, whether its nodes are used or not.
     least, needed = (pool.most, pool.most) if block else (pool.least, pool.needed)
     cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))
-    # The disk is no part of what Spot makes cheaper.
+    # Spot does not make the disk cheaper.
     lowest = min(hourly) * prices.hours * prices.spot_lowest + disk if "SPOT" in ways else cheapest
     committable = hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0)
     amounts = {"usual": usual * needed, "least": lowest * least, "most": dearest * pool.most, "committable": committable}

@@ -85,7 +85,7 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
 def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for each in _listed(template, "tagSpecifications"):
         for tag in mapping(each, "tags").items():
-            # A name is no pool: only tags that are labels too, which hold a slash, bring the two together.
+            # Only tags that are also labels, which have a slash, name a pool.
             if "/" in tag[0] and isinstance(tag[1], str):
                 yield tag
 

@@ -56,15 +56,15 @@ def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> in
         return 0
     pods = sorted(((each.accelerators, float(each.memory_gib), each.replicas) for each in sets if each.accelerators), reverse=True)
     full, room = 0, []
-    for cards, memory, replicas in pods:
+    for accelerators, memory, replicas in pods:
         for _ in range(max(replicas, 0)):
-            node = next((each for each in room if each[0] >= cards and each[1] >= memory), None)
+            node = next((each for each in room if each[0] >= accelerators and each[1] >= memory), None)
             if node is None:
                 if full + len(room) >= most:
                     return most
                 node = [float(machine.accelerators), float(machine.memory_gib)]
                 room.append(node)
-            node[0] -= cards
+            node[0] -= accelerators
             node[1] -= memory
             if node[0] <= 0:
                 room.remove(node)

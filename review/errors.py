@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class EventsError(ValueError):
-    """The input is no stream of engine events and no digest; the message says where, what was found and what to give."""
+    """The input is neither a stream of engine events nor a digest; the message has the position, the problem and the remedy."""

@@ -34,14 +34,14 @@ def text_of(path: Path) -> str:
 
 
 def parse(text: str) -> Path:
-    """The path that `text` spells. Raises ValueError for text that is no path, naming the place."""
+    """The path that `text` spells. Raises ValueError with the position if `text` is not a path."""
     parts: list[str | int] = []
     position = 0
     while position < len(text):
         match = _PART.match(text, position)
         # A dot comes between parts and never first; a plain key after another part needs one.
         if match is None or (match["plain"] is not None and (match["dot"] is None) != (position == 0)):
-            raise ValueError(f'{text!r} is no property path (at character {position + 1}); expected a key, .key, [0] or ["key"]')
+            raise ValueError(f'{text!r} is not a property path (character {position + 1}). Expected a key, .key, [0] or ["key"]')
         if match["quoted"] is not None:
             parts.append(match["quoted"].replace('\\"', '"'))
         elif match["index"] is not None:

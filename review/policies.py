@@ -21,7 +21,7 @@ _LINK = re.compile(r"https?://[^\s<>\"')\]]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyResult:
-    """One policy and what it says of the resources that do not keep it; `remedy` is the policy's own words."""
+    """One policy and its violations."""
 
     level: str
     severity: str

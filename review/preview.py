@@ -47,6 +47,6 @@ class Preview:
         step = next((step for step in self.steps if step.type == STACK_TYPE), None)
         old, new = ((side.outputs if side else None) or {} for side in ((step.old, step.new) if step else (None, None)))
         if self.incomplete:
-            # A cut stream may end before it has the new outputs: their absence is no deletion.
+            # A cut stream may end before it has the new outputs: absent outputs are not deleted.
             old = {key: value for key, value in old.items() if key in new}
         return output_changes(old, new)

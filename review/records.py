@@ -47,7 +47,7 @@ def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], N
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        # A multi-byte character that the end of a truncated stream cuts is no binary file.
+        # The end of a truncated stream may cut a multi-byte character; that does not make it binary.
         if error.start < len(content) - 4 or error.reason != "unexpected end of data":
             raise EventsError(f"{source}:{line}: byte {error.start + 1} is not valid UTF-8. {GIVE}") from error
         text = content[: error.start].decode()

@@ -101,7 +101,7 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation as error:
-        raise ValueError(f"{text!r} is no price") from error
+        raise ValueError(f"{text!r} is not a price") from error
 
 
 def main(client: Any = None, folder: Path = _DATA, day: str = "") -> int:

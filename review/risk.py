@@ -160,7 +160,7 @@ def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, c
 def _turn(change: PropertyChange) -> str:
     old, new = told_apart(change.old, change.new, _LONGEST)
     if "\n" in change.old or "\n" in change.new:
-        # A part of a file is no explanation; the property table has all of it.
+        # A part of a file explains nothing; the property table has all of it.
         return f"{change.path} changes"
     return f"{change.path}: {old or 'nothing'} → {new or 'nothing'}"
 

@@ -150,7 +150,7 @@ def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> st
 
 
 def _free(pool: PoolCapacity | None) -> int:
-    # Old pods leave their cards only once they are gone, so what is free is counted with them in place.
+    # Old pods hold their accelerators until they end, so they count as used.
     return max(pool.offered - pool.asked, 0) if pool else 0
 
 

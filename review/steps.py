@@ -13,7 +13,7 @@ from review.summary import StepSummary, summary_of, with_failure
 _REPLACEMENT_PARTS = frozenset(
     {"create-replacement", "delete-replaced", "discard-replaced", "read-replacement", "import-replacement", "remove-pending-replace"}
 )
-# A `delete-replaced` alone is no replacement: after a change of parent it has the old URN.
+# A `delete-replaced` alone does not begin one: after a change of parent it has the old URN.
 _REPLACEMENT_BEGINS = frozenset({"create-replacement", "read-replacement", "import-replacement"})
 _NO_STEP = _REPLACEMENT_PARTS | {"refresh"}
 _UNCOUNTED = frozenset({"read"})
@@ -119,7 +119,7 @@ def digest_steps(records: Iterable[DigestStep]) -> tuple[tuple[StepSummary, ...]
 
 
 def owner_of(urn: str) -> tuple[str, str]:
-    """Project and stack that `urn` names, ("", "") for text that is no URN."""
+    """Project and stack that `urn` names, ("", "") for other text."""
     parts = urn.split("::", 3)
     if len(parts) < 4 or not parts[0].startswith("urn:pulumi:"):
         return "", ""

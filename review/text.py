@@ -40,7 +40,7 @@ _NAMES = ("key", "token", "passw", "passphrase", "secret", "basic")
 # Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
 _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
 _CONTEXT = 24  # characters around a difference, enough to recognize its context
-# No foreign text stands at the start of a line, where more characters would be markup.
+# Foreign text never starts a line, where more characters would be markup.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
 
 
@@ -50,7 +50,7 @@ _SHORT = 200
 
 
 def add_masks(patterns: Iterable[str]) -> None:
-    """Hide what `patterns` match from now on, in everything that is cleaned. Raises ValueError for what is no regular expression."""
+    """Hide what `patterns` match from now on, in everything that is cleaned. Raises ValueError for an invalid regular expression."""
     try:
         _masks.extend(re.compile(each) for each in patterns)
     except re.error as error:
@@ -122,7 +122,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """`text` as words in Markdown, its markup disarmed; a comment after `@` and `#` keeps them from notifying anybody."""
+    """`text` as words in Markdown, its markup disarmed; a comment after `@` and `#` prevents notifications."""
     return _entities(one_line(text)).replace("&#64;", "&#64;<!-- -->").replace("&#35;", "&#35;<!-- -->")
 
 
