@@ -25,6 +25,8 @@ class Preview:
     """True if untrusted code without credentials made the stream, for example a fork's."""
     notes: tuple[str, ...] = ()
     is_preview: bool = True
+    refreshed: bool = False
+    """True if the engine read the live state before it compared."""
     result: str = ""
     incomplete: str = ""
     failed_operations: int = 0

@@ -188,6 +188,7 @@ class _Collector:
             result=outcome(summary.result if summary else "", self.diagnostics),
             incomplete=self._incomplete() or mismatch(stated, listed),
             failed_operations=self.steps.failed,
+            refreshed=self.steps.refreshed,
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
             policy_packs=dict(sorted((summary.policy_packs if summary and summary.policy_packs else {}).items())),

@@ -31,6 +31,7 @@ class StepCollector:
         self._failed: set[tuple[str, str]] = set()
         self._deleted: set[str] = set()
         self.failed = 0
+        self.refreshed = False
         self.owner = ("", "")
 
     def take(self, event: str, metadata: StepMetadata) -> None:
@@ -39,6 +40,7 @@ class StepCollector:
         if event == "resOpFailedEvent":
             self.failed += 1
             self._failed.add((metadata.urn, metadata.op))
+        self.refreshed = self.refreshed or metadata.op == "refresh"
         if metadata.op in _NO_STEP:
             if event == "resOutputsEvent" and metadata.op == "delete-replaced":
                 self._deleted.add(metadata.urn)

@@ -11,7 +11,7 @@ from review.json import render as as_json
 from review.markdown import render
 from review.report import make_report
 from review.text import HIDDEN, clean
-from tests.review_streams import preview, step
+from tests.review_streams import preview, stack_step, step
 
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
@@ -55,6 +55,12 @@ def test_a_small_change_fits_a_screen():
     assert "Unchanged: capacity, monthly cost" in text
     assert text.splitlines()[1].startswith("## 🟢")
     assert len(text.encode()) < 1_500
+
+
+@pytest.mark.parametrize(("read", "state"), [(True, "against the live state"), (False, "against the recorded state")])
+def test_the_origin_says_whether_the_live_state_was_read(read, state):
+    events = [step("refresh", DEPLOYMENT, "m", {}, {})] if read else []
+    assert state in render(report_on(*events, stack_step(), counts={"same": 1}))
 
 
 def test_capacity_and_cost_that_change_are_tables():
