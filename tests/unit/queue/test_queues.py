@@ -146,7 +146,7 @@ def test_terms_of_ones_own_stand_on_top_of_the_pools():
     ("term", "said"),
     [
         ({"key": "a"}, "needs values"),
-        ({"key": "a", "operator": "Exists", "values": ["x"]}, "remove values"),
+        ({"key": "a", "operator": "Exists", "values": ["x"]}, "Remove values"),
         ({"key": "a", "operator": "Gt", "values": ["many"]}, "one whole number"),
     ],
 )
