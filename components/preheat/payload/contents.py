@@ -28,6 +28,8 @@ _PICKLE_START, _PICKLE_END = re.compile(rb"\x80[\x02-\x05]"), b"."
 _TORCH_ARCHIVE = re.compile(rb"PK\x03\x04.{26}[^\x00]{0,200}data\.pkl", re.DOTALL)
 _INDICES = (".safetensors.index.json", ".bin.index.json")
 _HEADER_LIMIT = 100_000_000  # the limit that the safetensors library itself sets
+# What rclone writes in place of control characters, and before such a character that a name really holds.
+_SUBSTITUTE = re.compile("[\u2400-\u2421\u201b]")
 _LONGEST_NAME, _LONGEST_PATH = 255, 3800  # bytes that file systems take, the second less what the share's own directories need
 # Headers are read by one thread at a time, so that four of them need no more memory than one.
 _one_header = threading.Lock()
@@ -39,14 +41,25 @@ def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
     return (not inclusive or any(fnmatchcase(path, glob) for glob in inclusive)) and not any(fnmatchcase(path, glob) for glob in exclude)
 
 
+def storable(path: str) -> bool:
+    """Whether a file of this name can be stored inside the model's directory, under the same name everywhere."""
+    return path.isprintable() and not _SUBSTITUTE.search(path) and not any(part in ("", ".", "..") for part in path.split("/"))
+
+
+def unsafe_name(path: str) -> PreheatError:
+    """The error for a name that is not `storable`."""
+    remedy = "rename it at the source or exclude it"
+    allowed = "printable characters, and no part that is empty, . or .."
+    return PreheatError(Exit.REFUSED, "this name cannot be stored safely", remedy, file=repr(path), expected=allowed)
+
+
 def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
     """Raise PreheatError(REFUSED) for the first path that cannot be stored, or that is a pickle nobody allowed."""
     known = set(paths)
     allowed = tuple(allow_pickle)
     for path in sorted(known):
-        parts = path.split("/")
-        if any(part in ("", ".", "..") for part in parts) or not path.isprintable() or path in MARKS:
-            raise PreheatError(Exit.REFUSED, "this name cannot be stored safely", "rename it at the source or exclude it", file=repr(path))
+        if not storable(path) or path in MARKS:
+            raise unsafe_name(path)
         if longest := _too_long(path):
             remedy = "shorten it at the source or exclude it"
             raise PreheatError(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
+from .contents import storable, unsafe_name
 from .outcome import Exit, PreheatError
 from .patience import Patience
 from .trust import context, untrusted
@@ -69,6 +70,8 @@ class Pages:
             for path in self._linked(folder):
                 if not path.endswith("/"):
                     files.add(path)
+                elif not storable(path[:-1]):
+                    raise unsafe_name(path)
                 elif path not in seen:
                     seen.add(path)
                     folders.append(path)

@@ -26,6 +26,11 @@ _QUERY = re.compile(r"(https?://[^\s\"'?]+)\?[^\s\"']*")
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _STAMP = re.compile(r"^[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +")
 
+# Names in a bucket's list (rclone's documentation, "Restricted filenames"): a substitute for each control character and for the
+# parts . and .., with U+201B before a character that is none.
+_CONTROL = re.compile("(?<!\u201b)[\u2400-\u241f\u2421]")
+_DOTS = {"\uff0e": ".", "\uff0e\uff0e": ".."}
+
 # Whoever counts the bytes decides what is tried again, and when.
 _OURS = ("--low-level-retries", "1", "--retries", "1")
 
@@ -143,6 +148,12 @@ class _Watcher:
             if not self._alive():
                 self._process.kill()
                 return
+
+
+def key(listed: str) -> str:
+    """The key of an object that a bucket's list names so: with its control characters, and with its parts `.` and `..`."""
+    text = _CONTROL.sub(lambda match: "\x7f" if match[0] == "\u2421" else chr(ord(match[0]) - 0x2400), listed)
+    return "/".join(_DOTS.get(part, part) for part in text.split("/"))
 
 
 def last_line(stderr: bytes) -> str:

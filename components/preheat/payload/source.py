@@ -15,7 +15,7 @@ from typing import Protocol
 from .digest import Digests, other_part_sizes, part_sizes
 from .manifest import MARKS, READY, loads
 from .outcome import Exit, PreheatError
-from .rclone import Rclone
+from .rclone import Rclone, key
 from .trust import context
 
 SUMS = "SHA256SUMS"
@@ -77,7 +77,7 @@ class RemoteSource(Source):
         """Every file; checksums from a SHA256SUMS or READY beside them, else the store's md5 where its ETag is one."""
         found = [
             SourceFile(
-                path=each["Path"],
+                path=key(each["Path"]),
                 size=each["Size"],
                 origin=f"{each['Size']}:{each['ModTime']}:{each.get('Hashes', {}).get('md5', '')}",
                 md5=each.get("Hashes", {}).get("md5") or None,

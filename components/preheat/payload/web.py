@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from .contents import storable
 from .outcome import Exit, PreheatError
-from .pages import Pages
+from .pages import Headers, Pages
 from .rclone import Rclone
 from .source import SUMS, Source, SourceFile, parse_sums, published
 
 REMOTE = "source:"
 _PROBE, _PROBES = 64, 3
+_NOT_ASKED = Headers(0, 0.0, None)
 # Smaller files travel whole, so a server without ranges may serve them.
 _IN_SEGMENTS = 8 << 20
 
@@ -55,7 +57,8 @@ class WebSource(Source):
         if sums:
             found = self._complete(self._lister.listing(REMOTE, only=sorted(sums)), set(sums), sums)
         else:
-            listed = self._complete(self._lister.listing(REMOTE), self._pages.links(), {})
+            links = self._pages.links()
+            listed = self._complete(self._lister.listing(REMOTE), links, {})
             found = published(listed, lambda path: self._lister.read(self.location(path)))
         self._check_ranges(found)
         return found
@@ -76,7 +79,8 @@ class WebSource(Source):
         """What rclone lists, and each of `names` that it left out, asked for by name."""
         found = {each["Path"]: _file(each["Path"], each["Size"], _seconds(each["ModTime"]), sums) for each in listed}
         for path in sorted(set(names) - set(found)):
-            headers = self._pages.headers(path)
+            # A server may answer a name that leads elsewhere with anything; such a name is rejected unless it is excluded.
+            headers = self._pages.headers(path) if storable(path) else _NOT_ASKED
             found[path] = _file(path, -1 if headers.size is None else headers.size, headers.changed, sums)
         return list(found.values())
 

@@ -65,7 +65,8 @@ class _Static(Misbehaving):
     def _index(self, folder: str) -> bytes | None:
         below = {path[len(folder) :] for path in self.server.files if path.startswith(folder)}
         names = sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in below})
-        links = "".join(f'<a href="{quote(name)}">{html.escape(name)}</a>\n' for name in names)
+        targets = [quote(name) for name in names] + (self.server.links if folder.count("/") == 3 else [])
+        links = "".join(f'<a href="{target}">{html.escape(unquote(target))}</a>\n' for target in targets)
         return f"<html><body><h1>Index of {folder}</h1><a href='../'>../</a>\n{links}</body></html>".encode() if names else None
 
 
@@ -77,6 +78,8 @@ class Web(FaultyServer):
         self.files: dict[str, tuple[bytes, int]] = {}
         self.index = True
         self.ranges = True
+        self.links: list[str] = []
+        """What the index page of a model's directory links to besides its files, as it stands in the page."""
         self.circles: set[str] = set()
         """Paths that redirect to themselves."""
         self.compresses = False
