@@ -36,7 +36,7 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, "is declared and does not exist"
             continue
         if each.key.kind in _SERVED:
-            fields = list(_other_fields(each.inputs.get("spec"), found.get("spec"), "spec"))
+            fields = list(other_fields(each.inputs.get("spec"), found.get("spec"), "spec"))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:
                 yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
@@ -46,17 +46,17 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, text
 
 
-def _other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
+def other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
     """Declared fields that are otherwise on the cluster; what the file does not declare is anybody's."""
     wanted = reveal(wanted) if isinstance(wanted, Secret) else wanted
     if wanted is UNKNOWN or wanted is None:
         return
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for name, value in wanted.items():
-            yield from _other_fields(value, found.get(name), f"{path}.{name}")
+            yield from other_fields(value, found.get(name), f"{path}.{name}")
     elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
         for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from _other_fields(one, other, f"{path}[{index}]")
+            yield from other_fields(one, other, f"{path}[{index}]")
     elif wanted != found and not (found is None and wanted in ("", [], {}, False, 0)):
         yield f"{path} is {_short(found)}, the file says {_short(wanted)}"
 

@@ -2,13 +2,15 @@
 
 Pulumi updates in the order of dependencies, the gateway before the models, and deletes at the end (docs/decisions/updates.md
 says why). Three changes cannot be made without a gap in one step: a new name, a server key that the servers in place do not
-accept, and a new Service name.
+accept, and a new Service name. A fourth gap is the stack's choice: a single replica that stops before its successor starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from cli.differences import other_fields
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -51,6 +53,11 @@ def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Itera
             "server is ready, servers that still expect the old key answer 401. vLLM servers have no such gap if previousApiKeySeed is "
             "set for one update (docs/gateway.md, Keys); other engines take one key, so update when no requests are expected."
         )
+    if alone := without_ready_server(before, after):
+        yield (
+            f"{', '.join(alone)} {'has' if len(alone) == 1 else 'have'} no ready server during the rollout: the last replica stops before "
+            "its successor starts (rollout: inPlace). To avoid the gap, set rollout: surge, which needs free accelerators, or add a replica."
+        )
     for each in both:
         kinds = before[each]["kind"], after[each]["kind"]
         if kinds[0] != kinds[1] and "RayService" in kinds:
@@ -58,6 +65,11 @@ def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Itera
                 f"{each} moves {'to' if kinds[1] == 'RayService' else 'from'} Ray Serve, whose Service has another name: "
                 f"/{each} answers again when the new servers are ready. To avoid the gap, serve it under a second name first."
             )
+
+
+def without_ready_server(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> list[str]:
+    """The models whose pods change and whose rollout may take away every replica that runs, sorted."""
+    return [each for each in sorted(before.keys() & after.keys()) if _stops(before[each], after[each])]
 
 
 def note_gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> None:
@@ -76,6 +88,28 @@ def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
         if labels.get(_MODEL[0]) == _MODEL[1]:
             found[labels[_INSTANCE]] = each
     return found
+
+
+def _stops(before: Manifest, after: Manifest) -> bool:
+    """True if the pods change and the rollout of `after` may stop all of them at once. A RayService starts a second cluster first."""
+    spec = after["spec"]
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
+    same_object = _identity(before) == _identity(after)
+    if not rolling or not same_object or not before["spec"].get("replicas", 1):
+        return False
+    return 0 < spec["replicas"] <= rolling["maxUnavailable"] and _pods_change(before, after)
+
+
+def _identity(manifest: Manifest) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+
+
+def _pods_change(before: Manifest, after: Manifest) -> bool:
+    """True if a field of the pods changes. Fields that only a live object has were set by the API server."""
+    old, new = ((each["spec"].get("template"), each["spec"].get("leaderWorkerTemplate")) for each in (before, after))
+    if "uid" in before["metadata"]:
+        return any(other_fields(list(new), list(old), "pods"))
+    return new != old
 
 
 def _templates(manifest: Manifest) -> Iterator[Mapping[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from cli.gaps import declared_servers, gaps, live_servers
@@ -9,8 +11,20 @@ from cli.live import LiveCluster
 from tests.stacks.test_identity import SEED, TRITON, at, model_as, recorded, renamed
 
 
+def many(*changes):
+    def change(sections):
+        for each in changes:
+            each(sections)
+
+    return change
+
+
 def found(change):
     return list(gaps(declared_servers(recorded(lambda _sections: None)), declared_servers(recorded(change))))
+
+
+def of_keys(notes):
+    return [each for each in notes if "server key" in each]
 
 
 def test_a_rename_is_recognised_and_the_way_without_a_gap_is_told():
@@ -20,7 +34,7 @@ def test_a_rename_is_recognised_and_the_way_without_a_gap_is_told():
 
 
 def test_another_seed_names_the_models_whose_servers_expect_the_old_key():
-    [note] = found(at("apiKeySeed", SEED[::-1]))
+    [note] = of_keys(found(at("apiKeySeed", SEED[::-1])))
     assert note.startswith("search, support get a new server key")
     assert "401" in note
     assert "previousApiKeySeed" in note
@@ -39,10 +53,10 @@ def test_a_previous_seed_leaves_no_gap_but_for_servers_that_take_one_key():
 
     for changes, rekeyed in (((), "search"), ((one_key,), "search, support")):
         old, both, new = seeds(SEED, None, *changes), seeds(SEED[::-1], SEED, *changes), seeds(SEED[::-1], None, *changes)
-        assert list(gaps(old, both)) == []
-        [note] = gaps(both, new)
+        assert of_keys(gaps(old, both)) == []
+        [note] = of_keys(gaps(both, new))
         assert note.startswith(f"{rekeyed} get")
-        assert list(gaps(both, old)) == []
+        assert of_keys(gaps(both, old)) == []
 
 
 def test_ray_serve_answers_under_a_service_of_its_own():
@@ -52,9 +66,32 @@ def test_ray_serve_answers_under_a_service_of_its_own():
     assert [each.split(":")[0] for each in notes] == ["support moves to Ray Serve, whose Service has another name"]
 
 
+def test_a_single_replica_that_is_replaced_in_place_has_no_ready_server():
+    [note] = found(at("models/search/env", {"LEVEL": "1"}))
+    assert note.startswith("search has no ready server during the rollout")
+    assert "set rollout: surge, which needs free accelerators, or add a replica" in note
+    [both] = found(
+        many(at("models/search/env", {"LEVEL": "1"}), at("models/support/env", {"LEVEL": "1"}), at("models/support/replicas", 1))
+    )
+    assert both.startswith("search, support have no ready server")
+
+
+def test_groups_of_pods_are_replaced_in_place_too():
+    group = {"pipelineParallelSize": 2, "tensorParallelSize": 4, "nnodes": 2, "replicas": 1}
+    before, after = (declared_servers(recorded(model_as("vllm", **group, env={"LEVEL": level}))) for level in "12")
+    [note] = gaps(before, after)
+    assert note.startswith("support has no ready server")
+    assert list(gaps(before, before)) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        many(at("models/search/env", {"LEVEL": "1"}), at("models/search/rollout", "surge")),
+        many(at("models/search/env", {"LEVEL": "1"}), at("models/search/replicas", 2)),
+        at("models/search/rollout", "surge"),
+        many(at("models/search/env", {"LEVEL": "1"}), at("models/search/replicas", 0)),
+        many(at("models/search/env", {"LEVEL": "1"}), at("namespace", "team-b")),
         at("models/support/image", "docker.io/vllm/vllm-openai:v0.99.0"),
         at("models/support/weights/revision", "v2"),
         at("models/support/replicas", 3),
@@ -67,7 +104,7 @@ def test_other_changes_leave_no_gap(change):
 
 
 def test_the_same_notes_come_from_what_runs():
-    before = declared_servers(recorded(lambda _sections: None))
+    before = {name: as_stored(each) for name, each in declared_servers(recorded(lambda _sections: None)).items()}
     lists = {"/apis/apps/v1/namespaces/team-a/deployments": [dict(each) for each in before.values()]}
     resources = {"/apis/apps/v1": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
 
@@ -76,4 +113,16 @@ def test_the_same_notes_come_from_what_runs():
             return {"resources": resources[path]}
         return {"items": lists[path]} if path in lists else {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}], "versions": ["v1"]}
 
-    assert live_servers(LiveCluster(get), "team-a").keys() == before.keys()
+    live = live_servers(LiveCluster(get), "team-a")
+    assert live.keys() == before.keys()
+    assert list(gaps(live, declared_servers(recorded(lambda _sections: None)))) == []
+    [note] = gaps(live, declared_servers(recorded(at("models/search/env", {"LEVEL": "1"}))))
+    assert note.startswith("search has no ready server")
+
+
+def as_stored(manifest):
+    """`manifest` with fields that an API server adds."""
+    stored = copy.deepcopy(dict(manifest))
+    stored["metadata"] |= {"uid": "1", "generation": 3}
+    stored["spec"]["template"]["spec"] |= {"schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst"}
+    return stored
