@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from rehearsal.cluster import Cluster
 from rehearsal.engine.api import Api, ApiError
-from rehearsal.engine.record import record
+from tests.scenarios.declarations import announced, must_fail
 from tests.scenarios.endpoints import Endpoints
 from tests.scenarios.transitions import Config, Transition
 
-ROOT = Path(__file__).resolve().parents[2]
 _ADMISSION, _DENIAL = "admissionregistration.k8s.io/v1", "no-servers-today"
 # What the cluster denies so that an update fails at once, or so that its servers never become ready.
 DENIED = {"fails": ("apps", "deployments"), "times out": ("", "pods")}
@@ -81,7 +78,7 @@ def play(engine: Engine, transition: Transition, ending: str, following: str) ->
         with denied(engine.cluster, *DENIED.get(ending, ())):
             middle = engine.update(transition.after, ending)
         if ending in DENIED:
-            assert not (middle.ok and _must_fail(transition, ending)), f"B that {ending} succeeded: {middle.text}"
+            assert not (middle.ok and must_fail(transition, ending)), f"B that {ending} succeeded: {middle.text}"
         else:
             assert middle.ok or middle.cut, f"B is rejected: {middle.text}"
         last = engine.update(wanted)
@@ -97,31 +94,11 @@ def play(engine: Engine, transition: Transition, ending: str, following: str) ->
     assert not gone, f"the engine believes in objects that are gone: {gone}"
     assert missing_mounts(engine.cluster) == [], "pods mount what does not exist"
     kept = transition.before["models"].keys() & transition.after["models"].keys() & wanted["models"].keys()
-    gaps = {name for name in kept if name in endpoints.lowest and endpoints.lowest[name] < 1}
-    assert gaps <= transition.stops, f"without a ready endpoint for a while: {gaps}; lowest counts {endpoints.lowest}"
-    engine.at = wanted
-
-
-def _must_fail(transition: Transition, ending: str) -> bool:
-    """Whether B changes a Deployment of a model, or for `times out` has it start a pod: then the update must fail."""
-    before, after = (declared_deployments(each) for each in (transition.before, transition.after))
-    if ending == "fails":
-        return any(before.get(name) != spec for name, spec in after.items())
-    return any(
-        name not in before or before[name]["template"] != spec["template"] or before[name]["replicas"] < spec["replicas"]
-        for name, spec in after.items()
+    gaps = {name for name in kept if name in endpoints.lowest and endpoints.lowest[name] < 1} - transition.stops
+    assert not gaps or gaps <= announced(transition, wanted), (
+        f"without a ready endpoint for a while: {gaps}; lowest counts {endpoints.lowest}"
     )
-
-
-def declared_deployments(config: Config) -> dict[str, dict[str, Any]]:
-    """The spec of each model's Deployment that the stack of `config` declares, by namespace and model."""
-    values = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
-    recording = record(ROOT / "infra", project="inferplan", stack="scenarios", config=values, secret_keys={"inferplan:apiKeySeed"})
-    return {
-        f"{each.inputs['metadata']['namespace']}/{each.inputs['metadata']['name']}": each.inputs["spec"]
-        for each in recording.of_type("kubernetes:apps/v1:Deployment")
-        if each.inputs["metadata"]["labels"]["app.kubernetes.io/component"] == "model"
-    }
+    engine.at = wanted
 
 
 def objects(cluster: Cluster) -> dict[tuple[str, str, str], bool]:

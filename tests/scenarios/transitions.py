@@ -1,8 +1,8 @@
 """Changes of mind, A -> B, and what a user may expect of each. Data only; how they are played is `play.py`.
 
 Whatever way B ends and whatever follows, a stack ends converged, quiet and without orphans, and each model that A and B both
-declare keeps a ready endpoint throughout. `stops` lists the models for which that cannot be promised, and `because` says why: a
-reason that a plan can tell, never a limit of the engine.
+declare keeps a ready endpoint throughout, unless the plan says that the rollout takes away its last replica. `stops` lists further
+models for which that cannot be promised, and `because` says why: a reason that a plan can tell, never a limit of the engine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,14 @@ BASE: Config = {
             "replicas": 2,
             "consumers": ["desk", "nightly"],
         },
-        "beta": {"engine": "vllm", "weights": weights("beta"), "preheat": {"into": "share"}, "pool": "gaudi", "consumers": ["desk"]},
+        "beta": {
+            "engine": "vllm",
+            "weights": weights("beta"),
+            "preheat": {"into": "share"},
+            "pool": "gaudi",
+            "rollout": "surge",  # a single replica keeps its endpoint only if its successor starts first
+            "consumers": ["desk"],
+        },
     },
     "gateway": {"host": "answers.test", "insecure": True, "ingressClassName": "nginx"},
     "consumers": {"desk": {"keys": [2, 1]}, "nightly": {"keys": [1]}},
@@ -165,6 +172,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_one("a longer context", ("put", "models.alpha.maxModelLen", 8192)),
     *_one("more accelerators", ("put", "models.alpha.tensorParallelSize", 2)),
     *_one("another pool", ("put", "models.beta.pool", "fast")),
+    *_one("another pool in place", ("put", "models.beta.pool", "fast"), first=(("put", "models.beta.rollout", "inPlace"),)),
     *_both("no preheat", ("drop", "models.alpha.preheat", None)),
     # Engines.
     *_both("vllm to triton", *_engine("alpha", _TRITON)),
@@ -185,11 +193,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     # Pools.
     *_both("add a pool", ("put", "nodePools.spare", {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 1})),
     *_one("more nodes", ("put", "nodePools.fast.nodes", 4)),
-    *_one(
-        "rename a pool",
-        ("move", "nodePools.gaudi", "hpu"),
-        ("put", "models.beta.pool", "hpu"),
-    ),
+    *_one("rename a pool", ("move", "nodePools.gaudi", "hpu"), ("put", "models.beta.pool", "hpu")),
     *_one(
         "another accelerator in a pool",
         ("put", "nodePools.fast", {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 3}),
