@@ -86,6 +86,7 @@ class Preheat:
             failure: PreheatError | None = None
             try:
                 proven |= self._bring([file for file in files if file.path not in proven])
+                check_index(self._staging.files, proven)
             except PreheatError as error:
                 if not error.of_content:
                     raise
@@ -93,9 +94,8 @@ class Preheat:
                 failure = error
             again = self._list()
             if again == files and failure is not None:
-                raise failure
+                raise _unfinished(failure) if changed else failure
             if again == files:
-                check_index(self._staging.files, proven)
                 return self._manifest(proven.values())
             changed = sorted({file.path for file in set(again) ^ set(files)})
             self._progress.say(f"the source changed meanwhile, reading again: {', '.join(changed[:5])}")
@@ -220,6 +220,12 @@ class _Waiting:
 
 def _unchanged(entry: Entry | None, file: SourceFile) -> bool:
     return entry is not None and (entry.origin, entry.size) == (file.origin, file.size)
+
+
+def _unfinished(failure: PreheatError) -> PreheatError:
+    """The same failure of a source that changed during the run, where an upload may only pause."""
+    remedy = "the source changed during this run: let the upload finish, then run the preheat again"
+    return replace(failure, code=Exit.SOURCE, remedy=remedy)
 
 
 def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:

@@ -31,6 +31,7 @@ def test_a_key_that_is_no_safe_name_is_rejected_before_a_byte_moves(job, bucket,
     assert not proxy.faults.gets
 
 
+@pytest.mark.full
 def test_a_key_that_is_no_safe_name_can_be_excluded(job, bucket, put):
     put(CONFIG)
     bucket.put_object(Bucket=BUCKET, Key=f"llm/{MODEL}/../outside.json", Body=b"{}")
@@ -60,7 +61,7 @@ def test_a_link_that_is_no_safe_name_is_rejected_and_not_followed(job, web, link
     assert "/llm/outside.json" not in web.faults.gets
 
 
-@pytest.mark.parametrize("name", only_for_full(["../outside.json", "/outside.json", "sub//a.json", "a\x01b.json"], {"../outside.json"}))
+@pytest.mark.parametrize("name", only_for_full(["../outside.json", "/outside.json", "sub//a.json", "a\x01b.json"], set()))
 def test_a_list_of_checksums_with_no_safe_name_is_rejected(job, web, name):
     web.put({**CONFIG, "SHA256SUMS": f"{'0' * 64}  {name}\n".encode()}, f"llm/{MODEL}")
     made = job(source=WebStore(url=f"{web.url}/llm"), tuning=TUNING)
