@@ -12,6 +12,9 @@ from hypothesis.internal.conjecture import providers
 for _name in ("no_proxy", "NO_PROXY"):
     os.environ[_name] = ",".join(filter(None, [os.environ.get(_name, ""), "127.0.0.1,localhost"]))
 
+# The workers of pytest-xdist get the width of the terminal that pytest was started in; messages would fold at it.
+os.environ.pop("COLUMNS", None)
+
 # Under nohup, or behind a shell's `&`, an interrupt is ignored, and so it is by everything that is started from here: what a test
 # interrupts would go on for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -94,7 +94,7 @@ def test_without_a_consumers_right_no_grpc_call_reaches_the_server(engine, reque
     call = ["text_generation", {"text_input": ["BYTES", ["x"]]}, False]
     for metadata, said in (
         ({"x-model": "chat"}, "not valid"),
-        ({"x-model": "chat", "x-api-key": proxy.key("other")}, "no right"),
+        ({"x-model": "chat", "x-api-key": proxy.key("other")}, "may not call"),
         ({"x-api-key": proxy.key("team")}, "x-model"),
     ):
         [answer] = grpc(server, proxy.grpc_port, metadata, call)

@@ -129,7 +129,7 @@ def test_adapters_of_both_kinds_are_served_by_name():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"preheat": None}, "add preheat: {into: <store>}"),
+        ({"preheat": None}, "Add preheat: {into: <store>}"),
         ({"loraArtifacts": {"gentle": "rude"}}, "loraArtifacts.gentle names 'rude', and artifacts has polite, words"),
         ({"tokenizer": "rude"}, "tokenizer names 'rude'"),
         ({"extraArgs": ["--tokenizer=/x"]}, "repeats the field tokenizer"),
