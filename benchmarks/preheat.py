@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.ending import ended
+from benchmarks.memory import watch
 from benchmarks.preheat_stand import BUCKET, environment, noise, s3_server, upload
 from components.preheat.payload.manifest import Entry, Manifest, check
 
@@ -216,35 +217,13 @@ def _running(share: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]
 def _preheat(share: Path, env: dict[str, str]) -> float:
     peak = [0.0]
     with _running(share, env) as process:
-        watcher = threading.Thread(target=_watch, args=(process, peak))
+        watcher = threading.Thread(target=watch, args=(process, peak))
         watcher.start()
         output, _ = process.communicate()
         watcher.join()
     if process.returncode:
         raise SystemExit(output)
     return peak[0]
-
-
-def _watch(process: subprocess.Popen[str], peak: list[float]) -> None:
-    while process.poll() is None:
-        peak[0] = max(peak[0], sum(_anonymous_mib(pid) for pid in (process.pid, *_children(process.pid))))
-        time.sleep(0.1)
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(child) for child in path.read_text().split()]
-    return found
-
-
-def _anonymous_mib(pid: int) -> float:
-    """Memory that nothing can evict: the text of four rclones is one file in the page cache."""
-    with contextlib.suppress(OSError, ValueError):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
-    return 0.0
 
 
 if __name__ == "__main__":
