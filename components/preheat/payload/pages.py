@@ -30,7 +30,7 @@ _TRIES = 3
 _TOTAL = re.compile(r"bytes [0-9]+-[0-9]+/([0-9]+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Headers:
     """What a server says of one file: its size in bytes, None where it does not say, and when it changed, in seconds since 1970."""
 

@@ -22,7 +22,7 @@ SUMS = "SHA256SUMS"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile:
     """One file at the source. `origin` changes when the source's version of the file does."""
 
