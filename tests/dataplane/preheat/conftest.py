@@ -12,6 +12,7 @@ from moto.server import ThreadedMotoServer
 
 from components.handles import ObjectStore
 
+from .invariants import check_ready, publish, published
 from .proxy import BUCKET, Proxy
 from .rig import MIB, MODEL, SECRET, Job, tiny_model
 from .web import COMMIT, Commit, Hub, Web
@@ -107,7 +108,8 @@ def put(bucket):
     """Uploads files of the model as the AWS command line does: from 8 MiB on in parts of 8 MiB."""
     config = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, use_threads=False)
 
-    def upload(files, prefix=f"llm/{MODEL}"):
+    def upload(files, prefix=f"llm/{MODEL}", config=config):
+        publish(f"{BUCKET}/{prefix}", files)
         for path, data in files.items():
             bucket.upload_fileobj(io.BytesIO(data), BUCKET, f"{prefix}/{path}", Config=config)
 
@@ -128,11 +130,21 @@ def store(proxy):
 
 @pytest.fixture
 def job(tmp_path, store):
-    """Makes the container of a preheat Job that copies from the S3 server to a temporary share."""
+    """Makes the container of a preheat Job that copies from the S3 server to a temporary share.
+
+    When the test ends, every READY mark that its Jobs left is checked: docs/preheat-invariants.md.
+    """
     target = tmp_path / "share"
     target.mkdir()
+    jobs = []
 
     def make(**changes):
-        return Job(**{"target": target, "source": store, **changes})
+        jobs.append(Job(**{"target": target, "source": store, **changes}))
+        return jobs[-1]
 
-    return make
+    yield make
+    try:
+        for each in jobs:
+            check_ready(each)
+    finally:
+        published.clear()

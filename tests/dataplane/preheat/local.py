@@ -10,6 +10,7 @@ from typing import Any
 
 from components.handles import VolumeClaim
 
+from .invariants import publish
 from .rig import MODEL, Job
 
 
@@ -17,6 +18,7 @@ def put(folder: Path, files: Mapping[str, bytes], *, sums: bool = True) -> None:
     """Make `files` the model in `folder`, with their SHA256SUMS unless `sums` is false. What is the same keeps its time."""
     published = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in sorted(files.items())).encode()
     wanted = {**files, **({"SHA256SUMS": published} if sums else {})}
+    publish(str(folder), files, whole=True)
     folder.mkdir(parents=True, exist_ok=True)
     for path in [path for path in folder.rglob("*") if path.is_file() and path.relative_to(folder).as_posix() not in wanted]:
         path.unlink()

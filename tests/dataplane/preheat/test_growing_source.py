@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from .invariants import publish
 from .local import local_job, put, source_of
 from .origins import bucket_origin, web_origin
 from .rig import MIB, refused, tiny_model, verified
@@ -84,6 +85,7 @@ def test_a_file_of_a_directory_that_is_appended_to_while_it_is_read(job, tmp_pat
     shim.write_text(SHIM.replace("RCLONE", str(shutil.which("rclone"))).replace("SHARD", SHARD).replace("SOURCE", str(folder)))
     shim.chmod(0o755)
     shim.with_name("rclone.more").write_bytes(WHOLE[SHARD][9 * MIB : size])
+    publish(str(folder), begun(size), whole=True)
     made = local_job(job, folder)
     made.env["PATH"] = f"{shim.parent}:/usr/bin:/bin"
     outcome = made.run()

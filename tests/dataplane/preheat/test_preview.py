@@ -86,6 +86,7 @@ def test_a_ready_round_previews_nothing_to_move_and_a_damaged_one_its_damage(job
     _listing, outlook = preview(preheat)
     assert not outlook.ready
     assert "config.json: expected 23 bytes, found 2 bytes" in outlook.damage
+    assert preheat.run().code == 0, "the next run mends it"
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.patience import PATIENCE_SECONDS
 
+from .invariants import publish
 from .proxy import Answer, FaultyServer, Misbehaving
 
 REPOSITORY = "acme/tiny-llm"
@@ -90,6 +91,7 @@ class Web(FaultyServer):
 
     def put(self, files: Mapping[str, bytes], folder: str) -> None:
         """Publish files below a folder, newer than all before."""
+        publish(f"{self.url}/{folder}", files)
         self._clock += 10
         for path, data in files.items():
             self.files[f"/{folder}/{path}"] = data, self._clock
