@@ -65,7 +65,10 @@ def test_named_files_need_neither_pages_nor_sums(job, web):
     ("named", "words"),
     [
         ({SHARD: "0" * 64}, [SHARD, "differs from the source", "0" * 64]),
-        ({"model-00003-of-00002.safetensors": None}, ["model-00003-of-00002.safetensors", "weights.files names this file"]),
+        (
+            {"model-00003-of-00002.safetensors": None},
+            ["model-00003-of-00002.safetensors", "a list names it, and the server does not give it"],
+        ),
     ],
     ids=["another sha256", "a file that is not there"],
 )
