@@ -26,12 +26,12 @@ def weights(path: str, revision: str = REVISION) -> Config:
     return {"store": "origin", "path": path, "revision": revision, "size": "16Gi"}
 
 
-# Names of no example, more room than the models need, so that a rollout never waits for a node.
+# Names of no example. The fast pool has two free nodes next to two single pods, so that no rollout waits, groups of two nodes included.
 BASE: Config = {
     "cluster": {"provider": "simulated"},
     "namespace": "answers",
     "nodePools": {
-        "fast": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 3},
+        "fast": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 5},
         "gaudi": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 2},
         "plain": {"provider": "simulated", "nodes": 2},
     },
@@ -192,7 +192,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     # Pools.
     *_both("add a pool", ("put", "nodePools.spare", {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 1})),
-    *_one("more nodes", ("put", "nodePools.fast.nodes", 4)),
+    *_one("more nodes", ("put", "nodePools.fast.nodes", 6)),
     *_one("rename a pool", ("move", "nodePools.gaudi", "hpu"), ("put", "models.beta.pool", "hpu")),
     *_one(
         "another accelerator in a pool",
