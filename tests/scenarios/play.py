@@ -161,7 +161,7 @@ def denied(cluster: Cluster, *resource: str) -> Iterator[None]:
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": rules, "objectSelector": only_models},
-        "validations": [{"expression": "false", "message": "no servers today"}],
+        "validations": [{"expression": "has(object.metadata.deletionTimestamp)", "message": "no servers today"}],
     }
     bound = {"policyName": _DENIAL, "validationActions": ["Deny"]}
     with client(cluster) as api:
