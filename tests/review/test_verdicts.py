@@ -12,7 +12,7 @@ from tests.review.verdicts.change import CALM, RED, YELLOW, changes_in, preview_
 
 RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")
 _WEIGHTS = {RED: 0, YELLOW: 1}
-_EVERY = 5
+_EVERY = 8
 """Of so many changes, one is tried by default; `make test-full` tries all."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import pytest
 
@@ -58,7 +59,6 @@ def test_one_consumer_s_limit_touches_no_other(limited):
 def test_a_second_request_at_once_is_refused_and_the_next_one_passes(limited, backend):
     answers = []
     head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {limited.key('narrow')}\r\nContent-Length: 14\r\nConnection: close\r\n\r\n"
-    # nginx gives a place back after the answer and before it closes the connection, so the end of that is waited for.
     first = threading.Thread(target=lambda: answers.append(limited.raw(head.encode() + b'{"hold": true}')))
     first.start()
     assert backend.holding.wait(PATIENCE_SECONDS)
@@ -67,7 +67,11 @@ def test_a_second_request_at_once_is_refused_and_the_next_one_passes(limited, ba
     backend.permits.put("go on")
     first.join(PATIENCE_SECONDS)
     assert [answer.split()[1] for answer in answers] == [b"200"]
-    assert limited.call("POST", PATH, limited.key("narrow"), b"{}").status == 200
+    # nginx frees the slot when it ends the connection, which a client may see a moment earlier.
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (answer := limited.call("POST", PATH, limited.key("narrow"), b"{}")).status == 429 and time.monotonic() < end:
+        pass
+    assert answer.status == 200
 
 
 def test_refusals_for_other_reasons_cost_nothing(limited):
