@@ -46,7 +46,7 @@ def _accelerators(row: PoolRow) -> tuple[str, str]:
 
 
 def _preheats(state: StackState) -> Table:
-    table = _table("preheats", "files of", "into", "round", "state", "in its own words")
+    table = _table("preheats", "name", "into", "round", "state", "message")
     for row in state.preheats:
         table.add_row(row.name, row.share, str(row.round), Text(row.state, style=_COLOURS.get(row.state, "yellow")), Text(row.detail))
     return table
@@ -66,7 +66,7 @@ def _replicas(row: ModelRow) -> Text:
 
 
 def _stores(state: StackState) -> Table:
-    table = _table("stores", "store", "kind", "place", "state")
+    table = _table("stores", "store", "kind", "location", "state")
     for row in state.stores:
         table.add_row(row.name, row.kind, row.place, row.state)
     return table
