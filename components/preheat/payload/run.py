@@ -56,6 +56,8 @@ class Preheat:
             self._progress.begin("looking at what is there", 0)
             present = self._present()
             if present is not None:
+                # A holder that was frozen may have left a half of a file, which no later run would complete.
+                self._staging.forget_all_stale()
                 self._shelf.settle()
                 self._collect()
                 return Result(present, 0)
