@@ -61,8 +61,8 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
 
 def _has_pod_identity(store: RemoteStore, settings: StackSettings) -> bool:
     """True if this stack gives the readers of `store` a role by EKS Pod Identity, which needs no call of AWS STS."""
-    from components.cluster.eks_spec import EksCluster
     from components.handles import ObjectStore
+    from components.platforms.aws.cluster_spec import EksCluster
 
     cluster = settings.cluster
     amazon = isinstance(store, ObjectStore) and store.endpoint is None

@@ -30,7 +30,7 @@ class EngineTarget:
 def engine_target(workspace: Workspace, context: str | None = None) -> EngineTarget:
     """The target of `workspace`; a simulated cluster is started. `context` names one of the user's kubeconfig."""
     from cli.kubectl import Kubectl
-    from components.cluster.spec import ExistingCluster
+    from components.platforms.spec import ExistingCluster
 
     if workspace.simulated:
         return _simulated(workspace)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from components.cluster.eks_spec import EksCluster
 from components.naming import bounded, content_key
-from components.nodes.eks_spec import EksPool
 from components.nodes.spec import accelerator_of, capacity_of, max_nodes
+from components.platforms.aws.cluster_spec import EksCluster
+from components.platforms.aws.pool_spec import EksPool
 from components.storage.disk_spec import ClaimStoreSpec
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from cli.preheats import LastLine, PreheatRow, preheats
 from cli.pretend import nodes_wanted
 from cli.replicas import ready_replicas
 from components.nodes.spec import target_of
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.preheat.artifacts import artifact_job
 from components.queue.names import KUEUE_GATE, QUEUE_LABEL
-from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
 from infra.image_evidence import image_evidence

@@ -25,7 +25,7 @@ def command(
     from cli.errors import CommandError
     from cli.screen import progress
     from cli.workspace import open_workspace
-    from components.cluster.spec import ExistingCluster
+    from components.platforms.spec import ExistingCluster
     from rehearsal.cluster import start, status
 
     workspace = open_workspace(stack)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, assert_never
 
 import pulumi
 
-from components.cluster.eks_cluster import ClusterAddons, CreatedCluster, adopted_cluster
 from components.handles import EksClusterHandle, NodeTarget
-from components.nodes.eks_pool import EksNodePool, NodeIdentity
-from components.nodes.eks_spec import EksPool
-from components.storage.aws_spec import EfsStoreSpec
+from components.platforms.aws.cluster import ClusterAddons, CreatedCluster, adopted_cluster
+from components.platforms.aws.efs import EfsStore
+from components.platforms.aws.node_pool import EksNodePool, NodeIdentity
+from components.platforms.aws.pool_spec import EksPool
+from components.platforms.aws.s3_store import AwsS3Store
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.storage.disk_spec import NodeDiskStoreSpec
-from components.storage.efs import EfsStore
-from components.storage.s3_aws import AwsS3Store
 from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
-    from components.cluster.eks_spec import EksCluster
+    from components.platforms.aws.cluster_spec import EksCluster
     from stackfile.stack import StackSettings
 
 

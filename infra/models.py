@@ -15,6 +15,7 @@ from components.gateway.gateway import GATEWAY_PODS
 from components.handles import ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
 from components.naming import bounded
 from components.nodes.image_pull import ImagePull
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
 from components.queue.names import queue_labels
@@ -22,13 +23,12 @@ from components.serving.demand import cards_of_others
 from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
-from components.storage.aws_spec import EfsStoreSpec
 from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
 from components.storage.spec import S3StoreSpec
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import ApiKeys
-    from components.storage.efs import EfsStore
+    from components.platforms.aws.efs import EfsStore
     from infra.aws import AwsPlatform
     from stackfile.stack import StackSettings
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, assert_never
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.cluster.eks_spec import EksCluster
-from components.cluster.spec import ClusterSpec, ExistingCluster, SimulatedCluster
+from components.platforms.aws.cluster_spec import EksCluster
+from components.platforms.spec import ClusterSpec, ExistingCluster, SimulatedCluster
 
 if TYPE_CHECKING:
     from infra.aws import AwsPlatform
@@ -33,9 +33,9 @@ def aws_platform_of(spec: StackSettings, stack: str) -> AwsPlatform | None:
     if spec.cluster.provider != "eks":
         return None
     # Only here is pulumi_aws loaded: it would cost a stack without AWS a second and 80 MiB.
-    from infra import lean_aws
+    from components.platforms.aws import lazy_sdk
 
-    lean_aws.install()
+    lazy_sdk.install()
     from infra.aws import aws_platform
 
     return aws_platform(spec.cluster, spec, aws_provider(spec.cluster, stack=stack))
@@ -54,7 +54,7 @@ def cluster_options(spec: ClusterSpec, *, simulated_kubeconfig: str, platform: A
         case EksCluster():
             if platform is None:
                 raise ValueError(f"cluster {spec.name} is one of EKS, and its platform is missing")
-            from components.cluster.eks_kubeconfig import kubeconfig as asking_for_tokens
+            from components.platforms.aws.kubeconfig import kubeconfig as asking_for_tokens
 
             kubeconfig = asking_for_tokens(platform.home)
             # Everything inside the cluster needs nodes to come up and to go: without this edge a destroy takes the nodes away first,

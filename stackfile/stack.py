@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from components.benchmark.spec import BenchmarkSpec
-from components.cluster.spec import ClusterSpec
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.spec import GatewaySpec
 from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
+from components.platforms.spec import ClusterSpec
 from components.queue.spec import QueueSpec
 from components.serving.spec import ModelSpec
 from components.spec import DnsLabel, Name, Spec

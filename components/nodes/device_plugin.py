@@ -16,7 +16,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import POOL_LABEL, labels, selector
-from components.nodes.eks_spec import EksPool
+from components.platforms.aws.pool_spec import EksPool
 from images.catalogue import default_image
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pulumi
 
 from components.nodes.device_plugin import DevicePlugin, plugin_targets
-from components.nodes.eks_spec import EksPool
 from components.nodes.simulated import pretend_nodes, pretend_runtime_classes, runtime_classes_of
 from components.nodes.spec import ExistingPool, SimulatedPool, target_of
+from components.platforms.aws.pool_spec import EksPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

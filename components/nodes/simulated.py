@@ -13,7 +13,6 @@ from components.handles import EFA_RESOURCE, Capacity
 from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
 from components.nodes import machines
 from components.nodes.accelerators import lookup
-from components.nodes.eks_spec import EksPool
 from components.nodes.spec import (
     MachineShape,
     NodePoolSpec,
@@ -28,6 +27,7 @@ from components.nodes.spec import (
     taints_of,
     target_of,
 )
+from components.platforms.aws.pool_spec import EksPool
 from components.spec import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:

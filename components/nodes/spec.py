@@ -14,9 +14,9 @@ from components.handles import Capacity, NodeTarget
 from components.naming import POOL_LABEL
 from components.nodes import accelerators, machines, mig
 from components.nodes.accelerators import Accelerator, Taint
-from components.nodes.eks_spec import EksPool
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, Pool, Zone
 from components.nodes.mig import MigProfile
+from components.platforms.aws.pool_spec import EksPool
 from components.spec import Labels, bytes_of, millicores_of
 
 _HOST = "kubernetes.io/hostname"

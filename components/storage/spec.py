@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
+from components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from components.spec import Bytes, DnsName, Spec
-from components.storage.aws_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from components.storage.bucket_name import BucketName
 from components.storage.ca_spec import CaBundleSpec, require_tls
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.cluster import aws_api
-from components.cluster.eks_spec import EksCluster
-from components.nodes.eks_spec import EksPool
 from components.nodes.spec import target_of
+from components.platforms.aws import aws_api
+from components.platforms.aws.cluster_spec import EksCluster
+from components.platforms.aws.pool_spec import EksPool
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.serving.timing import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from components.spec import KeyPath, SpecError, bytes_of, millicores_of
-from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.spec import S3StoreSpec
 

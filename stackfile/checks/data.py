@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import lookup
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.spec import KeyPath, SpecError, bytes_of
-from components.storage.aws_spec import EfsStoreSpec
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec

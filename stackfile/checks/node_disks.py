@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.nodes.eks_spec import EksPool
+from components.platforms.aws.pool_spec import EksPool
 from components.spec import KeyPath, SpecError
 from components.storage.disk_spec import NodeDiskStoreSpec
 from stackfile.checks.references import unknown

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.cluster import eks_access
+from components.platforms.aws import access
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, _Known, declared
 
 POOLS = {"l40s": L40S, "system": SYSTEM}
@@ -54,8 +54,8 @@ def test_a_caller_that_is_not_an_administrator_gets_a_warning(asking, told, monk
     async def caller(_: object) -> str | None:
         return asking
 
-    monkeypatch.setattr(eks_access, "caller_arn", caller)
-    asyncio.run(eks_access.warn_about_access([ADMIN], pulumi.InvokeOptions()))
+    monkeypatch.setattr(access, "caller_arn", caller)
+    asyncio.run(access.warn_about_access([ADMIN], pulumi.InvokeOptions()))
     assert [told in each for each in warnings] == ([] if told is None else [True]), warnings
 
 

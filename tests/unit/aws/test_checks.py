@@ -13,9 +13,9 @@ from typing import Any
 import botocore.session
 import pytest
 
-from components.cluster import refresh_aws_api
-from components.cluster.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
 from components.nodes.machines import machines
+from components.platforms.aws import refresh_aws_api
+from components.platforms.aws.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
 from stackfile.checks.aws import errors
 from stackfile.errors import dotted
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
@@ -188,7 +188,9 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 def test_the_table_says_what_the_installed_botocore_says():
     recorded = refresh_aws_api.OUTPUT.read_text()
     said = json.loads(recorded)["botocore"]
-    assert recorded == refresh_aws_api.rendered(), f"aws_api.json is of botocore {said}; run python -m components.cluster.refresh_aws_api"
+    assert recorded == refresh_aws_api.rendered(), (
+        f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.refresh_aws_api"
+    )
 
 
 def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
@@ -196,8 +198,8 @@ def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
 
 
 def test_what_is_emitted_is_in_the_table():
-    from components.nodes.eks_pool import _EFFECTS
-    from components.nodes.eks_spec import _NVIDIA_AMIS, _PLAIN_AMIS
+    from components.platforms.aws.node_pool import _EFFECTS
+    from components.platforms.aws.pool_spec import _NVIDIA_AMIS, _PLAIN_AMIS
 
     assert set(_EFFECTS.values()) == set(aws_api().taint_effects)
     assert {*_NVIDIA_AMIS, *_PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.cluster.aws_api import aws_api
-from components.cluster.eks_network import blocks
-from components.cluster.eks_spec import EksCluster
+from components.platforms.aws.aws_api import aws_api
+from components.platforms.aws.cluster_spec import EksCluster
+from components.platforms.aws.network import blocks
 from rehearsal.engine import stand_ins
 from rehearsal.engine.recording import Recording
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, upstream

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.cluster.eks_spec import EksCluster, PrincipalArn
 from components.gateway.elb import CertificateArn
-from components.storage.aws_spec import KmsKeyArn
+from components.platforms.aws.cluster_spec import EksCluster, PrincipalArn
+from components.platforms.aws.store_spec import KmsKeyArn
 
 ACCOUNT = "123456789012"
 

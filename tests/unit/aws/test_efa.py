@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from components.handles import NodeTarget
-from components.nodes.eks_launch_template import network_interfaces
-from components.nodes.eks_spec import EksPool
 from components.nodes.machines import machine, machines
 from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import target_of
+from components.platforms.aws.launch_template import network_interfaces
+from components.platforms.aws.pool_spec import EksPool
 from components.queue.quota import covered_resources, quota_amounts
 from components.queue.spec import QueueSpec
 from stackfile.errors import InvalidStack

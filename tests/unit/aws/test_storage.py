@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.identity import policies
+from components.platforms.aws import iam
 from components.storage.spec import StoreSpec
 from rehearsal.engine.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
@@ -120,7 +120,7 @@ def test_an_adopted_file_system_is_mounted_and_not_touched():
 )
 def test_a_created_bucket_refuses_every_request_in_clear(created, secure, action):
     walls = document(created.one("aws:s3/bucketPolicy:BucketPolicy").inputs["policy"])
-    may_all = policies.document({"Effect": "Allow", "Action": "s3:*", "Resource": "*"})
+    may_all = iam.document({"Effect": "Allow", "Action": "s3:*", "Resource": "*"})
     for resource in ("arn:aws:s3:::acme-weights", "arn:aws:s3:::acme-weights/llm/llama/x"):
         request = Request(action, resource, principal=("AWS", "anybody"), context={"aws:SecureTransport": secure})
         assert allowed([walls, may_all], request) is (secure == "true")

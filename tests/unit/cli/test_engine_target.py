@@ -9,7 +9,7 @@ import pytest
 from cli import pulumi_cli
 from cli.engine_target import created_cluster
 from cli.errors import CommandError
-from components.cluster.eks_kubeconfig import _kubeconfig
+from components.platforms.aws.kubeconfig import _kubeconfig
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
 

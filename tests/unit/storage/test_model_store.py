@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
-from components.storage.aws_spec import EfsStoreSpec
+from components.platforms.aws.store_spec import EfsStoreSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
 from components.storage.spec import NfsStoreSpec, S3StoreSpec, StoreSpec
 from rehearsal.engine.values import UNKNOWN

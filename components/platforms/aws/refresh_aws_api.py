@@ -1,4 +1,4 @@
-"""Regenerates `aws_api.json` from botocore's service models: `python -m components.cluster.refresh_aws_api`.
+"""Regenerates `aws_api.json` from botocore's service models: `python -m components.platforms.aws.refresh_aws_api`.
 
 It needs botocore from the development group, and no network.
 """

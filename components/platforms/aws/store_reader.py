@@ -12,8 +12,8 @@ import pulumi
 from pulumi_aws import eks, iam
 
 from components.handles import EksClusterHandle, WorkloadIdentity
-from components.identity.policies import ROLE_NAME, irsa_trust, key_use, objects_read, pod_identity_trust
 from components.naming import autonamed
+from components.platforms.aws.iam import ROLE_NAME, irsa_trust, key_use, objects_read, pod_identity_trust
 
 
 @dataclass(frozen=True, kw_only=True)

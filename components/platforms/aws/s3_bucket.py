@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import kms, s3
 
-from components.identity.policies import tls_only
+from components.platforms.aws.iam import tls_only
 
 if TYPE_CHECKING:
-    from components.storage.aws_spec import BucketCreation
+    from components.platforms.aws.store_spec import BucketCreation
 
 
 class ModelBucket(pulumi.ComponentResource):

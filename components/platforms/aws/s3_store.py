@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import pulumi
 
-from components.identity.store_reader import ReadScope, StoreReader
-from components.lookups import look_up_if_permitted, look_up_kms_key
+from components.platforms.aws.lookups import look_up_if_permitted, look_up_kms_key
+from components.platforms.aws.s3_bucket import ModelBucket
+from components.platforms.aws.store_reader import ReadScope, StoreReader
 from components.storage.model_store import S3Store
-from components.storage.s3_bucket import ModelBucket
 
 if TYPE_CHECKING:
     from components.handles import EksClusterHandle, ObjectStore

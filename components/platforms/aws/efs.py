@@ -13,15 +13,15 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import VolumeClaim
-from components.lookups import look_up, look_up_kms_key
 from components.naming import content_key
+from components.platforms.aws.lookups import look_up, look_up_kms_key
 from components.storage.static_volume import static_claim
 
 if TYPE_CHECKING:
     from pulumi_aws import ec2, efs
 
     from components.handles import EksClusterHandle
-    from components.storage.aws_spec import EfsStoreSpec
+    from components.platforms.aws.store_spec import EfsStoreSpec
 
 _DRIVER = "efs.csi.aws.com"
 _NFS = 2049

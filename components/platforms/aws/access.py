@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_aws import eks
 
-from components.lookups import caller_arn
+from components.platforms.aws.lookups import caller_arn
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 

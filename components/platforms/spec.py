@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from components.cluster.eks_spec import EksCluster
+from components.platforms.aws.cluster_spec import EksCluster
 from components.spec import Spec
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.cluster import aws_api
 from components.handles import Capacity
 from components.nodes import accelerators, machines
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineName, Pool, Zone
+from components.platforms.aws import aws_api
 from components.spec import Bytes, Labels, Spec, bytes_of
 
 _GI = 2**30

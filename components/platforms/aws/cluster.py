@@ -10,14 +10,14 @@ import json
 import pulumi
 from pulumi_aws import cloudwatch, ec2, eks, iam, kms
 
-from components.cluster.aws_api import aws_api
-from components.cluster.eks_access import administrators, warn_about_access
-from components.cluster.eks_network import EksNetwork
-from components.cluster.eks_spec import EksCluster, EksCreation
 from components.handles import EksClusterHandle
-from components.identity.policies import ROLE_NAME, pod_identity_trust, service_trust
-from components.lookups import look_up
 from components.naming import autonamed
+from components.platforms.aws.access import administrators, warn_about_access
+from components.platforms.aws.aws_api import aws_api
+from components.platforms.aws.cluster_spec import EksCluster, EksCreation
+from components.platforms.aws.iam import ROLE_NAME, pod_identity_trust, service_trust
+from components.platforms.aws.lookups import look_up
+from components.platforms.aws.network import EksNetwork
 
 _POLICY = "arn:aws:iam::aws:policy"
 

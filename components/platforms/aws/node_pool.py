@@ -12,18 +12,18 @@ import pulumi
 from pulumi_aws import ec2, eks, iam
 
 from components.handles import EFA_RESOURCE
-from components.identity.policies import service_trust
-from components.lookups import look_up_if_permitted
 from components.naming import autonamed
-from components.nodes import eks_launch_template as template
 from components.nodes.spec import target_of
+from components.platforms.aws import launch_template as template
+from components.platforms.aws.iam import service_trust
+from components.platforms.aws.lookups import look_up_if_permitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from components.handles import EksClusterHandle, NodeTarget
     from components.nodes.accelerators import Taint
-    from components.nodes.eks_spec import EksPool
+    from components.platforms.aws.pool_spec import EksPool
 
 _MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _GROUP_NAME = 63  # the most characters that EKS takes as a node group's name

@@ -12,8 +12,8 @@ import pulumi
 from pulumi_aws import ec2
 
 from components.handles import EksClusterHandle, NodeTarget
-from components.nodes import eks_user_data
-from components.nodes.eks_spec import SMALLEST_ROOT, EksPool
+from components.platforms.aws import user_data as boot
+from components.platforms.aws.pool_spec import SMALLEST_ROOT, EksPool
 from components.spec import bytes_of
 
 _GI = 2**30
@@ -103,15 +103,15 @@ def tag_specifications(name: str, home: EksClusterHandle) -> list[ec2.LaunchTemp
 def user_data(spec: EksPool, target: NodeTarget, home: EksClusterHandle, directories: Sequence[str] = ()) -> pulumi.Input[str] | None:
     """The user data in base64, None where the image needs to be told nothing. `directories` are made at boot."""
     if spec.ami.startswith("BOTTLEROCKET"):
-        return _encoded(eks_user_data.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
+        return _encoded(boot.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
     if spec.ami != "CUSTOM":
-        return _encoded(eks_user_data.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories))
+        return _encoded(boot.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories))
     labels = {**spec.labels, **target.node_selector}
     taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in target.taints]
 
     def joined(known: dict[str, str]) -> str:
-        membership = eks_user_data.Membership(labels=labels, taints=taints, **known)
-        text = eks_user_data.al2023(
+        membership = boot.Membership(labels=labels, taints=taints, **known)
+        text = boot.al2023(
             local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories, membership=membership
         )
         return base64.b64encode((text or "").encode()).decode()

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.cluster import aws_api
 from components.nodes.fields import Zone
+from components.platforms.aws import aws_api
 from components.spec import Spec
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pulumi
 from pulumi_aws import ec2
 
-from components.cluster.eks_spec import EksCreation
+from components.platforms.aws.cluster_spec import EksCreation
 
 
 class EksNetwork(pulumi.ComponentResource):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.cluster import aws_api
+from components.platforms.aws import aws_api
 from components.spec import Spec
 from components.storage.bucket_name import BucketName
 
