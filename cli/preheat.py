@@ -52,8 +52,8 @@ def _preview(
     """The lines about one preheat, and whether they say all that would happen."""
     from cli.preheat_outlook import files, outlook_lines
     from cli.preheat_plan import reached
-    from components.preheat.payload.outcome import PreheatError
-    from components.preheat.payload.trust import UntrustedError
+    from components.preheat.payload.certificates import UntrustedError
+    from components.preheat.payload.errors import PreheatError
     from components.preheat.preview import list_source, mounted
 
     request = planned.request if share is None else mounted(planned.request, share=share, source=mount)

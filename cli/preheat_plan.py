@@ -15,8 +15,8 @@ from cli.errors import CommandError
 
 if TYPE_CHECKING:
     from cli.workspace import Workspace
+    from components.preheat.payload.certificates import UntrustedError
     from components.preheat.payload.request import Request
-    from components.preheat.payload.trust import UntrustedError
     from components.serving.spec import ModelSpec
     from components.storage.ca_spec import CaBundleSpec
     from components.storage.spec import WeightsSpec
@@ -96,7 +96,7 @@ def reached(planned: PlannedPreheat, ca: Path | None = None) -> Iterator[None]:
 
     Credentials are those that this process has anyway. Raises PreheatError where `ca` holds no certificate.
     """
-    from components.preheat.payload.trust import believing
+    from components.preheat.payload.certificates import believing
 
     before = dict(os.environ)
     os.environ.update(planned.environment)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from components.preheat.payload.contents import refuse_names, wanted
-from components.preheat.payload.outcome import PreheatError
+from components.preheat.payload.errors import PreheatError
+from components.preheat.payload.file_checks import refuse_names, wanted
 from components.preheat.payload.progress import Progress
 from components.preheat.payload.request import Request
-from components.preheat.payload.shelf import Shelf
+from components.preheat.payload.rounds import Shelf
 from components.preheat.payload.source import SourceFile
 from components.preheat.payload.sources import open_source
 from components.preheat.payload.staging import Staging, newest_generation, versions_in

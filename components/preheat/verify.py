@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.preheat.payload.errors import PreheatError
 from components.preheat.payload.manifest import DAMAGED, READY, Finding, Manifest, check, read
-from components.preheat.payload.outcome import PreheatError
 
 
 @dataclass(frozen=True)

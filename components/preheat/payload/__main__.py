@@ -12,13 +12,13 @@ import sys
 import threading
 import traceback
 
-from .outcome import Exit, PreheatError, Stopped
+from .certificates import VARIABLE as CA_BUNDLE
+from .certificates import believing
+from .errors import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import VARIABLE, Request, parse
 from .run import Preheat
 from .sources import open_source
-from .trust import VARIABLE as CA_BUNDLE
-from .trust import believing
 from .turn import Turn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -14,11 +14,11 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, TypeVar
 
-from .outcome import Exit, PreheatError, Stopped
+from .certificates import prove, untrusted
+from .errors import Exit, PreheatError, Stopped
 from .rclone import Rclone
 from .request import Request
 from .source import Source, SourceFile
-from .trust import prove, untrusted
 from .web import REMOTE, http_remote
 
 if TYPE_CHECKING:

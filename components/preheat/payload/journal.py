@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from .outcome import Stopped
+from .errors import Stopped
 
 _HEADER = struct.Struct("<8sQQ")
 _SLOT = struct.Struct("<Q")

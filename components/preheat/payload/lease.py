@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
 
 _RECORD = 512
 _NUMBER = re.compile(r"[0-9]+")

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
 from .rclone import Rclone
 from .source import Source, SourceFile, published
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from .digest import digest
-from .outcome import Exit, PreheatError
+from .checksums import digest
+from .errors import Exit, PreheatError
 
 READY = "READY"
 DAMAGED = "READY.damaged"

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
-from .contents import storable, unsafe_name
-from .outcome import Exit, PreheatError
+from .certificates import context, untrusted
+from .errors import Exit, PreheatError
+from .file_checks import storable, unsafe_name
 from .patience import Patience
-from .trust import context, untrusted
 
 _LINK = re.compile(rb"""<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
 _LARGEST_PAGE = 64 << 20

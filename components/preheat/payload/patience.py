@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from .outcome import Stopped
+from .errors import Stopped
 
 _LONGEST_SECONDS = 30.0
 _LOOK_SECONDS = 0.25

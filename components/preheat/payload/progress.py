@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from .errors import scrubbed
 from .metrics import exposition
-from .outcome import scrubbed
 
 _WINDOW = 6
 # Where the kubelet reads a container's last words from; only there in a pod, or where a test names another file.

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .outcome import Exit, PreheatError, scrubbed
+from .certificates import untrusted
+from .errors import Exit, PreheatError, scrubbed
 from .patience import Patience
-from .trust import untrusted
 
 # rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
 _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
 
 VARIABLE = "PREHEAT_REQUEST"
 _KINDS = ("remote", "local", "http", "hub")

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from .contents import check_file, check_index, refuse_names, wanted
-from .digest import Digests, digest
-from .fetch import Fetch, Reach, free_bytes
+from .checksums import Digests, digest
+from .errors import Exit, PreheatError, Stopped
+from .file_checks import check_file, check_index, refuse_names, wanted
+from .large_files import Fetch, Reach, free_bytes
 from .manifest import Entry, Manifest
-from .outcome import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import Request
 from .small_files import SMALL

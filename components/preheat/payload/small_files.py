@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from .certificates import untrusted
 from .disk import make_parents, sync
+from .errors import Exit, PreheatError, Stopped
 from .lease import Lease
-from .outcome import Exit, PreheatError, Stopped
 from .patience import Patience
 from .progress import Progress
 from .request import Request
 from .source import Source, SourceFile
 from .staging import Staging
-from .trust import untrusted
 
 SMALL = 8 << 20
 """From this size on, in bytes, a file travels in segments."""

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from .digest import Digests, other_part_sizes, part_sizes
+from .certificates import context
+from .checksums import Digests, other_part_sizes, part_sizes
+from .errors import Exit, PreheatError
 from .manifest import MARKS, READY, loads
-from .outcome import Exit, PreheatError
 from .rclone import Rclone, key
-from .trust import context
 
 SUMS = "SHA256SUMS"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")

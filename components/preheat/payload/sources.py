@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from .errors import Exit, PreheatError
 from .hub import open_hub
 from .local import LocalSource
-from .outcome import Exit, PreheatError
 from .pages import Pages
 from .patience import Patience
 from .progress import Progress

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .disk import make_parents, write
+from .errors import PreheatError
 from .manifest import DAMAGED, MARKS, read, walk
-from .outcome import PreheatError
 from .request import Request
 from .source import SourceFile
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .errors import PreheatError
 from .manifest import Manifest, check, read
-from .outcome import PreheatError
 from .request import Request
 
 

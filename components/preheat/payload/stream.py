@@ -13,11 +13,11 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from .outcome import Exit, PreheatError, Stopped
+from .certificates import untrusted
+from .errors import Exit, PreheatError, Stopped
 from .patience import Patience
 from .rclone import last_line
 from .source import Source
-from .trust import untrusted
 
 _MOST = 1 << 20
 # A file system that cannot be spliced into, or a kernel that forbids it; macOS has no splice at all.

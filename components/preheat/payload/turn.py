@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from .disk import write
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
 
 
 class Turn:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from .contents import storable
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
+from .file_checks import storable
 from .pages import Headers, Pages
 from .rclone import Rclone
 from .source import SUMS, Source, SourceFile, parse_sums, published

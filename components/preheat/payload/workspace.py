@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from .errors import Stopped
 from .inheritance import inherit
 from .lease import Lease
-from .outcome import Stopped
 from .request import Request
-from .shelf import Shelf
+from .rounds import Shelf
 from .staging import Staging
 
 

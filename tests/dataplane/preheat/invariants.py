@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.handles import ObjectStore, VolumeClaim, WebStore
-from components.preheat.payload.contents import wanted
+from components.preheat.payload.file_checks import wanted
 from components.preheat.payload.source import parse_sums
 
 from .rig import MODEL, Job, Outcome

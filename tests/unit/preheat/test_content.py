@@ -73,7 +73,7 @@ def test_what_a_pod_reads_makes_another_job(change):
 
 def test_words_about_the_program_leave_it_the_same_program_and_instructions_do_not():
     files = program()
-    name = "fetch.py"
+    name = "run.py"
     told = files[name].replace('"""', '"""Reworded. ', 1) + "\n# A remark.\n\n"
     assert told != files[name]
     assert code_key({**files, name: told}) == code_key(files)

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from components.preheat.payload.errors import Exit, PreheatError
 from components.preheat.payload.lease import Lease
-from components.preheat.payload.outcome import Exit, PreheatError
 from tests.patience import PATIENCE_SECONDS
 
 LIFETIME = 0.6

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from components.preheat.payload.errors import Exit, PreheatError
 from components.preheat.payload.local import LocalSource
-from components.preheat.payload.outcome import Exit, PreheatError
 from components.preheat.payload.patience import Patience
 from components.preheat.payload.rclone import Rclone
 

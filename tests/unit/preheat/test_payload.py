@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.preheat.gate import ready_check
-from components.preheat.payload.contents import check_file, check_index, refuse_names, wanted
-from components.preheat.payload.digest import digest, other_part_sizes, part_sizes
+from components.preheat.payload.checksums import digest, other_part_sizes, part_sizes
+from components.preheat.payload.errors import Exit, PreheatError, scrubbed
+from components.preheat.payload.file_checks import check_file, check_index, refuse_names, wanted
 from components.preheat.payload.manifest import Entry, Manifest, check, loads, read
-from components.preheat.payload.outcome import Exit, PreheatError, scrubbed
 from components.preheat.payload.progress import duration, size
 from components.preheat.payload.request import parse
 from components.preheat.payload.source import parse_sums

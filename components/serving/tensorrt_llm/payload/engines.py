@@ -16,10 +16,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from components.preheat.payload.digest import digest
+from components.preheat.payload.checksums import digest
 from components.preheat.payload.disk import sync
+from components.preheat.payload.errors import Exit, PreheatError, Stopped, scrubbed
 from components.preheat.payload.manifest import Entry, Manifest, walk
-from components.preheat.payload.outcome import Exit, PreheatError, Stopped, scrubbed
 from components.preheat.payload.request import Request
 from components.preheat.payload.standing import standing
 from components.preheat.payload.workspace import workspace

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .outcome import Exit, PreheatError
+from .errors import Exit, PreheatError
 
 VARIABLE = "PREHEAT_CA_BUNDLE"
 # rclone's --ca-cert (rclone.org/docs); requests, which huggingface_hub 0 asks with; Go, OpenSSL, and httpx, which later ones ask with

@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from .errors import Exit, PreheatError
 from .json_leaves import leaves
 from .manifest import MARKS
-from .outcome import Exit, PreheatError
 
 # Loading any of these runs code that the file brings along, or may: pickles by their usual names, and formats that hold some.
 PICKLES = (

@@ -16,9 +16,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from .disk import copy_range
+from .errors import Stopped
 from .journal import Journal
 from .lease import Lease
-from .outcome import Stopped
 from .patience import Patience
 from .progress import Progress
 from .request import Request
