@@ -50,7 +50,8 @@ class Workspace:
         try:
             return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
         except SecretsError as error:
-            where = position_of(self.file.root, self.file.secrets[error.key]) if error.key else None
+            text = self.file.encryption_salt if error.of_salt else self.file.secrets.get(error.key or "")
+            where = position_of(self.file.root, text) if text else None
             place = self.file.shown_path if where is None else f"{self.file.shown_path}:{where.line}:{where.column}"
             raise SecretsError(f"{place}: {error.message}", error.remedy) from None
 

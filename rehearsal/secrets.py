@@ -23,6 +23,7 @@ EXAMPLE_PASSPHRASE = "inferplan-example"  # noqa: S105 - documented and thrown a
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 _PROOF = "pulumi"
 _VERSION = "v1"
+_SALT = "encryptionsalt"
 _ROUNDS = 1_000_000
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -34,6 +35,8 @@ class SecretsError(RehearsalError):
 
     key: str | None = None
     """The full key of the value that is damaged, None if it is not one value."""
+    of_salt: bool = False
+    """Whether the stack's `encryptionsalt` may be the cause."""
 
 
 @dataclass(frozen=True)
@@ -151,17 +154,25 @@ def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
             raise ValueError("it is not of the form v1:<salt>:v1:<nonce>:<ciphertext>")
         box = SecretBox(_key(passphrase, _decoded(encoded)))
     except ValueError as error:
-        raise SecretsError(
-            f"the stack file's encryptionsalt cannot be read: {error}", "restore that line from version control; the secrets need it"
-        ) from None
+        remedy = "restore that line from version control; the secrets need it"
+        raise _salt_error(f"the stack file's {_SALT} cannot be read: {error}", remedy) from None
     try:
         known = box.open(proof)
     except ValueError:
         known = ""
     if known != _PROOF:
-        hint = f"the example stacks use {EXAMPLE_PASSPHRASE!r}; unset {_VARIABLE} and {_VARIABLE}_FILE to rehearse with stand-ins"
-        raise SecretsError(f"the passphrase in {source} is not this stack's", f"set the one the stack was made with ({hint})")
+        hint = f"the example stacks use {EXAMPLE_PASSPHRASE!r}; unset {_VARIABLE} and {_VARIABLE}_FILE to rehearse with placeholders"
+        raise _salt_error(
+            f"the passphrase in {source} is not this stack's, or the {_SALT} was altered",
+            f"set the passphrase that the stack was made with ({hint}), or restore the {_SALT} from version control",
+        )
     return box
+
+
+def _salt_error(problem: str, remedy: str) -> SecretsError:
+    error = SecretsError(problem, remedy)
+    error.of_salt = True
+    return error
 
 
 def new_salt(passphrase: str) -> tuple[str, SecretBox]:

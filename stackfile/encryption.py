@@ -39,9 +39,11 @@ def damaged(root: MapNode) -> Iterator[LocatedError]:
 
 
 def position_of(root: Node | None, text: str) -> Position | None:
-    """Where the value with the ciphertext `text` is written."""
+    """Where the salt `text`, or the value with the ciphertext `text`, is written."""
     if root is None:
         return None
+    if isinstance(root, MapNode) and _text(root.items.get(SALT)) == text:
+        return root.keys[SALT]
     return next((position for node, _path, position in _encrypted(root, (), root.position) if ciphertext(node) == text), None)
 
 
