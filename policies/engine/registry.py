@@ -1,4 +1,4 @@
-"""Every rule there is: the modules of `policies/rules`, one rule each, in the order of their ids."""
+"""All rules: the decorated functions in the modules of `policies/rules`, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from policies.engine.rule import AnyRule, Rule, StackRule
 
 @cache
 def all_rules() -> Mapping[str, AnyRule]:
-    """Every rule by its id, sorted. A module's rule is its `RULE`; its file is the id with underscores."""
-    names = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
-    return {rule.id: rule for rule in (import_module(f"{package.__name__}.{name}").RULE for name in names)}
+    """Every rule by its id, sorted."""
+    modules = [import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)]
+    rules = [value for module in modules for value in vars(module).values() if isinstance(value, Rule | StackRule)]
+    return {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
 
 
 @cache

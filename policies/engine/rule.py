@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +61,7 @@ class Parameter(NamedTuple):
 
 
 _NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})
+_INFERENCE = ("inference",)
 
 
 class Parameters:
@@ -84,10 +86,10 @@ class Rule(NamedTuple):
 
     id: str
     title: str
-    severity: Severity
-    refs: tuple[str, ...]
     why: str
     remedy: str
+    severity: Severity
+    refs: tuple[str, ...]
     subject: Subject
     check: Callable[[Any, Parameters], Findings]
     level: Level = Level.MANDATORY
@@ -100,10 +102,10 @@ class StackRule(NamedTuple):
 
     id: str
     title: str
-    severity: Severity
-    refs: tuple[str, ...]
     why: str
     remedy: str
+    severity: Severity
+    refs: tuple[str, ...]
     check: Callable[[Stack, Parameters], Findings]
     level: Level = Level.MANDATORY
     parameters: Mapping[str, Parameter] = _NO_PARAMETERS
@@ -117,6 +119,41 @@ class Edit(NamedTuple):
 
 
 AnyRule = Rule | StackRule
+
+
+def resource_rule(
+    subject: Subject,
+    severity: Severity,
+    *refs: str,
+    level: Level = Level.MANDATORY,
+    parameters: Mapping[str, Parameter] = _NO_PARAMETERS,
+    remediate: Callable[[Any], Iterable[Edit]] | None = None,
+) -> Callable[[Callable[[Any, Parameters], Findings]], Rule]:
+    """Make a rule on one resource of the decorated check.
+
+    The name of the function is the id, with hyphens. Its docstring holds the title, a paragraph `Why:` and a paragraph `Remedy:`.
+    Without `refs` the rule is specific to inference.
+    """
+    return lambda check: Rule(
+        *_texts(check), severity, refs or _INFERENCE, subject, check, level=level, parameters=parameters, remediate=remediate
+    )
+
+
+def stack_rule(
+    severity: Severity, *refs: str, level: Level = Level.MANDATORY, parameters: Mapping[str, Parameter] = _NO_PARAMETERS
+) -> Callable[[Callable[[Stack, Parameters], Findings]], StackRule]:
+    """Make a rule on a whole stack of the decorated check; otherwise as `resource_rule`."""
+    return lambda check: StackRule(*_texts(check), severity, refs or _INFERENCE, check, level=level, parameters=parameters)
+
+
+def _texts(check: Callable[..., Findings]) -> tuple[str, str, str, str]:
+    """The id, title, reason and remedy of a rule, from the name and the docstring of its check."""
+    title, _, rest = inspect.cleandoc(check.__doc__ or "").partition("Why: ")
+    why, _, remedy = rest.partition("\nRemedy: ")
+    texts = [" ".join(text.split()).removesuffix(".") for text in (title, why, remedy)]
+    if not all(texts):
+        raise ValueError(f"The docstring of {check.__name__} needs a title, a paragraph 'Why: ...' and a paragraph 'Remedy: ...'.")
+    return check.__name__.replace("_", "-"), texts[0], texts[1], texts[2]
 
 
 def found(at: Field, problem: str, *, urn: str = "") -> Finding:

@@ -1,0 +1,244 @@
+"""Requests for accelerators, and what they need from a pod."""
+
+from __future__ import annotations
+
+import re
+
+from policies.engine.resource import Stack
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import pods_of
+from policies.subjects.pods import CONTAINERS, PODS, RAY_CLUSTERS, VENDOR_RESOURCES, Container, PodTemplate
+from policies.subjects.quantities import quantity
+from policies.subjects.serving import starts_vllm
+from policies.subjects.workloads import copies_of, group_size_of
+
+# Programs that compile engines for the very accelerator that will serve them: TensorRT-LLM's own, and the one of the `build` section.
+BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
+
+
+@resource_rule(
+    PODS,
+    Severity.HIGH,
+    parameters={
+        "jobs": Parameter(
+            default=[],
+            description="Names of Jobs and DaemonSets that need accelerators",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def accelerator_disallow_in_preheat(pod: PodTemplate, given: Parameters) -> Findings:
+    """Preheat Jobs and DaemonSets request no accelerator.
+
+    Why: A copy can take an hour, and a DaemonSet's pod never ends. The accelerator would sit idle for that time. A Job that
+    compiles TensorRT engines does need one.
+    Remedy: remove the accelerator from resources and resourceClaims, or list a Job that computes under
+    parameters.accelerator-disallow-in-preheat.jobs.
+    """
+    if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in given["jobs"]:
+        for container in pod.containers:
+            if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
+                continue
+            for _vendor, _side, field in container.accelerators():
+                if quantity(field):
+                    yield found(field, f"requests an accelerator in a {pod.resource.short_kind}")
+        for claim in pod.at("resourceClaims").each():
+            yield found(claim, f"claims a device in a {pod.resource.short_kind}")
+
+
+NAMES = frozenset(
+    ["HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "HL_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"]
+)
+HIDING = ("void", "none")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Findings:
+    """Only the device plugin decides which devices a container sees.
+
+    Why: A literal value overrides the allocation, and two pods then use the same accelerator.
+    Remedy: remove the variable; only the values void and none, which hide all devices, are allowed.
+    """
+    for name, entry in container.environment().items():
+        if name in NAMES and entry.at("value").text() not in HIDING:
+            yield found(entry, "overrides the allocation of the device plugin")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def accelerator_require_integer(container: Container, _: Parameters) -> Findings:
+    """Accelerator requests are whole numbers.
+
+    Why: Extended resources are counted in whole devices. Kubernetes rejects a fraction when it creates the pod.
+    Remedy: use a whole number; share a device with MIG or time-slicing on the node.
+    """
+    for _vendor, _side, field in container.accelerators():
+        count = quantity(field) or 0
+        if count != int(count):
+            yield found(field, "is not a whole number")
+
+
+@resource_rule(PODS, Severity.HIGH)
+def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Findings:
+    """Pods with accelerators select their pool.
+
+    Why: Without a selector the scheduler can pick any node that offers the resource, for example an L4 instead of an H100.
+    Remedy: set nodeSelector or node affinity to the labels of the pool.
+    """
+    affinity = pod.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    if pod.demand and not pod.at("nodeSelector").value and not affinity.value:
+        yield found(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "inference", "Kyverno check-nvidia-gpu")
+def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Findings:
+    """Accelerator requests equal their limits.
+
+    Why: Kubernetes rejects a pod whose request and limit of an extended resource differ, but only when it creates the pod.
+    Remedy: set the accelerator under resources.limits, and under resources.requests set the same number or nothing.
+    """
+    for _vendor, side, field in container.accelerators():
+        name = str(field.keys[-1])
+        limit = container.at("resources", "limits", name)
+        if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
+            yield found(field, "differs from the limit")
+
+
+# The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
+SIZES = (
+    (("--tensor-parallel-size", "-tp"),),
+    (("--pipeline-parallel-size", "-pp"),),
+    (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
+)
+VENDORS = ("nvidia", "habana", "amd")
+
+
+@resource_rule(PODS, Severity.HIGH)
+def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Findings:
+    """The engine's parallelism matches the accelerators of its pod.
+
+    Why: An engine that needs more accelerators than its pod has never starts. If it uses fewer, the rest are paid for and idle.
+    Remedy: set tensor, pipeline and data parallel sizes so that their product is the container's accelerators times the pods of its
+    group.
+    """
+    for container in pod.containers:
+        limits = [(vendor, quantity(field) or 0) for vendor, side, field in container.accelerators() if side == "limits"]
+        cards = sum(count for vendor, count in limits if vendor in VENDORS)
+        if not cards or not starts_vllm(container) or _spans_cluster(pod, container):
+            continue
+        ranks = 1
+        for alternatives in SIZES:
+            size = next((told for names in alternatives if (told := container.option(*names)) is not None), "1")
+            if not size.isdigit():
+                yield found(container.at("args"), "reads a parallel size from another source")
+                break
+            ranks *= int(size)
+        else:
+            if ranks != cards * _pods(pod, container):
+                yield found(container.at("args"), "does not match the number of accelerators of its pods")
+
+
+def _pods(pod: PodTemplate, container: Container) -> float:
+    """The number of pods one engine spans: those of a group, or the number that its options set."""
+    nodes = container.option("--nnodes", "-n") or ""
+    if nodes.isdigit():
+        return int(nodes)
+    return group_size_of(pod)
+
+
+def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
+    """True if the engine takes its accelerators from a whole Ray cluster, so that those of its own pod say nothing."""
+    return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
+
+
+@resource_rule(
+    PODS,
+    Severity.HIGH,
+    parameters={
+        "taints": Parameter(
+            default=[],
+            description="Taint keys of pools that differ from the name of the accelerator's resource",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def accelerator_require_toleration(pod: PodTemplate, given: Parameters) -> Findings:
+    """Pods with accelerators tolerate the taint of their pool.
+
+    Why: Accelerator nodes are tainted to keep other pods away. Without the toleration the pod stays Pending.
+    Remedy: add a toleration for the taint of the pool, for example nvidia.com/gpu or habana.ai/gaudi; list other taint keys under
+    parameters.accelerator-require-toleration.taints.
+    """
+    keys = {each.at("key").text() for each in pod.at("tolerations").each()}
+    for vendor in pod.demand:
+        wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
+        if not keys & {*wanted, *given["taints"], ""}:
+            yield found(pod.at("tolerations"), "has no toleration for the accelerator's taint")
+    claims = any(True for _ in pod.at("resourceClaims").each())
+    # Whose device a claim is for stands elsewhere, so the taint of any vendor will do.
+    if claims and not pod.demand and not keys & {*VENDOR_RESOURCES, *given["taints"], ""}:
+        yield found(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
+
+
+MARKS = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def accelerator_require_vendor_image(container: Container, _: Parameters) -> Findings:
+    """Images match the vendor of the pod's accelerators.
+
+    Why: A CUDA image on Gaudi finds no device. After minutes of pulling it uses the CPU or exits.
+    Remedy: use an image for the pool's accelerator: from vault.habana.ai or with gaudi or hpu in its name for Gaudi, any other for
+    NVIDIA.
+    """
+    vendors = {vendor for vendor, _side, _field in container.accelerators()}
+    for_gaudi = bool(MARKS.search(container.at("image").text()))
+    if vendors and for_gaudi != ("habana" in vendors):
+        yield found(container.at("image"), "is built for accelerators of another vendor")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def gaudi_require_huge_pages(container: Container, _: Parameters) -> Findings:
+    """Gaudi containers reserve huge pages.
+
+    Why: The Gaudi driver maps its buffers in 2 MiB pages. Without them, loading the model fails halfway.
+    Remedy: set resources.limits.hugepages-2Mi, and the same value under resources.requests.
+    """
+    if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
+        limit = container.at("resources", "limits", "hugepages-2Mi")
+        request = container.at("resources", "requests", "hugepages-2Mi")
+        if not quantity(limit):
+            yield found(limit, "is not set, but the container requests Gaudi")
+        elif not request.absent and quantity(request) != quantity(limit):
+            yield found(request, "differs from the limit")
+
+
+@resource_rule(PODS, Severity.HIGH)
+def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Findings:
+    """Gaudi pods set their runtime class.
+
+    Why: If habana is not the node's default runtime, a pod without it cannot use several accelerators.
+    Remedy: set runtimeClassName: habana.
+    """
+    if not pod.partial and "habana" in pod.demand and not pod.at("runtimeClassName").text():
+        yield found(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
+
+
+@stack_rule(Severity.HIGH, "inference", "Kubernetes: Dynamic Resource Allocation")
+def stack_require_own_claims(stack: Stack, _: Parameters) -> Findings:
+    """Each replica claims its own devices.
+
+    Why: A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the second
+    server runs out of memory.
+    Remedy: name a ResourceClaimTemplate in resourceClaimTemplateName, which creates one claim per pod.
+    """
+    claimed: set[tuple[str, str]] = set()
+    for pod in pods_of(stack):
+        with stack.doubts:
+            for reference in pod.at("resourceClaims").each():
+                claim = reference.at("resourceClaimName")
+                if not claim.text():
+                    continue
+                named = (pod.resource.at("metadata", "namespace").text(), claim.text())
+                if named in claimed or copies_of(pod) > 1:
+                    yield found(claim, "is shared by several pods", urn=pod.resource.urn)
+                claimed.add(named)

@@ -1,0 +1,261 @@
+"""Options of inference engines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.serving import engine_containers, is_vllm, model_of
+from policies.subjects.words import Word
+
+DEVELOPMENT_SWITCHES_OFF = ("", "0", "false", "no", "off")
+# vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.
+DEVELOPMENT_SWITCHES_VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
+# vLLM reads files of the pod that a prompt names; SGLang runs code that comes with a request.
+# A caller's chat template and tensors are code and pickles (CVE-2025-61620, CVE-2025-62164); Triton's doors for Vertex AI and SageMaker
+# take no key of its restricted APIs.
+DEVELOPMENT_SWITCHES_OPTIONS = (
+    "--allow-sagemaker",
+    "--allow-vertex-ai",
+    "--allowed-local-media-path",
+    "--enable-custom-logit-processor",
+    "--enable-prompt-embeds",
+    "--profiler-config",
+    "--trust-request-chat-template",
+)
+ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "vLLM: Security")
+def model_disallow_development_switches(container: Container, _: Parameters) -> Findings:
+    """Servers run without development features.
+
+    Why: These switches let a client call any method of the workers, load weights from a hub or read files of the pod.
+    Remedy: remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the named options; set
+    --allowed-origins to your own origins.
+    """
+    for name, entry in container.environment().items():
+        if name in DEVELOPMENT_SWITCHES_VARIABLES and (
+            not entry.at("valueFrom").absent or entry.at("value").text().lower() not in DEVELOPMENT_SWITCHES_OFF
+        ):
+            yield found(entry, "enables a development feature")
+    for word in container.arguments:
+        name, equals, value = word.text.partition("=")
+        # A dot leads into an option that is a map: --profiler-config.profiler.
+        if name.replace("_", "-").partition(".")[0] in DEVELOPMENT_SWITCHES_OPTIONS and not (
+            equals and value.lower() in DEVELOPMENT_SWITCHES_OFF
+        ):
+            yield found(word.field, "enables a development feature")
+        if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
+            yield found(word.field, "lets every website send requests with the browser's credentials")
+
+
+FORMATS = ("pt", "npcache", "pickle")
+# What KServe's server of that name loads is joblib or pickle, nothing else.
+PICKLED = ("sklearn",)
+FILES = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
+# Variables that have torch or vLLM unpickle what they are given.
+SWITCHES = ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "VLLM_ALLOW_INSECURE_SERIALIZATION")
+PICKLE_OFF = ("0", "false", "no", "off")
+
+
+@resource_rule(PODS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
+def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Findings:
+    """Weights are not pickle files.
+
+    Why: Loading a pickle file runs the code in it, with the pod's keys.
+    Remedy: convert the weights to safetensors, and use --load-format safetensors, auto or runai_streamer.
+    """
+    for model in pod.models:
+        kind = model if model.keys[-1] in PICKLED else model.at("modelFormat", "name")
+        if kind is model or kind.text() in PICKLED:
+            yield found(kind, "is a format that loads pickle files")
+    for container in engine_containers(pod):
+        if container.option("--load-format") in FORMATS:
+            yield found(container.at("args"), "loads weights from pickle files")
+        for word in container.arguments:
+            if FILES.search(word.text):
+                yield found(word.field, "names a pickle file")
+        for name, entry in container.environment().items():
+            if name in SWITCHES and entry.at("value").text().lower() not in PICKLE_OFF:
+                yield found(entry, "loads pickle files")
+
+
+# vLLM's first two, SGLang's last; vLLM's variable prints whole answers.
+REQUEST_LOGGING_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
+REQUEST_LOGGING_VARIABLES = ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE",)
+REQUEST_LOGGING_OFF = ("0", "false", "no", "off")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def model_disallow_request_logging(container: Container, _: Parameters) -> Findings:
+    """Prompts and answers are not logged.
+
+    Why: Logs are kept longer than requests and read by more people, and prompts contain names, contracts and keys.
+    Remedy: remove --enable-log-requests, --enable-log-outputs (SGLang: --log-requests) and VLLM_DEBUG_LOG_API_SERVER_RESPONSE; use
+    metrics to count requests.
+    """
+    for word in container.arguments:
+        name, _equals, value = word.text.partition("=")
+        if name.replace("_", "-") in REQUEST_LOGGING_OPTIONS and value.lower() not in REQUEST_LOGGING_OFF:
+            yield found(word.field, "logs prompts")
+    for name, entry in container.environment().items():
+        if name in REQUEST_LOGGING_VARIABLES and entry.at("value").text().lower() not in ("", *REQUEST_LOGGING_OFF):
+            yield found(entry, "logs answers")
+
+
+NAMES = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
+# argparse takes an option cut short as long as no other begins alike (vLLM 0.32 has --trust-request-... too).
+SHORTEST, OPTION = "--trust-rem", "--trust-remote-code"
+ON = ("", "1", "true", "yes", "on")
+# Options of vLLM that import a class, a module or a file by the name that they are given, or read options from a file that no rule sees
+# (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
+IMPORTS = (
+    "--config",
+    "--io-processor-plugin",
+    "--logits-processor-pattern",
+    "--logits-processors",
+    "--middleware",
+    "--reasoning-parser-plugin",
+    "--scheduler-cls",
+    "--tool-parser-plugin",
+    "--worker-cls",
+    "--worker-extension-cls",
+)
+# Options of Triton that load libraries of a directory. Anyone who can write models could write libraries next to them.
+FOLDERS = ("--backend-directory", "--repoagent-directory")
+MODULE = re.compile(r"kv_connector_module_path")
+LOADED = re.compile(r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS")
+INSTALLS = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
+def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Findings:
+    """Servers run only code from their image.
+
+    Why: With trust_remote_code, files of the model are programs that run with the server's keys.
+    Remedy: remove --trust-remote-code and options that import other code; put plugins into the image and list variables under env;
+    or convert the model to a format without code, or use an image whose engine supports it.
+    """
+    for word in container.arguments:
+        name, _equals, value = word.text.partition("=")
+        if _means_it(name.replace("_", "-")) and value.lower() in ON:
+            yield found(word.field, "lets the model's files run as code")
+    for name, entry in container.environment().items():
+        if NAMES.match(name) and entry.at("value").text().lower() in ON:
+            yield found(entry, "lets the model's files run as code")
+    for field in (*container.at("command").each(), *container.at("args").each()):
+        if INSTALLS.search(field.text()):
+            yield found(field, "runs what it downloads")
+    if is_vllm(container) or _is_triton(container):
+        yield from _doors(container)
+
+
+def _means_it(option: str) -> bool:
+    return option.startswith(SHORTEST) and OPTION.startswith(option)
+
+
+def _is_triton(container: Container) -> bool:
+    return any(word.rpartition("/")[2] == "tritonserver" for word in container.words)
+
+
+def _doors(container: Container) -> Findings:
+    """Other ways to code than the model's repository."""
+    models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
+    for word in container.arguments:
+        name = word.text.partition("=")[0].replace("_", "-")
+        if is_vllm(container) and name in IMPORTS:
+            yield found(word.field, "imports code, or reads options, from a place that no rule can read")
+        if MODULE.search(word.text):
+            yield found(word.field, "imports a connector from a module path")
+        if name in FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
+            yield found(word.field, "loads libraries from the model repository")
+    for name, entry in container.environment().items():
+        if LOADED.fullmatch(name) and (entry.at("value").text() or not entry.at("valueFrom").absent):
+            yield found(entry, "loads code before the server's own")
+    for source in container.at("envFrom").each():
+        yield found(source, "sets variables that no rule can read")
+
+
+COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+
+
+@resource_rule(PODS, Severity.HIGH, "inference", "CVE-2026-47155")
+def model_require_revision(pod: PodTemplate, _: Parameters) -> Findings:
+    """Models from a hub are pinned to a commit.
+
+    Why: A branch can change, so the next restart could serve other weights and other code.
+    Remedy: serve from a preheated path, or set --revision (and --tokenizer-revision) to a 40-digit commit; for KServe append it to
+    the URI: hf://org/model:<commit>.
+    """
+    for store in pod.stores:
+        address = store.text()
+        if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
+            yield found(store, "downloads a model from a hub without a commit")
+    for container in engine_containers(pod):
+        model = model_of(container)
+        if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
+            if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
+                yield found(container.at("args"), "serves a model from a hub without a commit in --revision")
+            code = container.option("--code-revision")
+            if code is not None and not COMMIT.match(code):
+                yield found(container.at("args"), "downloads code with a --code-revision that is not a commit")
+
+
+API = "model-repository"
+DOORS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
+TRITON_REPOSITORY_OFF = ("false", "0")
+# Triton reads a bucket over HTTP where its address says so; inside the cluster the network policy says who listens.
+IN_CLEAR = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "Triton: Secure Deployment Considerations")
+def model_restrict_triton_repository(container: Container, _: Parameters) -> Findings:
+    """Loading models into a running Triton requires a key.
+
+    Why: A model of Triton's Python backend is a program. Anyone who can load one can run code with access to the weights and keys.
+    Remedy: set --model-control-mode=none, or protect model-repository with --http-restricted-api and --grpc-restricted-protocol, or
+    disable the protocol with --allow-http=false or --allow-grpc=false.
+    """
+    for server in _servers(container):
+        yield from (
+            found(word.field, "downloads models over a connection without TLS") for word, value in _pairs(server) if IN_CLEAR.match(value)
+        )
+        mode = _told(server, "--model-control-mode")
+        if mode is None or mode[1] == "none":
+            continue
+        if mode[1] == "poll":
+            yield found(mode[0].field, "loads every model that appears in the repository")
+        for door, restriction in DOORS:
+            allowed = _told(server, door)
+            open_ = allowed is None or allowed[1].lower() not in TRITON_REPOSITORY_OFF
+            if (
+                mode[1] == "explicit"
+                and open_
+                and not any(API in value.partition(":")[0].split(",") for value in _all(server, restriction))
+            ):
+                yield found(mode[0].field, f"allows loading models without a key, past {restriction}")
+
+
+def _servers(container: Container) -> Iterator[list[Word]]:
+    """The words of each tritonserver that a command line starts: one for a rank under mpirun."""
+    words = list(container.arguments)
+    starts = [place for place, word in enumerate(words) if word.text.rpartition("/")[2] == "tritonserver"]
+    for place, start in enumerate(starts):
+        yield words[start : starts[place + 1] if place + 1 < len(starts) else len(words)]
+
+
+def _all(server: list[Word], option: str) -> list[str]:
+    return [value for word, value in _pairs(server) if word.text.partition("=")[0] == option]
+
+
+def _told(server: list[Word], option: str) -> tuple[Word, str] | None:
+    """The last value of an option, and where it stands."""
+    return next(((word, value) for word, value in reversed(_pairs(server)) if word.text.partition("=")[0] == option), None)
+
+
+def _pairs(server: list[Word]) -> list[tuple[Word, str]]:
+    following = [*(word.text for word in server[1:]), ""]
+    return [(word, word.text.partition("=")[2] if "=" in word.text else behind) for word, behind in zip(server, following, strict=True)]

@@ -1,0 +1,206 @@
+"""AWS IAM policies and roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.engine.fields import UNKNOWN, Field
+from policies.engine.resource import Resource, Subject
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
+from policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
+from policies.subjects.documents import DOCUMENTS, Statement, sources_of, statements
+from policies.subjects.grants import BUCKET_POLICIES, GRANTS, KEYS, document_of
+from policies.subjects.objects import objects
+
+BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
+
+
+@resource_rule(
+    objects(
+        "aws:iam:Role",
+        "aws:iam:RolePolicyAttachment",
+        "aws:iam:PolicyAttachment",
+        "aws:iam:UserPolicyAttachment",
+        "aws:iam:GroupPolicyAttachment",
+    ),
+    Severity.CRITICAL,
+    "CIS AWS 1.16",
+    "CKV_AWS_274",
+)
+def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Findings:
+    """No role has a broad managed policy.
+
+    Why: A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account.
+    Remedy: attach your own policy that names actions and resources, for example s3:GetObject on the prefix of one bucket.
+    """
+    for place in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
+        if BROAD.search(place.text()):
+            yield found(place, "gives full access to one or more services")
+
+
+# Actions that stand for all of their service: who reads, writes, lists and deletes by wildcards does everything.
+VERBS = ("Get", "Put", "Delete", "List")
+
+
+@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16", "Security Hub IAM.1", "CKV_AWS_63")
+def iam_disallow_wildcard_actions(place: Field, _: Parameters) -> Findings:
+    """IAM policies name their actions.
+
+    Why: A wildcard also allows every action that AWS adds later.
+    Remedy: list the actions, for example s3:GetObject.
+    """
+    for statement in statements(place):
+        if statement.effect == "Allow" and _is_every(statement.actions):
+            yield found(statement.field, "allows every action of a service")
+        if statement.effect == "Allow" and "NotAction" in statement.raw:
+            yield found(statement.field, "allows every action except some")
+
+
+def _is_every(actions: list[str]) -> bool:
+    names = [action.rpartition(":")[2] for action in actions]
+    services = {action.lower().partition(":")[0] for action in actions if is_wild(action)}
+    pieces = any(all(any(overlaps(each, f"{service}:{verb}Zzzz") for each in actions) for verb in VERBS) for service in services)
+    return pieces or any(not name.strip("*?") and "*" in name for name in names)
+
+
+ROLE = "aws:iam:Role"
+
+
+FILE_SYSTEM = "aws:efs:FileSystemPolicy"
+
+
+MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
+
+
+FEDERATED = "sts:AssumeRoleWithWebIdentity"
+
+
+# Services that act for any account of AWS unless the statement says for which ("The confused deputy problem", read 2026-11-22).
+DEPUTIES = ("s3", "sns", "sqs")
+
+
+ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
+
+
+def _holders(resource: Resource) -> Iterator[tuple[Resource, Field]]:
+    # EFS takes a policy as text alone, so the ARNs of a new file system leave all of it unknown until the update, which judges it.
+    waits = resource.kind == FILE_SYSTEM and resource.inputs.get("policy") is UNKNOWN
+    if not waits or not sources_of(resource, "policy") or sources_of(resource, "policy") - MADE_WITH_IT:
+        yield resource, resource.at("assumeRolePolicy") if resource.kind == ROLE else document_of(resource)
+
+
+@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _holders), Severity.CRITICAL, "CKV_AWS_60", "Security Hub IAM")
+def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Findings:
+    """Roles and resource policies name their principals.
+
+    Why: If anyone is trusted, every AWS account can use the role, the key or the secret.
+    Remedy: name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on its
+    :sub; limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without IfExists).
+    """
+    resource, place = holder
+    listed = [each for each in statements(place) if each.effect == "Allow"]
+    for statement in listed:
+        if resource.kind == ROLE:
+            yield from _trust(statement)
+        elif statement.is_public():
+            # Buckets have a rule of their own for the public.
+            if resource.kind not in BUCKET_POLICIES:
+                yield found(statement.field, "allows any principal")
+        elif "Service" in statement.kinds_of_principals and resource.kind.split(":")[1] in DEPUTIES and not statement.is_narrow():
+            yield found(statement.field, "allows a service on behalf of any account")
+    if resource.kind != ROLE:
+        yield from _everything(resource, listed)
+
+
+def _trust(statement: Statement) -> Findings:
+    if any(each.endswith("*") for each in statement.principals) and not statement.is_narrow():
+        yield found(statement.field, "lets anyone assume the role")
+    federated = "Federated" in statement.kinds_of_principals and any(overlaps(each, FEDERATED) for each in statement.actions)
+    if federated and not _names_subject(statement):
+        yield found(statement.field, "lets every identity of a provider assume the role")
+
+
+def _everything(resource: Resource, listed: list[Statement]) -> Findings:
+    """Statements that give a whole service to another principal. The default statement of a key for its own account is allowed."""
+    wide = [each for each in listed if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
+    owners = [match.group(1) for each in wide for principal in each.principals if (match := ACCOUNT.fullmatch(principal))]
+    if resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1:
+        return
+    for each in wide:
+        yield found(each.field, "allows every action to a principal")
+
+
+def _names_subject(statement: Statement) -> bool:
+    """True if a condition says which subject (a service account, a repository) may come from the provider."""
+    return any(
+        each.key.endswith((":sub", ":subject"))
+        and each.operator.name in ("stringequals", "stringequalsignorecase", "stringlike")
+        and not each.holds(None)
+        and each.values
+        and all(_is_one(value, literal=each.operator.name != "stringlike") for value in each.values)
+        for each in statement.conditions()
+    )
+
+
+def _is_one(subject: str, *, literal: bool) -> bool:
+    """True if a pattern is one service account, or a branch, tag or environment of one repository."""
+    if subject.startswith("repo:"):
+        _, repository, *rest = subject.split(":", 2)
+        return not is_wild(repository) and bool(rest) and not is_wild(rest[0][:1]) and rest[0] != "pull_request"
+    if literal or not is_wild(subject):
+        return bool(subject)
+    return not subject.startswith("system:serviceaccount:") and not is_wild(subject[:1])
+
+
+@resource_rule(
+    DOCUMENTS,
+    Severity.HIGH,
+    "Security Hub IAM.21",
+    "CKV_AWS_355",
+    "CKV_AWS_290",
+    parameters={
+        "actions": Parameter(
+            default=[
+                "autoscaling:Describe*",
+                "cloudwatch:PutMetricData",
+                "ec2:Describe*",
+                "ecr:GetAuthorizationToken",
+                "eks:ListClusters",
+                "s3:ListAllMyBuckets",
+                "sts:GetCallerIdentity",
+                "xray:GetSampling*",
+                "xray:PutTelemetryRecords",
+                "xray:PutTraceSegments",
+            ],
+            description="Actions, or patterns of actions, that AWS cannot limit to a resource",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def iam_disallow_wildcard_resources(place: Field, given: Parameters) -> Findings:
+    """IAM policies name their resources.
+
+    Why: A model's role needs one prefix of one bucket. A wildcard gives it all of them.
+    Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
+    """
+    for statement in statements(place):
+        if statement.effect != "Allow" or _is_free(statement.actions, given["actions"]):
+            continue
+        if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
+            yield found(statement.field, "allows actions on every resource")
+        if "NotResource" in statement.raw:
+            yield found(statement.field, "allows actions on every resource except some")
+
+
+def _is_free(actions: list[str], patterns: list[str]) -> bool:
+    """True if AWS can limit none of the actions to a resource; a statement with NotAction has a rule of its own."""
+    return all(any(action_like(pattern, action) for pattern in patterns) for action in actions)
+
+
+def _is_tagged(statement: Statement) -> bool:
+    """True if a condition holds the statement to resources that carry a tag or an alias."""
+    return any(
+        "tag/" in each.key and not each.operator.negated and each.operator.name != "null" and not each.holds(None)
+        for each in statement.conditions()
+    )

@@ -1,0 +1,189 @@
+"""Container images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from images.catalogue import family_of
+from images.starts import missing_programs, programs_called, unwritable_paths
+from policies.engine.fields import Field
+from policies.engine.rule import Findings, Level, Parameter, Parameters, Severity, found, resource_rule
+from policies.subjects import kserve
+from policies.subjects.images import at_least, image_of
+from policies.subjects.pods import CONTAINERS, IMAGES, RAY_CLUSTERS, Container
+from policies.subjects.serving import is_vllm
+
+# Intel's registry names versions in the path, and publishes the one tag latest below it (docs.habana.ai, Docker installation, read 2026-11).
+_VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z")
+
+
+@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5", "CKV_K8S_14", "inference")
+def image_disallow_latest(place: Field, _: Parameters) -> Findings:
+    """Images name their version.
+
+    Why: The tag latest, or no tag, changes without notice, and two replicas can run different versions.
+    Remedy: use name:<version> or name:<version>@sha256:<digest>.
+    """
+    image = image_of(place)
+    if not image.digest and image.tag in ("", "latest") and not (image.tag and _VERSION_IN_PATH.match(image.name)):
+        yield found(place, "names no version")
+
+
+# KubeRay writes the command of Ray's containers, and KServe that of its models.
+_WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def image_require_command(container: Container, _: Parameters) -> Findings:
+    """Containers name a program that their image has.
+
+    Why: Entrypoints differ between images and releases. For example, the entrypoint of vLLM's Gaudi image is a launcher that takes
+    a model for a mode and exits.
+    Remedy: set command to the program and args to its arguments; images/catalogue.toml lists the programs of known images.
+    """
+    if container.ephemeral or (container.pod.resource.kind in _WRITTEN_BY_OPERATORS and not container.init):
+        return
+    facts = family_of(container.at("image").text())
+    command = container.at("command")
+    words = [*command.texts(), *container.at("args").texts()]
+    if command.absent:
+        if facts is not None and not facts.keeps_entrypoint:
+            yield found(command, "is not set, so the image's entrypoint decides what the arguments mean")
+        return
+    if facts is not None and facts.programs and missing_programs(facts, words):
+        yield found(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
+
+
+@resource_rule(IMAGES, Severity.MEDIUM, "CKV_K8S_43", "inference", level=Level.DISABLED)
+def image_require_digest(place: Field, _: Parameters) -> Findings:
+    """Images are pinned by digest.
+
+    Why: A tag can be moved to another image, a digest cannot.
+    Remedy: use name:tag@sha256:<digest>.
+    """
+    if not image_of(place).digest:
+        yield found(place, "has no digest")
+
+
+_FIXED = ("configMap", "secret", "projected", "downwardAPI", "image")
+# What gates and pre-pulls call in an image writes nothing.
+_IDLE = {"sh", "bash", "cp", "mkdir", "pause", "true"}
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def image_require_writable_paths(container: Container, _: Parameters) -> Findings:
+    """Paths that an image's programs write to are writable volumes.
+
+    Why: With a read-only root file system such a program fails at start. For example, Gaudi's software exits with code 134 if it
+    cannot write its logs.
+    Remedy: mount an emptyDir with a sizeLimit at the path, or set the variable that moves the path to a writable volume.
+    """
+    if container.pod.resource.kind in kserve.KINDS:
+        # KServe merges a runtime's volumes with those of the service that uses it.
+        return
+    facts = family_of(container.at("image").text())
+    read_only = container.at("securityContext", "readOnlyRootFilesystem")
+    if facts is None or read_only.flag() is not True:
+        return
+    words = [*container.at("command").texts(), *container.at("args").texts()]
+    if words and programs_called(words) <= _IDLE:
+        return
+    named, movable = container.environment(), [path.env for path in facts.writes if path.env is not None]
+    told = {name: named[name].at("value").text() for name in movable if name in named}
+    missing = [each.path for each in unwritable_paths(facts, told, _writable(container))]
+    if missing:
+        yield found(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
+
+
+def _writable(container: Container) -> Iterator[str]:
+    kinds = {
+        volume.at("name").text(): [key for key, _ in volume.entries() if key != "name"] for volume in container.pod.at("volumes").each()
+    }
+    for mount in container.at("volumeMounts").each():
+        kind = kinds.get(mount.at("name").text(), [])
+        if mount.at("readOnly").flag() is not True and not any(each in _FIXED for each in kind):
+            yield mount.at("mountPath").text()
+
+
+@resource_rule(
+    IMAGES,
+    Severity.HIGH,
+    "CIS EKS 5.1.4",
+    "restrict-image-registries",
+    "inference",
+    parameters={
+        "registries": Parameter(
+            default=["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
+            description="Registries, or paths in registries, that images may come from",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def image_restrict_registries(place: Field, given: Parameters) -> Findings:
+    """Images come from listed registries.
+
+    Why: An image from an unknown registry is unreviewed code that runs with access to keys and weights.
+    Remedy: mirror the image to a listed registry, or add its registry under parameters.image-restrict-registries.registries.
+    """
+    name = image_of(place).name
+    if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in given["registries"]):
+        yield found(place, "comes from a registry that is not listed")
+
+
+RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
+
+
+@resource_rule(
+    IMAGES,
+    Severity.CRITICAL,
+    "inference",
+    "CVE-2026-24207",
+    parameters={
+        "release": Parameter(default="26.06", description="Oldest release of Triton's container that is allowed", schema={"type": "string"})
+    },
+)
+def model_require_triton_floor(place: Field, given: Parameters) -> Findings:
+    """Triton is recent enough.
+
+    Why: Older servers let requests bypass authentication (CVE-2026-24207, May 2026) or run a client's code (CVE-2025-23319).
+    Remedy: use nvcr.io/nvidia/tritonserver release 26.06 or newer.
+    """
+    image = image_of(place)
+    if "tritonserver" in image.name:
+        match = RELEASE.match(image.tag)
+        if match is None or not at_least(match.group(1), given["release"]):
+            yield found(place, f"is not release {given['release']} or newer")
+
+
+NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+# A tag that is the version alone; a calendar's, as 25.09, tells nothing of vLLM.
+BARE = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
+# Images of vLLM itself: another server's image may have it in its name, as pytriton-vllm, with a version of its own.
+OWN = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
+
+
+@resource_rule(
+    CONTAINERS,
+    Severity.HIGH,
+    "inference",
+    "CVE-2026-47155",
+    parameters={"version": Parameter(default="0.22", description="Oldest version of vLLM that is allowed", schema={"type": "string"})},
+)
+def model_require_vllm_floor(container: Container, given: Parameters) -> Findings:
+    """vLLM is recent enough.
+
+    Why: Before 0.22, a pinned revision did not apply to every file of the model.
+    Remedy: use an image of vLLM 0.22 or newer, with the version in its tag.
+    """
+    image = image_of(container.at("image"))
+    if container.at("image").absent or not (OWN.fullmatch(image.base) or is_vllm(container)):
+        return
+    match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
+    if match is None:
+        # A digest alone names one build, chosen on purpose. The plan does not contain its version.
+        if image.tag or not image.digest:
+            yield found(container.at("image"), "does not state the version of vLLM")
+    elif not at_least(match.group(1), given["version"]):
+        yield found(container.at("image"), f"is older than vLLM {given['version']}")

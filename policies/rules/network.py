@@ -1,0 +1,216 @@
+"""Services and network policies."""
+
+from __future__ import annotations
+
+from policies.addresses import Network, is_everybody, network
+from policies.engine.fields import Field, matching
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import engines_of, selecting, serving_workloads
+from policies.subjects.isolation import NETWORK_POLICY, admits_everybody, block_of, isolates, opens, sides_of
+from policies.subjects.objects import objects
+from policies.subjects.placement import labels_at, same_namespace
+
+METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
+PORT = 80
+
+
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy"), Severity.HIGH, "CIS EKS 5.4", "NSA-CISA: cloud metadata", "inference")
+def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Findings:
+    """Pods cannot reach the instance metadata service.
+
+    Why: A pod that can read it gets the node's role.
+    Remedy: add 169.254.169.254/32 (IPv6: fd00:ec2::254/128) to ipBlock.except, and list the allowed peers under to.
+    """
+    for rule in policy.at("spec", "egress").each():
+        peers = list(rule.at("to").each())
+        if not peers and _reaches_port(rule):
+            yield found(rule.at("to"), "is not set, so pods can reach the metadata service")
+        for peer in peers:
+            block = peer.at("ipBlock")
+            if block.absent:
+                continue
+            for address in METADATA:
+                if _holds(block.at("cidr"), address) and not any(_holds(each, address) for each in block.at("except").each()):
+                    yield found(block.at("except"), "does not exclude the metadata service")
+
+
+def _reaches_port(rule: Field) -> bool:
+    """True if the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
+    ports = list(rule.at("ports").each())
+    for each in ports:
+        port = each.at("port").text()
+        if each.at("protocol").text() == "UDP" or (port and not port.isdigit()):
+            continue
+        if not port or int(port) <= PORT <= (each.at("endPort").number() or int(port)):
+            return True
+    return not ports
+
+
+def _holds(block: Field, address: Network) -> bool:
+    held = block_of(block)
+    return held.version == address.version and address.network_address in held
+
+
+@resource_rule(objects("kubernetes:core:Service"), Severity.HIGH, "NSA-CISA: network separation", "Kyverno restrict-node-port", "inference")
+def network_disallow_node_port(service: Resource, _: Parameters) -> Findings:
+    """Services open no port outside the cluster.
+
+    Why: A port of an engine outside the cluster bypasses the gateway and its keys.
+    Remedy: use type ClusterIP, and expose the gateway with an Ingress, a route or a load balancer that uses TLS.
+    """
+    kind = service.at("spec", "type").text()
+    if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
+        yield found(service.at("spec", "type"), "exposes the Service outside the cluster")
+    if kind == "ExternalName":
+        yield found(service.at("spec", "externalName"), "points to a host outside the cluster")
+    elif not service.at("spec", "selector").value:
+        yield found(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
+    if any(True for _ in service.at("spec", "externalIPs").each()):
+        yield found(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
+
+
+def _is_entrance(service: Resource) -> bool:
+    """True if it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
+    spec = service.at("spec")
+    to_gateway = spec.at("selector", "app.kubernetes.io/component").text() == "gateway"
+    closed = spec.at("allocateLoadBalancerNodePorts").flag() is False
+    certified = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
+    return to_gateway and closed and bool(certified)
+
+
+# The lowest port that a program which does not run as root is given.
+LOWEST = 1024
+CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
+COMPONENT = "app.kubernetes.io/component"
+EVERYBODY = ("world", "world-ipv4", "world-ipv6", "all")
+SIDES = (("ingress", "from"), ("egress", "to"))
+
+
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM), Severity.MEDIUM, "NSA-CISA: network separation", "inference")
+def network_require_policy_ports(policy: Resource, _: Parameters) -> Findings:
+    """Network policies name ports and peers.
+
+    Why: A rule without ports also opens the metrics, debug and administration ports, and a rule without peers opens them to every
+    pod. Pods that one policy selects may use a range of ports above 1023 among themselves, because torch, NCCL and Ray choose ports
+    at start.
+    Remedy: list each port under the rule's ports, for example {port: 8000, protocol: TCP}, and name the pods or networks that may
+    connect.
+    """
+    if policy.kind == CILIUM:
+        for spec in (policy.at("spec"), *policy.at("specs").each()):
+            yield from _of_cilium(spec)
+        return
+    for side, _peers in SIDES:
+        for rule in policy.at("spec", side).each():
+            if not any(True for _ in rule.at("ports").each()):
+                yield found(rule.at("ports"), "is not set, so every port is open")
+            for port in rule.at("ports").each():
+                ranged = port.at("port").absent or not port.at("endPort").absent
+                if ranged and not (_is_high(port) and _is_among_its_own(policy, rule.at("from" if side == "ingress" else "to"))):
+                    yield found(port, "opens more than one port")
+    yield from _policy_ports_openings(policy.at("spec"))
+
+
+def _policy_ports_openings(spec: Field) -> Findings:
+    """Rules that allow any source, alone or together. The gateway may allow any source."""
+    if spec.at("podSelector", "matchLabels", COMPONENT).text() == "gateway":
+        return
+    rules = list(spec.at("ingress").each())
+    for rule in rules:
+        peers = list(rule.at("from").each())
+        if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
+            yield found(rule.at("from"), "allows any source")
+    if len(rules) > 1 and admits_everybody(
+        peer.at("ipBlock") for rule in rules for peer in rule.at("from").each() if not peer.at("ipBlock").absent
+    ):
+        yield found(spec.at("ingress"), "allows any address, through several rules together")
+
+
+def _of_cilium(spec: Field) -> Findings:
+    for side, peers_at in SIDES:
+        for rule in spec.at(side).each():
+            given = [name for name, _field in rule.entries() if name.startswith(peers_at) and not name.endswith("Ports")]
+            if not given:
+                yield found(rule, "names no peer, so it allows any source")
+            if not {*EVERYBODY}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
+                yield found(rule.at(f"{peers_at}Entities"), "allows any source")
+            named = [block_of(each) for each in rule.at(f"{peers_at}CIDR").each()]
+            sets = rule.at(f"{peers_at}CIDRSet")
+            if is_everybody(named) or admits_everybody(sets.each()):
+                yield found(rule, "covers all addresses")
+
+
+def _is_high(port: Field) -> bool:
+    return (port.at("port").number() or 0) >= LOWEST
+
+
+def _is_among_its_own(policy: Resource, peers: Field) -> bool:
+    """True if the only peers are the very pods that the policy is about: one engine's, which pick their ports when they start."""
+    own = labels_at(policy.at("spec", "podSelector", "matchLabels"))
+    listed = list(peers.each())
+    if not own or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:
+        return False
+    selector = listed[0].at("podSelector")
+    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == own
+
+
+@resource_rule(objects("kubernetes:core:Service"), Severity.MEDIUM)
+def service_disallow_name_vllm(service: Resource, _: Parameters) -> Findings:
+    """No Service is named vllm.
+
+    Why: Kubernetes would set VLLM_PORT=tcp://... in the pods of the namespace. vLLM reads it as its own port and exits.
+    Remedy: name the Service after its model.
+    """
+    if service.at("metadata", "name").text() == "vllm":
+        yield found(service.at("metadata", "name"), "is a name that breaks vLLM")
+
+
+@stack_rule(Severity.HIGH, "CIS EKS 4.3.2", "CKV2_K8S_6", "NSA-CISA: network policies")
+def stack_require_default_deny(stack: Stack, _: Parameters) -> Findings:
+    """Namespaces with workloads deny traffic by default.
+
+    Why: Without it, every pod of the cluster can reach every engine.
+    Remedy: add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic.
+    """
+    told: set[str] = set()
+    for workload in serving_workloads(stack):
+        with stack.doubts:
+            namespace = workload.at("metadata", "namespace")
+            if namespace.text() not in told:
+                told.add(namespace.text())
+                for side in ("Ingress", "Egress"):
+                    with stack.doubts:
+                        if not _denied(stack, workload, side):
+                            yield found(namespace, "has no default-deny network policy", urn=workload.urn)
+
+
+def _denied(stack: Stack, workload: Resource, side: str) -> bool:
+    """True if a policy denies that side in the workload's namespace. Raises FieldError where only an unknown one may."""
+    denying = matching(stack.of(NETWORK_POLICY), lambda each: same_namespace(each, workload) and isolates(each, side))
+    return any(True for _ in denying)
+
+
+@stack_rule(Severity.CRITICAL, "inference", "NSA-CISA: network policies")
+def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Findings:
+    """Only named pods can reach a model.
+
+    Why: Any pod that can reach a model's port can use the model without a key.
+    Remedy: add a NetworkPolicy that selects the model's pods and lists the allowed peers under ingress.from.
+    """
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
+                with stack.doubts:
+                    yield from _policy_before_models_openings(policy)
+        with stack.doubts:
+            selected = selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector")
+            if not any(True for _ in matching(selected, lambda policy: "Ingress" in sides_of(policy))):
+                yield found(workload.at("metadata", "name"), "has no network policy for ingress", urn=workload.urn)
+
+
+def _policy_before_models_openings(policy: Resource) -> Findings:
+    for rule in policy.at("spec", "ingress").each():
+        peers = list(rule.at("from").each())
+        if not peers or opens(peers):
+            yield found(rule.at("from"), "lets any pod reach a model", urn=policy.urn)

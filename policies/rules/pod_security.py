@@ -1,0 +1,308 @@
+"""Pod Security Standards: what a restricted pod and its namespace must set."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.device_plugins import vendor_excuses
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+
+PREFIX = "pod-security.kubernetes.io/"
+
+
+@stack_rule(
+    Severity.HIGH,
+    "PSS restricted",
+    "CIS EKS 4.2",
+    "NSA-CISA: pod security enforcement",
+    parameters={
+        "privileged": Parameter(
+            default=[],
+            description="Namespaces of drivers and device plugins, which need more privileges",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def namespace_require_pod_security(stack: Stack, given: Parameters) -> Findings:
+    """Namespaces enforce the restricted Pod Security Standard.
+
+    Why: The API server then rejects pods that a review missed. A namespace that holds only device plugins is exempt, because they
+    mount the kubelet's directory.
+    Remedy: label the namespace pod-security.kubernetes.io/enforce: restricted and pod-security.kubernetes.io/enforce-version:
+    v1.34.
+    """
+    for namespace in stack.of("kubernetes:core:Namespace"):
+        with stack.doubts:
+            if namespace.at("metadata", "name").text() not in given["privileged"] and not _holds_plugins_alone(stack, namespace):
+                yield from _labels(namespace)
+
+
+def _labels(namespace: Resource) -> Findings:
+    labels = namespace.at("metadata", "labels")
+    if labels.at(f"{PREFIX}enforce").text() != "restricted":
+        yield found(labels.at(f"{PREFIX}enforce"), "is not restricted", urn=namespace.urn)
+    if not labels.at(f"{PREFIX}enforce-version").text().startswith("v"):
+        yield found(labels.at(f"{PREFIX}enforce-version"), "is not a fixed version", urn=namespace.urn)
+
+
+def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
+    """True if a namespace says that it is privileged and every pod that the stack puts there is a vendor's device plugin. Raises FieldError."""
+    if namespace.at("metadata", "labels", f"{PREFIX}enforce").text() != "privileged":
+        return False
+    name = namespace.at("metadata", "name").text()
+    held = [each for each in stack.of(*sorted(PODS.kinds)) if each.at("metadata", "namespace").text() == name]
+    return bool(held) and all(map(vendor_excuses, held))
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Capabilities", "CIS EKS 4.2.8")
+def pod_disallow_added_capabilities(container: Container, _: Parameters) -> Findings:
+    """Containers add no capability.
+
+    Why: Capabilities such as SYS_NICE are copied from samples and give a pod power over its node.
+    Remedy: remove securityContext.capabilities.add; only NET_BIND_SERVICE is allowed.
+    """
+    for field in container.at("securityContext", "capabilities", "add").each():
+        if field.text() != "NET_BIND_SERVICE":
+            yield found(field, "adds a capability that the restricted Pod Security Standard forbids")
+
+
+@resource_rule(PODS, Severity.CRITICAL, "PSS baseline: Host Namespaces", "CIS EKS 4.2.2-4.2.4")
+def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Findings:
+    """Pods share no namespace with their node.
+
+    Why: With the node's network, process or IPC namespace a pod can see other pods. A memory-backed /dev/shm replaces hostIPC.
+    Remedy: remove hostNetwork, hostPID and hostIPC; mount a memory-backed emptyDir at /dev/shm for engines.
+    """
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.at(name).flag():
+            yield found(pod.at(name), "shares a namespace with the node")
+    for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
+        process = context.at("windowsOptions", "hostProcess")
+        if process.flag():
+            yield found(process, "runs as a process on the node")
+
+
+@resource_rule(PODS, Severity.CRITICAL, "PSS baseline: HostPath Volumes", "CIS EKS 4.2.9")
+def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Findings:
+    """No volume is a path on the node.
+
+    Why: Such a path outlives the pod, and lets it read files of other pods and of the kubelet.
+    Remedy: use a PersistentVolumeClaim, or an emptyDir with a sizeLimit.
+    """
+    for volume in pod.at("volumes").each():
+        if not volume.at("hostPath").absent:
+            yield found(volume.at("hostPath"), "mounts a path on the node")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: Host Ports", "NSA-CISA: network separation")
+def pod_disallow_host_ports(container: Container, _: Parameters) -> Findings:
+    """Containers open no port on their node.
+
+    Why: A host port bypasses Services and network policies, and two replicas cannot run on one node.
+    Remedy: remove hostPort, and use a Service to reach the pod.
+    """
+    for port in container.at("ports").each():
+        if port.at("hostPort").number():
+            yield found(port.at("hostPort"), "opens a port on the node")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Privilege Escalation", "CIS EKS 4.2.5")
+def pod_disallow_privilege_escalation(container: Container, _: Parameters) -> Findings:
+    """No process gains more privileges than its parent.
+
+    Why: A setuid program in the image would undo every other restriction.
+    Remedy: set securityContext.allowPrivilegeEscalation: false on every container.
+    """
+    field = container.at("securityContext", "allowPrivilegeEscalation")
+    if field.flag() is not False:
+        yield found(field, "is not false")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "PSS baseline: Privileged Containers", "CIS EKS 4.2.1", "NSA-CISA: non-root containers")
+def pod_disallow_privileged(container: Container, _: Parameters) -> Findings:
+    """No container is privileged.
+
+    Why: A privileged container controls its node, with every model and key on it.
+    Remedy: remove securityContext.privileged.
+    """
+    field = container.at("securityContext", "privileged")
+    if field.flag():
+        yield found(field, "gives the container full control of its node")
+
+
+HANDLERS = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "preStop"),
+    ("lifecycle", "postStart"),
+)
+
+
+@resource_rule(CONTAINERS, Severity.MEDIUM, "PSS baseline: Host Probes / Lifecycle Hooks")
+def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Findings:
+    """Probes and hooks call the container itself.
+
+    Why: The kubelet sends these requests from the node, past every network policy. Since Kubernetes 1.34 the baseline Pod Security
+    Standard rejects such pods.
+    Remedy: remove host from the httpGet or tcpSocket of the probe or hook.
+    """
+    for keys in HANDLERS:
+        for kind in ("httpGet", "tcpSocket"):
+            host = container.at(*keys, kind, "host")
+            if host.text():
+                yield found(host, "makes the kubelet call another host")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: /proc Mount Type")
+def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Findings:
+    """/proc stays masked.
+
+    Why: An unmasked /proc lets a container read and change settings of the node.
+    Remedy: remove securityContext.procMount.
+    """
+    field = container.at("securityContext", "procMount")
+    if field.text() not in ("", "Default"):
+        yield found(field, "is not Default")
+
+
+SAFE = frozenset(
+    [
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    ]
+)
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS baseline: Sysctls")
+def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Findings:
+    """Pods set only safe sysctls.
+
+    Why: Other kernel parameters change the node for all its pods.
+    Remedy: remove the entry; only net.ipv4.* and kernel.shm_rmid_forced as listed in the baseline Pod Security Standard are
+    allowed.
+    """
+    for each in pod.at("securityContext", "sysctls").each():
+        if each.at("name").text() not in SAFE:
+            yield found(each.at("name"), "changes the whole node")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Capabilities", "CIS EKS 4.2.7")
+def pod_require_drop_all_capabilities(container: Container, _: Parameters) -> Findings:
+    """Containers drop all capabilities.
+
+    Why: The default set includes capabilities that no inference server needs, for example raw sockets.
+    Remedy: set securityContext.capabilities.drop: [ALL] on every container.
+    """
+    field = container.at("securityContext", "capabilities", "drop")
+    if "ALL" not in field.texts():
+        yield found(field, "does not contain ALL")
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS restricted: Running as Non-root", "CIS EKS 4.2.6", "NSA-CISA: non-root containers")
+def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Findings:
+    """Containers run as a user other than root.
+
+    Why: A process that escapes a container as root is root on the node.
+    Remedy: set securityContext.runAsNonRoot: true and a runAsUser above 0 on the pod.
+    """
+    whole = pod.at("securityContext")
+    if whole.at("runAsUser").number() == 0:
+        yield found(whole.at("runAsUser"), "is root")
+    for container in pod.containers:
+        own = container.at("securityContext")
+        if own.at("runAsUser").number() == 0:
+            yield found(own.at("runAsUser"), "is root")
+        decides = own.at("runAsNonRoot")
+        if decides.absent and pod.inherits:
+            decides = whole.at("runAsNonRoot")
+        if decides.flag() is not True:
+            yield found(decides, "is not true")
+
+
+@resource_rule(CONTAINERS, Severity.MEDIUM, "CIS EKS 4.2", "NSA-CISA: immutable container file systems")
+def pod_require_read_only_root(container: Container, _: Parameters) -> Findings:
+    """Containers have a read-only root file system.
+
+    Why: An attacker cannot replace files that cannot be written, and nothing fills the node's disk unnoticed. Containers with
+    NVIDIA accelerators are exempt, because NVIDIA's hook writes to their root file system.
+    Remedy: set securityContext.readOnlyRootFilesystem: true, and mount an emptyDir with a sizeLimit where the program writes.
+    """
+    field = container.at("securityContext", "readOnlyRootFilesystem")
+    # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries (kserve config-llm-template, read 2026-11).
+    if field.flag() is not True and not any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
+        yield found(field, "is not true")
+
+
+SECCOMP_ALLOWED = ("RuntimeDefault", "Localhost")
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS restricted: Seccomp", "CIS EKS 4.2.10")
+def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Findings:
+    """Containers have a seccomp profile.
+
+    Why: Without a profile, the container can use every system call of the kernel.
+    Remedy: set securityContext.seccompProfile.type: RuntimeDefault on the pod.
+    """
+    whole = pod.at("securityContext", "seccompProfile", "type")
+    for container in pod.containers:
+        own = container.at("securityContext", "seccompProfile", "type")
+        decides = whole if own.absent and pod.inherits else own
+        if decides.text() not in SECCOMP_ALLOWED:
+            yield found(decides, "is neither RuntimeDefault nor Localhost")
+
+
+TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS baseline: AppArmor", "PSS baseline: SELinux")
+def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Findings:
+    """AppArmor and SELinux stay enforced.
+
+    Why: An unconfined container, or one with its own SELinux user or role, escapes the profile that limits it.
+    Remedy: use RuntimeDefault or Localhost for AppArmor, and set no SELinux user, role or unusual type.
+    """
+    for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
+        profile = context.at("appArmorProfile", "type")
+        if profile.text() not in ("", "RuntimeDefault", "Localhost"):
+            yield found(profile, "disables AppArmor")
+        selinux = context.at("seLinuxOptions")
+        if selinux.at("type").text() not in TYPES:
+            yield found(selinux.at("type"), "is a type that the baseline Pod Security Standard forbids")
+        for name in ("user", "role"):
+            if selinux.at(name).text():
+                yield found(selinux.at(name), "sets an SELinux identity")
+    for key, profile in pod.metadata.at("annotations").entries():
+        if key.startswith(APPARMOR) and profile.text() not in ("", "runtime/default") and not profile.text().startswith("localhost/"):
+            yield found(profile, "disables AppArmor")
+
+
+VOLUME_TYPES_ALLOWED = frozenset(
+    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
+)
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS restricted: Volume Types")
+def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Findings:
+    """Volumes are of the types that restricted pods may use.
+
+    Why: With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each
+    PersistentVolume.
+    Remedy: use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret.
+    """
+    for volume in pod.at("volumes").each():
+        for kind, field in volume.entries():
+            # hostPath has a rule of its own, which says more.
+            if kind != "name" and kind not in VOLUME_TYPES_ALLOWED and not field.absent:
+                yield found(field, "is a volume type that the restricted Pod Security Standard forbids")

@@ -1,0 +1,250 @@
+"""Pods and Jobs: resources, tokens, placement and labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.engine.resource import Resource, Stack, Subject
+from policies.engine.rule import Edit, Findings, Level, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import least_replicas, workloads_of
+from policies.subjects.objects import objects
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.quantities import quantity
+from policies.subjects.workloads import templates_of
+
+
+@resource_rule(objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"), Severity.MEDIUM)
+def job_require_end(job: Resource, _: Parameters) -> Findings:
+    """Jobs have a deadline.
+
+    Why: A Job without a deadline can wait for a volume that hangs, and the update waits for the Job.
+    Remedy: set spec.activeDeadlineSeconds, for example 3600.
+    """
+    spec = job.at("spec") if job.short_kind == "Job" else job.at("spec", "jobTemplate", "spec")
+    if not spec.at("activeDeadlineSeconds").number():
+        yield found(spec.at("activeDeadlineSeconds"), "is not set")
+
+
+LABEL = "app.kubernetes.io/managed-by"
+
+
+def _object_require_managed_by_remediate(object_: Resource) -> Iterator[Edit]:
+    if object_.at("metadata", "labels", LABEL).absent:
+        yield Edit(("metadata", "labels", LABEL), value="pulumi")
+
+
+@resource_rule(
+    objects(
+        "kubernetes:core:Namespace",
+        "kubernetes:core:Service",
+        "kubernetes:core:ConfigMap",
+        "kubernetes:core:Secret",
+        "kubernetes:apps:Deployment",
+        "kubernetes:apps:StatefulSet",
+        "kubernetes:batch:Job",
+        "kubernetes:networking.k8s.io:NetworkPolicy",
+        "kubernetes:networking.k8s.io:Ingress",
+        "kubernetes:policy:PodDisruptionBudget",
+    ),
+    Severity.LOW,
+    "inference",
+    "Kyverno require-labels",
+    level=Level.ADVISORY,
+    remediate=_object_require_managed_by_remediate,
+)
+def object_require_managed_by(object_: Resource, _: Parameters) -> Findings:
+    """Objects have a managed-by label.
+
+    Why: The label tells people which program manages an object and would undo a manual change.
+    Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
+    """
+    if not object_.at("metadata", "labels", LABEL).text():
+        yield found(object_.at("metadata", "labels", LABEL), "is not set")
+
+
+def _service_links_remediate(pod: PodTemplate) -> Iterator[Edit]:
+    yield Edit(pod.at("enableServiceLinks").keys, value=False)
+
+
+@resource_rule(PODS, Severity.MEDIUM, "inference", "CIS EKS 4.5", remediate=_service_links_remediate)
+def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Findings:
+    """Pods get no environment variables from Services.
+
+    Why: A Service called vllm makes Kubernetes set VLLM_PORT, which vLLM rejects. Other variables tell the pod which Services
+    exist.
+    Remedy: set enableServiceLinks: false.
+    """
+    if not pod.partial and pod.at("enableServiceLinks").flag() is not False:
+        yield found(pod.at("enableServiceLinks"), "is not false")
+
+
+ROLE = "eks.amazonaws.com/role-arn"
+
+
+ACCOUNT = "kubernetes:core:ServiceAccount"
+
+
+# Audiences of the API server itself; a token for AWS or for another service opens nothing in the cluster.
+OF_THE_API = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
+
+
+LEGACY = re.compile(r"-token-[a-z0-9]{5}\Z")
+
+
+def _token_mount_remediate(part: PodTemplate | Resource) -> Iterator[Edit]:
+    yield Edit(part.at("automountServiceAccountToken").keys, value=False)
+
+
+def _parts(resource: Resource) -> Iterator[PodTemplate | Resource]:
+    yield from [resource] if resource.kind == ACCOUNT else resource.parts(PODS)
+
+
+@resource_rule(
+    Subject("tokens", PODS.kinds | {ACCOUNT}, _parts, PODS.excused, PODS.also),
+    Severity.MEDIUM,
+    "CIS EKS 4.1.6",
+    "NSA-CISA: service account tokens",
+    remediate=_token_mount_remediate,
+)
+def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Findings:
+    """Pods mount no token for the Kubernetes API.
+
+    Why: Inference servers never call the Kubernetes API, but an attacker with a stolen token would.
+    Remedy: set automountServiceAccountToken: false on the pod and its ServiceAccount, and give projected tokens the audience of the
+    service that needs them.
+    """
+    automount = part.at("automountServiceAccountToken")
+    if isinstance(part, Resource):
+        if automount.flag() is not False:
+            yield found(automount, "is not false")
+        if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE).text():
+            yield found(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod without its own service account")
+        return
+    if not part.partial and automount.flag() is not False:
+        yield found(automount, "is not false")
+    for volume in part.at("volumes").each():
+        for source in volume.at("projected", "sources").each():
+            token = source.at("serviceAccountToken")
+            if not token.absent and token.at("audience").text().rstrip("/") in OF_THE_API:
+                yield found(token, "mounts a token for the Kubernetes API")
+        if LEGACY.search(volume.at("secret", "secretName").text()):
+            yield found(volume.at("secret"), "mounts a token for the Kubernetes API")
+
+
+@resource_rule(CONTAINERS, Severity.MEDIUM, "NSA-CISA: resource policies", "inference")
+def pod_require_cpu_request(container: Container, _: Parameters) -> Findings:
+    """Containers request CPU.
+
+    Why: Without a CPU request the server cannot keep its accelerator busy when the node is busy. A CPU limit is not required,
+    because it throttles.
+    Remedy: set resources.requests.cpu on every container, or on the pod.
+    """
+    request, limit = (container.at("resources", side, "cpu") for side in ("requests", "limits"))
+    if container.ephemeral or quantity(container.pod.at("resources", "requests", "cpu")):
+        return
+    # Kubernetes takes the limit where no request is given.
+    if not quantity(limit if request.absent else request):
+        yield found(request, "is not set")
+
+
+@resource_rule(PODS, Severity.MEDIUM, "inference", "add-emptydir-sizelimit")
+def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Findings:
+    """Every emptyDir has a size limit.
+
+    Why: An emptyDir without a limit can fill the node's disk. In memory it counts against the container, which is then killed.
+    Remedy: set emptyDir.sizeLimit, for example 2Gi.
+    """
+    for volume in pod.at("volumes").each():
+        if volume.at("emptyDir").value is not None and not quantity(volume.at("emptyDir", "sizeLimit")):
+            yield found(volume.at("emptyDir", "sizeLimit"), "is not set")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "NSA-CISA: resource policies", "inference")
+def pod_require_memory_limit(container: Container, _: Parameters) -> Findings:
+    """Containers have a memory limit.
+
+    Why: Without a limit, a server that runs out of memory takes the other pods of its node with it.
+    Remedy: set resources.limits.memory on every container, or on the pod; the default of the request is the limit.
+    """
+    limit, request = (container.at("resources", side, "memory") for side in ("limits", "requests"))
+    if container.ephemeral or quantity(container.pod.at("resources", "limits", "memory")):
+        return
+    if not quantity(limit):
+        yield found(limit, "is not set")
+    elif not request.absent and not quantity(request):
+        yield found(request, "is zero")
+
+
+@stack_rule(Severity.MEDIUM, "inference", "CKV topologySpreadConstraints-policy")
+def pod_require_spread(stack: Stack, _: Parameters) -> Findings:
+    """Replicas are spread over nodes or zones.
+
+    Why: If all replicas run on one node, its failure takes the model down.
+    Remedy: set topologySpreadConstraints or podAntiAffinity on workloads with two or more replicas, including the minimum of their
+    autoscaler.
+    """
+    for workload in workloads_of(stack):
+        with stack.doubts:
+            for pod in templates_of(workload):
+                spread = any(True for _ in pod.at("topologySpreadConstraints").each()) or pod.at("affinity", "podAntiAffinity").value
+                if not spread and least_replicas(stack, workload) >= 2:
+                    yield found(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas", urn=workload.urn)
+
+
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+OF_THE_SYSTEM = ("system-node-critical", "system-cluster-critical")
+# A path in the pod, the problem, and the values that cause it.
+PLACES = (
+    (("nodeName",), "bypasses the scheduler and every taint", bool),
+    (("hostAliases",), "maps host names to other addresses", bool),
+    (("dnsConfig", "nameservers"), "uses name servers other than the cluster's", bool),
+    (("dnsPolicy",), "uses name servers other than the cluster's", lambda value: value == "None"),
+    (("shareProcessNamespace",), "lets containers read each other's memory and environment", bool),
+)
+
+
+@resource_rule(
+    PODS,
+    Severity.HIGH,
+    "Kyverno restrict-controlplane-scheduling",
+    "Kyverno restrict-node-selection",
+    "CIS EKS 4.5.2",
+    "CIS Kubernetes 5.7",
+    parameters={
+        "namespaces": Parameter(
+            default=["default", "kube-system", "kube-public", "kube-node-lease"],
+            description="Namespaces that are not for workloads",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def pod_restrict_reach(pod: PodTemplate, given: Parameters) -> Findings:
+    """Pods stay on their pool and use the cluster's name servers.
+
+    Why: A pod on a control plane node is close to the cluster's keys. A pod with its own name servers can be sent to a false model
+    hub.
+    Remedy: tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for
+    workloads.
+    """
+    yield from (found(pod.at(*keys), problem) for keys, problem, does in PLACES if does(pod.at(*keys).value))
+    for toleration in pod.at("tolerations").each():
+        key = toleration.at("key")
+        if toleration.at("operator").text() == "Exists" and not key.text():
+            yield found(toleration, "tolerates every taint, including those of the control plane")
+        elif key.text() in CONTROL_PLANE:
+            yield found(key, "lets the pod run on the control plane")
+    for mount in (each for container in pod.containers for each in container.at("volumeMounts").each()):
+        if mount.at("mountPropagation").text() == "Bidirectional":
+            yield found(mount.at("mountPropagation"), "propagates mounts of the container to the node")
+    if not _is_agent(pod):
+        if pod.at("priorityClassName").text() in OF_THE_SYSTEM:
+            yield found(pod.at("priorityClassName"), "can evict every other pod on the node")
+        namespace = pod.resource.at("metadata", "namespace")
+        if namespace.text() in given["namespaces"]:
+            yield found(namespace, "is a namespace that is not for workloads")
+
+
+def _is_agent(pod: PodTemplate) -> bool:
+    """True if the pod is one of each node, such as a device plugin."""
+    return pod.resource.short_kind == "DaemonSet"

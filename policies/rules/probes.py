@@ -1,0 +1,130 @@
+"""Start, health and shutdown of servers."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import engines_of
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.quantities import quantity
+from policies.subjects.timing import budget_of, drain_of, grace_of
+
+
+@resource_rule(
+    PODS,
+    Severity.HIGH,
+    parameters={
+        "marginSeconds": Parameter(
+            default=5,
+            description="Seconds between the end of draining and the end of the grace period",
+            schema={"type": "number", "minimum": 0},
+        )
+    },
+)
+def pod_require_drain_time(pod: PodTemplate, given: Parameters) -> Findings:
+    """Pods have enough time to shut down.
+
+    Why: Kubernetes kills a pod when its grace period ends, which includes preStop. Answers that are still streaming are cut off.
+    Remedy: set terminationGracePeriodSeconds to the preStop sleep plus the server's drain time plus 5 seconds.
+    """
+    for container in pod.servers:
+        needed = drain_of(container)
+        if needed and not pod.partial and grace_of(pod) < needed + given["marginSeconds"]:
+            yield found(pod.at("terminationGracePeriodSeconds"), "is shorter than the containers' preStop and drain time")
+
+
+@resource_rule(PODS, Severity.MEDIUM, "inference", "CKV_K8S_8")
+def pod_require_liveness_probe(pod: PodTemplate, _: Parameters) -> Findings:
+    """Servers have a liveness probe.
+
+    Why: An engine that lost its accelerator hangs without exiting. Only a liveness probe restarts it.
+    Remedy: give every container with ports a livenessProbe.
+    """
+    for container in pod.probed:
+        if not container.at("livenessProbe").value:
+            yield found(container.at("livenessProbe"), "is not set")
+
+
+@resource_rule(PODS, Severity.HIGH, "inference", "CKV_K8S_9")
+def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Findings:
+    """Servers have a readiness probe.
+
+    Why: Without a readiness probe, traffic arrives while the model is still loading.
+    Remedy: give every container with ports a readinessProbe.
+    """
+    for container in pod.probed:
+        if not container.at("readinessProbe").value:
+            yield found(container.at("readinessProbe"), "is not set")
+
+
+@resource_rule(
+    PODS,
+    Severity.HIGH,
+    parameters={
+        "minimumSeconds": Parameter(
+            default=600,
+            description="Minimum time in seconds that a server with accelerators has to start",
+            schema={"type": "number", "minimum": 1},
+        )
+    },
+)
+def pod_require_startup_budget(pod: PodTemplate, given: Parameters) -> Findings:
+    """Model servers have enough time to start.
+
+    Why: If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop.
+    Remedy: raise startupProbe.failureThreshold x periodSeconds.
+    """
+    for container in pod.servers:
+        probe = container.at("startupProbe")
+        if container.accelerated and not probe.absent and budget_of(probe) < given["minimumSeconds"]:
+            yield found(probe, f"gives less than {given['minimumSeconds']:g} seconds")
+
+
+@resource_rule(PODS, Severity.HIGH)
+def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Findings:
+    """Servers have a startup probe.
+
+    Why: Loading a model takes minutes. Without a startup probe the liveness probe restarts the server before it is ready,
+    indefinitely.
+    Remedy: give every container with ports a startupProbe with enough time to load the model.
+    """
+    for container in pod.probed:
+        if not container.at("startupProbe").value:
+            yield found(container.at("startupProbe"), "is not set")
+
+
+SIZE_LABEL = "inferplan.dev/model-size"
+
+
+@stack_rule(
+    Severity.HIGH,
+    parameters={
+        "bytesPerSecond": Parameter(
+            default=200000000.0,
+            description="Minimum speed at which a server reads its weights, in bytes per second",
+            schema={"type": "number", "minimum": 1},
+        )
+    },
+)
+def stack_require_startup_budget_for_model(stack: Stack, given: Parameters) -> Findings:
+    """Servers have enough time to load their declared model.
+
+    Why: If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop.
+    Remedy: raise startupProbe.failureThreshold x periodSeconds, or parameters.stack-require-startup-budget-for-model.bytesPerSecond
+    if the store is faster.
+    """
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            size = _declared(stack, workload, pod)
+            for container in pod.servers:
+                probe = container.at("startupProbe")
+                if size and not probe.absent and budget_of(probe) < size / given["bytesPerSecond"]:
+                    yield found(probe, "is shorter than the time to load the declared model", urn=workload.urn)
+
+
+def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
+    annotated = quantity(pod.metadata.at("annotations", SIZE_LABEL))
+    parent = stack.by_urn(workload.parent)
+    if annotated is not None or parent is None:
+        return annotated
+    return quantity(parent.at("spec", "weights", "size"))

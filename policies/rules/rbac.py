@@ -1,0 +1,178 @@
+"""Kubernetes roles, bindings and admission webhooks."""
+
+from __future__ import annotations
+
+from policies.engine.resource import Resource
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+from policies.subjects.isolation import names
+from policies.subjects.objects import objects
+from policies.subjects.rbac import CLUSTER_ROLE, ROLES, grants, powers
+
+ADMINISTRATORS = ("cluster-admin",)
+# What is narrow in one namespace reads every Secret where it is bound to the whole cluster.
+OF_ONE_NAMESPACE = ("admin", "edit")
+CONFIG_MAP = "kubernetes:core:ConfigMap"
+EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
+
+
+@resource_rule(
+    objects("kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding", CONFIG_MAP),
+    Severity.CRITICAL,
+    "CIS EKS 4.1.1",
+    "NSA-CISA: RBAC",
+)
+def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Findings:
+    """No binding makes its subjects administrators or names unknown subjects.
+
+    Why: Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it.
+    Remedy: bind a Role with only the required verbs and resources to the one ServiceAccount that needs it.
+    """
+    if binding.kind == CONFIG_MAP:
+        if binding.at("metadata", "name").text() == "aws-auth":
+            yield from (
+                found(each, "makes AWS principals administrators")
+                for _name, each in binding.at("data").entries()
+                if "system:masters" in each.text()
+            )
+        return
+    role = binding.at("roleRef", "name")
+    if role.text() in ADMINISTRATORS:
+        yield found(role, "makes its subjects administrators")
+    if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
+        yield found(role, "gives namespace administrator rights in every namespace")
+    accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
+    if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
+        yield found(role, "lets a pod read every Secret of the namespace")
+    for account in accounts:
+        if account.at("name").text() == "default":
+            yield found(account.at("name"), "gives the role to every pod without its own service account")
+    for subject in binding.at("subjects").each():
+        if subject.at("kind").text() != "ServiceAccount" and (
+            subject.at("name").text() in EVERYBODY or subject.at("name").text().startswith("system:serviceaccounts:")
+        ):
+            yield found(subject.at("name"), "gives the role to every user")
+
+
+VERBS = ("escalate", "bind", "impersonate")
+
+
+@resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8", "CKV_K8S_157", "CKV_K8S_158", "NSA-CISA: RBAC")
+def rbac_disallow_escalation(role: Resource, _: Parameters) -> Findings:
+    """Roles cannot escalate privileges.
+
+    Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to
+    write roles or webhooks.
+    Remedy: remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network
+    policies, webhooks and certificates; list objects that an operator updates under resourceNames.
+    """
+    for rule in role.at("rules").each():
+        for verb in rule.at("verbs").each():
+            if verb.text() in VERBS:
+                yield found(verb, "lets its subjects escalate their privileges")
+    yield from (found(place, power) for place, power in powers(role))
+    for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
+        if not names(selector):
+            yield found(selector, "aggregates the permissions of every cluster role")
+
+
+WAYS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
+DEBUGGED = ("pods/ephemeralcontainers",)
+
+
+@resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10", "KSV-0053", "NSA-CISA: RBAC")
+def rbac_disallow_exec(role: Resource, _: Parameters) -> Findings:
+    """Roles give no access to running pods.
+
+    Why: Anyone who gets into an engine's pod has its keys, its weights and the prompts of its users. A forwarded port bypasses the
+    gateway.
+    Remedy: remove pods/exec, attach, portforward, proxy, ephemeralcontainers and nodes/proxy; give people temporary access with the
+    cluster's access tool.
+    """
+    # A web socket begins with a GET, which is all that a kubelet's proxy asks for (CIS Kubernetes 5.1.10).
+    for _rule, place in grants(role, ("create", "get"), WAYS):
+        yield found(place, "gives access to running pods")
+    for _rule, place in grants(role, ("update", "patch"), DEBUGGED):
+        yield found(place, "can add containers to running pods")
+
+
+@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2", "KSV-0041", "NSA-CISA: RBAC")
+def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Findings:
+    """No role reads every Secret of a namespace.
+
+    Why: Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their
+    content.
+    Remedy: list the Secrets under resourceNames.
+    """
+    for rule, place in grants(role, ("get", "list", "watch"), ("secrets",)):
+        if not rule.at("resourceNames").texts():
+            yield found(
+                place, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
+            )
+
+
+KEPT = "kubernetes:core:Secret"
+
+
+@resource_rule(objects(*ROLES.kinds, KEPT), Severity.CRITICAL, "CIS Kubernetes 5.1.13", "NSA-CISA: RBAC")
+def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Findings:
+    """No role creates tokens of service accounts.
+
+    Why: A token has all rights of its account until it expires, and the audit log cannot tell the two apart.
+    Remedy: remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which expires,
+    instead of a Secret.
+    """
+    if role.kind == KEPT:
+        if role.at("type").text() == "kubernetes.io/service-account-token":
+            yield found(role.at("type"), "is a service account token that never expires")
+        return
+    for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
+        if not rule.at("resourceNames").texts():
+            yield found(place, "can create tokens of every service account")
+
+
+@resource_rule(
+    objects("kubernetes:rbac.authorization.k8s.io:Role", "kubernetes:rbac.authorization.k8s.io:ClusterRole"),
+    Severity.HIGH,
+    "CIS EKS 4.1.3",
+    "NSA-CISA: RBAC",
+    "CKV_K8S_49",
+)
+def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Findings:
+    """Roles name what they allow.
+
+    Why: A wildcard also allows everything that the API adds later, and it includes Secrets.
+    Remedy: list verbs, resources and API groups, for example verbs: [get, list, watch].
+    """
+    for rule in role.at("rules").each():
+        for part in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
+            for field in rule.at(part).each():
+                if "*" in field.text():
+                    yield found(field, "is a wildcard")
+
+
+_API = "kubernetes:admissionregistration.k8s.io"
+SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
+
+
+@resource_rule(
+    objects(f"{_API}:MutatingWebhookConfiguration", f"{_API}:ValidatingWebhookConfiguration"),
+    Severity.CRITICAL,
+    "Kubernetes: Admission webhook good practices",
+    "NSA-CISA: admission control",
+)
+def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Findings:
+    """Admission webhooks run in the cluster and see no Secrets.
+
+    Why: A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every
+    key.
+    Remedy: list the resources under rules[].resources without Secrets, and name an in-cluster Service under clientConfig.service.
+    """
+    for webhook in configuration.at("webhooks").each():
+        if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
+            yield found(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
+        for rule in webhook.at("rules").each():
+            for place in rule.at("resources").each():
+                if place.text() in ("*", "*/*"):
+                    yield found(place, "reads every object, including Secrets")
+                elif place.text() in SECRETS:
+                    yield found(place, "reads Secrets")

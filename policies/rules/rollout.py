@@ -1,0 +1,114 @@
+"""Replicas, disruption budgets and the order of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import SCALERS, claims_of, engines_of, pods_of, selecting, serving_workloads, standing_pods, workloads_of
+from policies.subjects.objects import objects
+from policies.subjects.placement import matches_labels, same_namespace
+from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.workloads import LEADER_WORKER_SET, count_of, labels_of, share, templates_of
+
+
+@resource_rule(objects("kubernetes:policy:PodDisruptionBudget"), Severity.HIGH, "inference", "Kyverno pdb-maxunavailable")
+def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Findings:
+    """Disruption budgets let nodes drain.
+
+    Why: A budget that allows no disruption blocks the drain of a node, and with it every upgrade.
+    Remedy: set maxUnavailable: 1.
+    """
+    for name, blocking in (("maxUnavailable", ("0", "0%")), ("minAvailable", ("100%",))):
+        if budget.at("spec", name).text() in blocking:
+            yield found(budget.at("spec", name), "allows no disruption")
+
+
+BUDGET = "kubernetes:policy:PodDisruptionBudget"
+
+
+@stack_rule(Severity.HIGH, "inference", "Kyverno deployment-replicas-higher-than-pdb")
+def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Findings:
+    """Disruption budgets require fewer pods than there are.
+
+    Why: A budget of all replicas blocks the drain of a node, and with it every upgrade.
+    Remedy: lower minAvailable below the number of replicas, or set maxUnavailable: 1.
+    """
+    for budget in stack.of(BUDGET):
+        with stack.doubts:
+            least = budget.at("spec", "minAvailable")
+            if least.absent:
+                continue
+            standing = [standing_pods(stack, pod) for pod in _selected(stack, budget)]
+            pods = max(int(sum(standing)), 1)
+            if standing and share(least, pods, up=True) >= pods:
+                yield found(least, "allows no disruption", urn=budget.urn)
+
+
+def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
+    """The pods that a budget guards. Raises FieldError: a workload that cannot be read may be among them."""
+    for workload in serving_workloads(stack):
+        if same_namespace(workload, budget):
+            yield from (each for each in templates_of(workload) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
+
+
+@stack_rule(Severity.HIGH, "inference", "Kyverno check-hpa")
+def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Findings:
+    """Autoscaled workloads declare no replicas.
+
+    Why: Every update would reset the number of replicas, even at peak load.
+    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales.
+    """
+    scaled = set()
+    for scaler in stack.of(*SCALERS):
+        with stack.doubts:
+            target = scaler.at("spec", "scaleTargetRef")
+            kind = target.at("kind").text() or "Deployment"
+            scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
+    for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
+        with stack.doubts:
+            name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
+            if name in scaled and not workload.at("spec", "replicas").absent:
+                yield found(workload.at("spec", "replicas"), "is set, but an autoscaler controls it", urn=workload.urn)
+
+
+@stack_rule(Severity.MEDIUM, "inference", "Kyverno require-pdb")
+def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Findings:
+    """Workloads with several replicas have a disruption budget.
+
+    Why: Without a budget, a drain can evict all replicas at the same time.
+    Remedy: add a PodDisruptionBudget with maxUnavailable: 1 that selects the pods.
+    """
+    for pod in pods_of(stack):
+        with stack.doubts:
+            if standing_pods(stack, pod) < 2:
+                continue
+            workload = pod.resource
+            if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
+                yield found(count_of(pod), "has no disruption budget", urn=workload.urn)
+
+
+@stack_rule(Severity.HIGH)
+def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Findings:
+    """Servers start after their preheat.
+
+    Why: A server that starts before the copy is complete reads an incomplete model or fails.
+    Remedy: make the Deployment depend on the Job that writes its weights (depends_on).
+    """
+    writers: dict[tuple[str, str], set[str]] = {}
+    for job in stack.of("kubernetes:batch:Job"):
+        with stack.doubts:
+            for pod in job.parts(PODS):
+                for claim in _claims(job, pod, writing=True):
+                    writers.setdefault(claim, set()).add(job.urn)
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
+                if not writers[claim] & stack.behind(workload):
+                    problem = "holds weights that a Job writes, but the server does not wait for the Job"
+                    yield found(pod.at("volumes"), problem, urn=workload.urn)
+
+
+def _claims(of: Resource, pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:
+    return {(of.at("metadata", "namespace").text(), name) for name in claims_of(pod, writing=writing)}

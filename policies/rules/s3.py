@@ -1,0 +1,159 @@
+"""S3 buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.fields import Field, matching
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Level, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.buckets import BUCKETS, both, items, policies_of, without_sibling
+from policies.subjects.documents import statements
+from policies.subjects.objects import objects
+
+
+@resource_rule(objects("aws:s3:BucketPublicAccessBlock"), Severity.CRITICAL, "Security Hub S3.8", "CKV_AWS_53-56", "CIS AWS 2.1.4")
+def s3_disallow_public_access(block: Resource, _: Parameters) -> Findings:
+    """Buckets block public access, whatever their policy says.
+
+    Why: Anyone can download the weights and adapters in a public bucket.
+    Remedy: set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.
+    """
+    for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
+        if block.at(name).flag() is not True:
+            yield found(block.at(name), "is not true")
+
+
+EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
+
+
+@resource_rule(
+    objects("aws:s3:Bucket", "aws:s3:BucketV2", "aws:s3:BucketAcl", "aws:s3:BucketAclV2"),
+    Severity.CRITICAL,
+    "Security Hub S3.2",
+    "CKV_AWS_20",
+    "CKV_AWS_57",
+)
+def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Findings:
+    """No bucket has a public ACL.
+
+    Why: A public ACL opens the bucket, whatever its policy says.
+    Remedy: remove the ACL and grants to all users, or set acl to private.
+    """
+    if bucket.at("acl").text().startswith(("public", "authenticated")):
+        yield found(bucket.at("acl"), "gives other principals access to the bucket")
+    for grant in (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each()):
+        for uri in (grant.at("uri"), grant.at("grantee", "uri")):
+            if uri.text().endswith(EVERYBODY):
+                yield found(uri, "gives other principals access to the bucket")
+
+
+@resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS), Severity.CRITICAL, "Security Hub S3.2", "CKV_AWS_70", "CKV_AWS_375")
+def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Findings:
+    """No bucket policy allows public access.
+
+    Why: With the principal * anyone can use the bucket.
+    Remedy: name the roles that may read, or limit the statement to an organization, account or VPC with a condition.
+    """
+    for statement in statements(holder.at("policy")):
+        if statement.is_public():
+            yield found(statement.field, "allows any principal")
+
+
+@stack_rule(Severity.CRITICAL, "Security Hub S3.8", "CKV2_AWS_6")
+def s3_require_block(stack: Stack, _: Parameters) -> Findings:
+    """Every bucket has a public access block.
+
+    Why: Without it, one wrong policy opens the bucket to the public.
+    Remedy: add an aws.s3.BucketPublicAccessBlock for the bucket.
+    """
+    yield from without_sibling(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block", inline=lambda _: False)
+
+
+ENCRYPTION_KIND = "aws:s3:BucketServerSideEncryptionConfiguration"
+ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
+
+
+@stack_rule(Severity.HIGH, "Security Hub S3.17", "CKV_AWS_145", "CKV_AWS_19")
+def s3_require_encryption(stack: Stack, _: Parameters) -> Findings:
+    """Every bucket sets its encryption.
+
+    Why: Without this setting, the default of the AWS account decides how weights are encrypted.
+    Remedy: add an aws.s3.BucketServerSideEncryptionConfiguration for the bucket.
+    """
+    yield from without_sibling(stack, ENCRYPTION_KIND, inline=lambda bucket: any(_inline(bucket)), problem="has no encryption settings")
+    for each in stack.of(*both(ENCRYPTION_KIND), *BUCKETS):
+        with stack.doubts:
+            for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
+                algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
+                if algorithm.text() not in ALGORITHMS:
+                    yield found(algorithm, "is not an encryption algorithm of S3", urn=each.urn)
+
+
+def _inline(bucket: Resource) -> Iterator[Field]:
+    for name in ("serverSideEncryptionConfiguration", "serverSideEncryptionConfigurations"):
+        for each in items(bucket.at(name)):
+            yield from items(each.at("rule"))
+            yield from items(each.at("rules"))
+
+
+@stack_rule(Severity.LOW, "Security Hub S3.9", "CKV_AWS_18", level=Level.ADVISORY)
+def s3_require_logging(stack: Stack, _: Parameters) -> Findings:
+    """Every bucket has access logs.
+
+    Why: After a leak, access logs are the only way to tell what was read.
+    Remedy: add an aws.s3.BucketLogging for the bucket.
+    """
+    yield from without_sibling(stack, "aws:s3:BucketLogging", inline=_logs, problem="has no access logs")
+
+
+def _logs(bucket: Resource) -> bool:
+    return any(True for name in ("logging", "loggings") for _ in items(bucket.at(name)))
+
+
+@stack_rule(Severity.HIGH, "Security Hub S3.5", "CKV_AWS_379")
+def s3_require_tls(stack: Stack, _: Parameters) -> Findings:
+    """Every bucket requires TLS.
+
+    Why: Without TLS, weights and credentials can be read on the network.
+    Remedy: add an aws.s3.BucketPolicy that denies s3:* where aws:SecureTransport is false.
+    """
+    for bucket in stack.of(*BUCKETS):
+        with stack.doubts:
+            mine = list(policies_of(stack, bucket))
+            if not any(True for _ in matching(mine, lambda each: _denies_clear(each[1]))):
+                owner, place = mine[0] if mine else (bucket, bucket.at("bucket"))
+                yield found(place, "does not deny requests without TLS", urn=owner.urn)
+
+
+def _denies_clear(place: Field) -> bool:
+    """True if a statement denies every principal every action without TLS."""
+    return any(
+        statement.effect == "Deny"
+        and "*" in statement.principals
+        and any(action.lower() in ("*", "s3:*") for action in statement.actions)
+        and any(each.key == "aws:securetransport" and each.values == ("false",) for each in statement.conditions())
+        for statement in statements(place)
+    )
+
+
+VERSIONING_KIND = "aws:s3:BucketVersioning"
+
+
+@stack_rule(Severity.MEDIUM, "Security Hub S3.14", "CKV_AWS_21")
+def s3_require_versioning(stack: Stack, _: Parameters) -> Findings:
+    """Every bucket keeps versions.
+
+    Why: A model with an overwritten shard no longer loads. Versioning lets you restore the shard.
+    Remedy: add an aws.s3.BucketVersioning with status Enabled for the bucket.
+    """
+    yield from without_sibling(stack, VERSIONING_KIND, inline=_keeps, problem="has no versioning")
+    for each in stack.of(*both(VERSIONING_KIND)):
+        with stack.doubts:
+            status = each.at("versioningConfiguration", "status")
+            if status.text() != "Enabled":
+                yield found(status, "is not Enabled", urn=each.urn)
+
+
+def _keeps(bucket: Resource) -> bool:
+    return any(each.at("enabled").flag() for name in ("versioning", "versionings") for each in items(bucket.at(name)))

@@ -1,0 +1,177 @@
+"""Places that must not hold or read secrets."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from policies.engine.fields import Field
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.keys import SHAPES
+from policies.subjects.objects import objects
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.routes import SECURITY_POLICY
+from policies.subjects.words import Word
+
+LITERAL_SECRETS_NAMES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
+HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
+BEARER = re.compile(r"(?i)\b(bearer|basic) (?!\$)[\w.~+/=-]{12,}")
+# Triton's restricted APIs take their key behind the name of a header.
+RESTRICTED = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
+# What stands where a key would and is none: nothing, a switch, a reference to another variable, a file.
+HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1,40}){2,}")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "CIS EKS 4.4.1", "NSA-CISA: secrets", "inference")
+def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Findings:
+    """Containers get secrets by reference.
+
+    Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
+    Remedy: put the value into a Secret and use env[].valueFrom.secretKeyRef.
+    """
+    yield from _of_environment(container)
+    yield from _of_command(container)
+    for text in (text for name in HOOKS for text in _texts(container.at(name))):
+        if SHAPES.search(text.text()) or BEARER.search(text.text()):
+            yield found(text, "contains a key in a hook or a probe")
+
+
+def _of_environment(container: Container) -> Findings:
+    for entry in container.at("env").each():
+        literal, name = entry.at("value"), entry.at("name").text()
+        if LITERAL_SECRETS_NAMES.search(name) and not (
+            HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent
+        ):
+            yield found(literal, "is a literal value of a variable whose name suggests a secret")
+        elif SHAPES.search(literal.text()):
+            yield found(literal, "looks like a key")
+
+
+def _of_command(container: Container) -> Findings:
+    for field in (*container.at("command").each(), *container.at("args").each()):
+        if SHAPES.search(field.text()) or RESTRICTED.search(field.text()):
+            yield found(field, "contains a key on the command line")
+    for word, following in pairwise((*container.arguments, Word(container.field, ""))):
+        option, equals, value = word.text.partition("=")
+        told = value if equals else "" if following.text.startswith("-") else following.text
+        if OPTIONS.match(option) and not HARMLESS.fullmatch(told):
+            yield found(word.field, "contains a key on the command line")
+
+
+def _texts(field: Field) -> Iterator[Field]:
+    """Every text below a hook or a probe. Raises FieldError."""
+    value = field.value
+    if isinstance(value, dict):
+        yield from (text for _name, each in field.entries() for text in _texts(each))
+    elif isinstance(value, list):
+        yield from (text for each in field.each() for text in _texts(each))
+    elif isinstance(value, str):
+        yield field
+
+
+CONFIG_MAP = "kubernetes:core:ConfigMap"
+ANNOTATED = (
+    "kubernetes:core:Service",
+    "kubernetes:core:Namespace",
+    "kubernetes:core:ServiceAccount",
+    "kubernetes:networking.k8s.io:Ingress",
+)
+SECRET_DISALLOW_IN_CONFIG_MAP_NAMES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
+# Words of a tokenizer, which a model's configuration names like keys: <s>, [PAD], <|im_end|>.
+SPECIAL = re.compile(r"(?i)^(.*[-_.])?(bos|eos|pad|unk|sep|cls|mask|eot|eod|eom|image|audio|video|prefix|suffix|middle)[-_]?token$")
+USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
+COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
+
+
+@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *ANNOTATED), Severity.CRITICAL, "CIS EKS 4.4", "NSA-CISA: secrets")
+def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Findings:
+    """ConfigMaps, annotations and user data contain no secrets.
+
+    Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user
+    data, and all of them appear in plans.
+    Remedy: move the value to a Secret and read it with secretKeyRef.
+    """
+    if config.kind in USER_DATA:
+        yield from _of_user_data(config)
+        return
+    for _name, field in config.at("metadata", "annotations").entries():
+        if SHAPES.search(field.text()):
+            yield found(field, "contains something that looks like a key")
+    if config.kind != CONFIG_MAP:
+        return
+    for name, field in config.at("data").entries():
+        if SECRET_DISALLOW_IN_CONFIG_MAP_NAMES.match(name) and not SPECIAL.match(name) and field.text():
+            yield found(field, "has the name of a secret")
+        elif SHAPES.search(field.text()):
+            yield found(field, "contains something that looks like a key")
+
+
+def _of_user_data(machine: Resource) -> Findings:
+    for name in ("userData", "userDataBase64"):
+        field = machine.at(name)
+        text = field.text()
+        # An instance accepts plain text too.
+        with contextlib.suppress(binascii.Error):
+            text += base64.b64decode(text, validate=True).decode(errors="replace")
+        if SHAPES.search(text) or COMMANDS.search(text):
+            yield found(field, "contains something that looks like a key")
+
+
+COMPONENT = "app.kubernetes.io/component"
+# What a Secret of consumers' keys is called where nothing in the stack says that it is one.
+NAMED = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
+
+
+@stack_rule(Severity.CRITICAL, "inference", "Kubernetes: Good practices for Secrets")
+def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Findings:
+    """Only the gateway reads the keys of consumers.
+
+    Why: A model server that can read a consumer's key can use it for every other model.
+    Remedy: remove the Secret from the pod; a server has its own key.
+    """
+    pods = [pod for each in stack for pod in _pods(stack, each)]
+    guarded = set(_credentials(stack))
+    for pod in pods:
+        with stack.doubts:
+            if _is_gateway(pod):
+                continue
+            namespace = pod.resource.at("metadata", "namespace").text()
+            for place in _secrets(pod):
+                if (namespace, place.text()) in guarded or NAMED.search(place.text()):
+                    yield found(place, "contains keys that only the gateway needs", urn=pod.resource.urn)
+
+
+def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
+    with stack.doubts:
+        if resource.kind in PODS.kinds:
+            return resource.parts(PODS)
+    return ()
+
+
+def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
+    """Namespace and name of the Secrets that Envoy Gateway compares keys with."""
+    for policy in stack.of(SECURITY_POLICY):
+        with stack.doubts:
+            here = policy.at("metadata", "namespace").text()
+            for reference in policy.at("spec", "apiKeyAuth", "credentialRefs").each():
+                yield reference.at("namespace").text() or here, reference.at("name").text()
+
+
+def _is_gateway(pod: PodTemplate) -> bool:
+    return pod.metadata.at("labels", COMPONENT).text() == "gateway"
+
+
+def _secrets(pod: PodTemplate) -> Iterator[Field]:
+    """The fields in which a pod names Secrets: volumes, projected volumes and variables. Raises FieldError."""
+    for volume in pod.at("volumes").each():
+        yield volume.at("secret", "secretName")
+        yield from (source.at("secret", "name") for source in volume.at("projected", "sources").each())
+    for container in pod.containers:
+        yield from (entry.at("valueFrom", "secretKeyRef", "name") for entry in container.at("env").each())
+        yield from (source.at("secretRef", "name") for source in container.at("envFrom").each())

@@ -1,0 +1,143 @@
+"""Volumes, storage classes and mounts of model stores."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from policies.engine.fields import Field
+from policies.engine.resource import Resource, Stack
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.subjects.engines import claims_of, engines_of
+from policies.subjects.objects import objects
+from policies.subjects.pods import PODS, PodTemplate
+
+
+@stack_rule(Severity.HIGH, "inference", "NSA-CISA: immutable file systems")
+def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Findings:
+    """Servers cannot change shared weights.
+
+    Why: A compromised server could replace the weights that every replica loads at its next start.
+    Remedy: set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; to write other files, mount a
+    separate subPath without weights.
+    """
+    written: set[tuple[str, str]] = set()
+    read: set[tuple[str, str, str]] = set()
+    for job in stack.of("kubernetes:batch:Job"):
+        with stack.doubts:
+            namespace = job.at("metadata", "namespace").text()
+            written |= {(namespace, claim) for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)}
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            namespace = workload.at("metadata", "namespace").text()
+            read |= {
+                (namespace, claim, folder)
+                for volume in pod.at("volumes").each()
+                if (namespace, claim := volume.at("persistentVolumeClaim", "claimName").text()) in written
+                for folder in _folders(pod, volume, read_only=True)
+            }
+    for workload, pod in engines_of(stack):
+        with stack.doubts:
+            namespace = workload.at("metadata", "namespace").text()
+            for volume in pod.at("volumes").each():
+                name = volume.at("persistentVolumeClaim", "claimName").text()
+                weights = {folder for space, claim, folder in read if (space, claim) == (namespace, name)}
+                if (namespace, name) in written and any(
+                    not weights or any(_overlap(folder, other) for other in weights) for folder in _folders(pod, volume, read_only=False)
+                ):
+                    yield found(volume, "holds weights that a Job writes, but the server can write them too", urn=workload.urn)
+
+
+def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
+    """The directories of a volume that containers of the pod mount read-only, or to write; "" for all of it. Raises FieldError."""
+    name, sealed = volume.at("name").text(), bool(volume.at("persistentVolumeClaim", "readOnly").flag())
+    mounts = (mount for container in pod.containers for mount in container.at("volumeMounts").each() if mount.at("name").text() == name)
+    return [
+        # A path with variables may lead anywhere.
+        "" if mount.at("subPathExpr").text() else (mount.at("subPath").text() or "").strip("/")
+        for mount in mounts
+        if (sealed or bool(mount.at("readOnly").flag())) == read_only
+    ]
+
+
+def _overlap(one: str, other: str) -> bool:
+    """True if one of two directories is, or holds, the other."""
+    first, second = PurePosixPath(one), PurePosixPath(other)
+    return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+@resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH, "CIS EKS 4.2.9", "NSA-CISA: hostPath volumes")
+def volume_disallow_host_path(volume: Resource, _: Parameters) -> Findings:
+    """No PersistentVolume is a path on whichever node the pod runs.
+
+    Why: Through a claim, a restricted pod could mount files of the node although hostPath is forbidden. Another node also holds
+    other weights.
+    Remedy: use csi or nfs, or spec.local with a nodeAffinity for the disk of one node.
+    """
+    if not volume.at("spec", "hostPath").absent:
+        yield found(volume.at("spec", "hostPath"), "is a path on the node")
+
+
+DISKS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
+SHARES = ("efs.csi.aws.com",)
+IN_TRANSIT = "encryptInTransit"
+
+
+@resource_rule(
+    objects("kubernetes:storage.k8s.io:StorageClass", "kubernetes:core:PersistentVolume"),
+    Severity.HIGH,
+    "Security Hub EC2.7",
+    "CKV_AWS_3",
+    "CIS EKS 4.4",
+)
+def volume_require_encryption(given: Resource, _: Parameters) -> Findings:
+    """Disks and shares behind claims are encrypted.
+
+    Why: They hold weights and cached prompts. The driver encrypts only if the StorageClass says so.
+    Remedy: set parameters.encrypted: "true" in a StorageClass of EBS, with your own kmsKeyId; keep encryptInTransit of EFS at its
+    default, or set it to "true".
+    """
+    if given.short_kind == "StorageClass":
+        driver, parameters = given.at("provisioner").text(), given.at("parameters")
+        if driver in DISKS and parameters.at("encrypted").value not in (True, "true"):
+            yield found(parameters.at("encrypted"), "is not true")
+    else:
+        driver, parameters = given.at("spec", "csi", "driver").text(), given.at("spec", "csi", "volumeAttributes")
+    if driver in SHARES and parameters.at(IN_TRANSIT).value in (False, "false"):
+        yield found(parameters.at(IN_TRANSIT), "is false")
+
+
+@resource_rule(
+    objects("kubernetes:core:PersistentVolume"),
+    Severity.MEDIUM,
+    parameters={
+        "options": Parameter(
+            default=["nfsvers", "hard", "noresvport"],
+            description="Mount options, or their names, that every NFS volume must set",
+            schema={"type": "array", "items": {"type": "string"}},
+        )
+    },
+)
+def volume_require_nfs_options(volume: Resource, given: Parameters) -> Findings:
+    """NFS volumes set their mount options.
+
+    Why: The defaults of NFS clients are slow, and hang in different ways on different nodes.
+    Remedy: set mountOptions: [nfsvers=4.1, rsize=1048576, wsize=1048576, hard, timeo=600, retrans=2, noresvport].
+    """
+    if volume.at("spec", "nfs").absent:
+        return
+    options = volume.at("spec", "mountOptions").texts()
+    for wanted in given["options"]:
+        if not any(option == wanted or option.startswith(f"{wanted}=") for option in options):
+            yield found(volume.at("spec", "mountOptions"), f"does not say {wanted}")
+
+
+@resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH)
+def volume_require_retain(volume: Resource, _: Parameters) -> Findings:
+    """Volumes of models are kept when their claims are deleted.
+
+    Why: With another reclaim policy than Retain, deleting a claim deletes the weights.
+    Remedy: set persistentVolumeReclaimPolicy: Retain.
+    """
+    policy = volume.at("spec", "persistentVolumeReclaimPolicy")
+    if policy.text() not in ("", "Retain"):
+        yield found(policy, "is not Retain")
