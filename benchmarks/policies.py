@@ -31,7 +31,7 @@ def milliseconds_a_resource() -> float:
     """The mean over the kinds of the base stack, of the best of several runs, in ms."""
     from pulumi.runtime.proto import analyzer_pb2
 
-    from rehearsal.engine.values import to_wire
+    from rehearsal.engine.wire.values import to_wire
 
     base = [each for each in changed("", {}) if each.custom]
     requests = [analyzer_pb2.AnalyzeRequest(type=each.type, properties=to_wire(each.inputs), urn=each.urn, name=each.name) for each in base]

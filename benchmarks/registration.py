@@ -24,7 +24,7 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
 
 from benchmarks.ending import ended
-from rehearsal.engine.record import record
+from rehearsal.engine.program.record import record
 
 Program = Callable[[], object]
 Factory = Callable[[int], Program]

@@ -18,9 +18,9 @@ import pulumi
 
 from benchmarks.config_check import stack_of
 from infra.compose import compose
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording, Registration
-from rehearsal.engine.values import reveal
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording, Registration
+from rehearsal.engine.wire.values import reveal
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from stackfile.stack import Stack, StackSecrets

@@ -44,7 +44,7 @@ def _reports(names: list[str]) -> list[Report]:
     from cli.screen import progress
     from cli.verdicts import judge
     from cli.workspace import open_workspace
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
 
     wanted = names or list(stack_files(project_root()))
     if not wanted:

@@ -15,7 +15,7 @@ from components.handles import Endpoint
 if TYPE_CHECKING:
     from cli.workspace import Workspace
     from components.handles import ProtocolKind
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def contract(workspace: Workspace) -> Contract:
 
 def declared(workspace: Workspace) -> Recording:
     """What the program of `workspace` registers. Raises ProgramFailed with the program's own words."""
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
 
     return record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
 

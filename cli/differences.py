@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.live import LiveCluster, ObjectKey
-from rehearsal.engine.values import UNKNOWN, Secret, reveal
+from rehearsal.engine.wire.values import UNKNOWN, Secret, reveal
 
 if TYPE_CHECKING:
     from cli.recovery.deployment import Declared

@@ -117,7 +117,7 @@ def _empty(name: str) -> None:
     from cli.progress import ProgressView
     from cli.screen import progress
     from rehearsal.cluster import start
-    from rehearsal.engine.apply import down
+    from rehearsal.engine.apply.run import down
 
     console = progress()
     with ProgressView(console) as view:

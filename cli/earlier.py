@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from rehearsal.engine.states import States
+    from rehearsal.engine.plan.states import States
 
 _SECONDS = 300
 
@@ -34,7 +34,7 @@ def earlier(against: str, stack: str) -> tuple[States | None, str]:
 
 
 def _saved(path: Path) -> States:
-    from rehearsal.engine.states import load
+    from rehearsal.engine.plan.states import load
 
     try:
         return load(path.read_bytes())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from policies.engine.evaluate import Outcome
-    from rehearsal.engine.recording import Recording, Registration
+    from rehearsal.engine.wire.recording import Recording, Registration
     from stackfile.reader import StackFile
 
 # The section of the stack file that each folder of components is declared by.

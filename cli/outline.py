@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.markup import escape
 
-from rehearsal.engine.plan import Plan, Step
+from rehearsal.engine.plan.steps import Plan, Step
 
 _SIGNS = {"create": "[green]+[/]", "update": "[yellow]~[/]", "replace": "[magenta]+-[/]", "delete": "[red]-[/]", "same": " ", "read": "<"}
 _WORDS = {

@@ -9,9 +9,9 @@ import typer
 
 if TYPE_CHECKING:
     from cli.workspace import Workspace
-    from rehearsal.engine.plan import Plan
-    from rehearsal.engine.recording import Recording
-    from rehearsal.engine.states import States
+    from rehearsal.engine.plan.states import States
+    from rehearsal.engine.plan.steps import Plan
+    from rehearsal.engine.wire.recording import Recording
 
 
 def command(
@@ -53,9 +53,9 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     from cli.program_notes import note_program
     from cli.screen import progress, results
     from cli.workspace import open_workspace
-    from rehearsal.engine.plan import make_plan
-    from rehearsal.engine.record import record
-    from rehearsal.engine.states import save as saved
+    from rehearsal.engine.plan.states import save as saved
+    from rehearsal.engine.plan.steps import make_plan
+    from rehearsal.engine.program.record import record
 
     before, base = (None, "") if against is None else earlier(against, stack)
     workspace = open_workspace(stack)
@@ -80,7 +80,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
 def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -> bytes:
     from cli.policy_events import packs, policy_events
     from cli.verdicts import judge
-    from rehearsal.engine.events import events_of, to_ndjson
+    from rehearsal.engine.plan.events import events_of, to_ndjson
 
     judged = policy_events(judge(recording, workspace.root))
     return to_ndjson(events_of(plan, against=base, judged=judged, packs=packs()))
@@ -88,7 +88,7 @@ def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -
 
 def _write_refusal(path: Path, stack: str, message: str) -> None:
     from cli.files import write
-    from rehearsal.engine.events import refusal_events, to_ndjson
+    from rehearsal.engine.plan.events import refusal_events, to_ndjson
     from stackfile.reader import PROJECT
 
     name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")

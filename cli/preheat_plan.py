@@ -76,7 +76,7 @@ class PlannedPreheat:
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
     """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises CommandError where there is nothing to preheat."""
     from components.preheat.artifacts import artifact_job
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
 
     spec = _model(workspace, model)
     given = workspace.engine_input(workspace.open_secrets())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 
 def note_program(recording: Recording) -> None:

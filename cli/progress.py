@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.text import Text
 
 from rehearsal import progress as steps
-from rehearsal.engine import progress as engine
+from rehearsal.engine.wait import object_events as engine
 
 _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[magenta]+-[/]"}
 

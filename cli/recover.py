@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cli.engine_target import EngineTarget
     from cli.recovery.pulumi_stack import Diagnosis
     from cli.workspace import Workspace
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 
 def command(
@@ -53,7 +53,7 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
             "(for EKS: aws eks update-kubeconfig --name CLUSTER makes one), and have kubectl on PATH"
         )
     from cli.recovery.pulumi_stack import diagnose
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
 
     recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
     diagnosis = diagnose(workspace, recording, target.environment, target.live)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rehearsal.cluster import Cluster
-    from rehearsal.engine.api import Api
+    from rehearsal.cluster.api import Api
 
 _CATCH_UP_SECONDS = 30.0
 
@@ -54,8 +54,8 @@ def main(stack: str, path: Path) -> int:
 def _run(stack: str, diary: Diary) -> None:
     from cli.workspace import open_workspace
     from rehearsal.cluster import start
-    from rehearsal.engine.apply import apply
-    from rehearsal.engine.definitions import installer
+    from rehearsal.cluster.definitions import installer
+    from rehearsal.engine.apply.run import apply
     from rehearsal.progress import silent
 
     workspace = open_workspace(stack)
@@ -129,7 +129,7 @@ class _Follower(threading.Thread):
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
     """Follows Deployments and pods of `cluster` while the block runs."""
-    from rehearsal.engine.api import Api
+    from rehearsal.cluster.api import Api
 
     api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
     looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))

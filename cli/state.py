@@ -22,7 +22,7 @@ from components.queue.names import KUEUE_GATE, QUEUE_LABEL
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, StoreSpec
 from infra.image_evidence import image_evidence
-from rehearsal.engine.reasons import last_words
+from rehearsal.engine.wait.reasons import last_words
 from stackfile.stack import StackSettings
 
 Get = Callable[[str], Mapping[str, Any]]

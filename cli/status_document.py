@@ -15,7 +15,7 @@ from images.catalogue import facts_of, family_of
 if TYPE_CHECKING:
     from cli.contract import Contract
     from cli.state import ModelRow, StackState
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 _VERSION = 1
 _OBJECTS = {

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cli.engine_target import EngineTarget
     from cli.workspace import Workspace
     from rehearsal.cluster import Cluster
-    from rehearsal.engine.apply import Outcome
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.apply.run import Outcome
+    from rehearsal.engine.wire.recording import Recording
 
 
 def command(
@@ -89,7 +89,7 @@ def _obey_policies(workspace: Workspace) -> Recording:
     from cli.program_notes import note_program
     from cli.screen import progress
     from cli.verdicts import judge
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
 
     recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
     note_program(recording)
@@ -135,8 +135,8 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
     from cli.screen import progress
     from cli.status import show_cluster
     from rehearsal.cluster import start
-    from rehearsal.engine.apply import apply
-    from rehearsal.engine.definitions import installer
+    from rehearsal.cluster.definitions import installer
+    from rehearsal.engine.apply.run import apply
 
     console = progress()
     secrets = workspace.open_secrets()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from policies.engine.report import Report
     from policies.engine.resource import Stack
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 
 def stack_of(recording: Recording) -> Stack:
@@ -65,7 +65,7 @@ def settings_file(root: Path, stack: str) -> Path:
 
 def _plain(value: Any) -> Any:
     from policies.engine.fields import UNKNOWN as UNREADABLE
-    from rehearsal.engine.values import UNKNOWN, Secret
+    from rehearsal.engine.wire.values import UNKNOWN, Secret
 
     if isinstance(value, Secret):
         return _plain(value.value)

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.secrets import open_secrets
 from stackfile.reader import read_stack
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cli.live import ObjectKey
 from cli.recovery.deployment import Declared
-from rehearsal.engine.kubernetes_defaults import is_object, is_patch
-from rehearsal.engine.values import UNKNOWN, Secret
+from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from rehearsal.engine.wire.values import UNKNOWN, Secret
 
 if TYPE_CHECKING:
-    from rehearsal.engine.recording import Recording, Registration
+    from rehearsal.engine.wire.recording import Recording, Registration
 
 
 def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:

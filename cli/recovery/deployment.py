@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cli.live import ObjectKey
-from rehearsal.engine.urns import STACK_TYPE, name_of, qualified_type
+from rehearsal.engine.wire.urns import STACK_TYPE, name_of, qualified_type
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
 """The live object of a key, None where there is none."""

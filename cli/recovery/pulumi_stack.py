@@ -23,7 +23,7 @@ from stackfile.reader import PROJECT
 if TYPE_CHECKING:
     from cli.live import LiveCluster
     from cli.workspace import Workspace
-    from rehearsal.engine.recording import Recording
+    from rehearsal.engine.wire.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,8 @@ def recover(workspace: Workspace, *, dry_run: bool) -> None:
 
 def findings(cluster: Cluster) -> Iterator[str]:
     """One sentence for each object that the last run left half-done, and for each that is gone since."""
-    from rehearsal.engine.journal import read_entries
-    from rehearsal.engine.prune import PATCH_SUFFIX
+    from rehearsal.engine.apply.journal import read_entries
+    from rehearsal.engine.apply.prune import PATCH_SUFFIX
 
     live = LiveCluster(cluster.get)
     for entry in read_entries(cluster.directory, cluster.uid):

@@ -21,7 +21,7 @@ import pytest
 
 from cli.pretend import pretended
 from rehearsal.cluster import Cluster, delete, start
-from rehearsal.engine.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.engine.own_project import own_project, reseal

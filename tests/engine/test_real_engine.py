@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rehearsal.cluster import start
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from tests.engine.requirement import needs_pulumi
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from rehearsal.engine.recording import Recording, Registration
-from rehearsal.engine.values import to_wire
+from rehearsal.engine.wire.recording import Recording, Registration
+from rehearsal.engine.wire.values import to_wire
 
 PACK = Path(__file__).resolve().parents[2] / "policies"
 MANDATORY, REMEDIATE = analyzer_pb2.MANDATORY, analyzer_pb2.REMEDIATE

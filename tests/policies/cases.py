@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from rehearsal.engine.recording import Options, Recording, Registration
-from rehearsal.engine.values import UNKNOWN, Secret
+from rehearsal.engine.wire.recording import Options, Recording, Registration
+from rehearsal.engine.wire.values import UNKNOWN, Secret
 
 PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
 

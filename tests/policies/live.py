@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.recording import Options, Recording, Registration
-from rehearsal.engine.values import Secret
+from rehearsal.engine.wire.recording import Options, Recording, Registration
+from rehearsal.engine.wire.values import Secret
 from rehearsal.secrets import SecretBox, unlock
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "live-stack"

@@ -13,8 +13,8 @@ import pytest
 
 from policies.engine.rule import Level
 from policies.engine.settings import Settings
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 
 ROOT = Path(__file__).resolve().parents[2]

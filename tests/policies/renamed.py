@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.secrets import open_secrets
 from stackfile.reader import StackFile, read_stack
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT

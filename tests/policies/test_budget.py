@@ -10,8 +10,8 @@ import pytest
 from cli.plan import _over_budget
 from cli.verdicts import stack_of
 from policies.engine.report import check_stack
-from rehearsal.engine.events import events_of, to_ndjson
-from rehearsal.engine.plan import make_plan
+from rehearsal.engine.plan.events import events_of, to_ndjson
+from rehearsal.engine.plan.steps import make_plan
 from review.reader import read_bytes
 from review.report import make_report
 from tests.policies.recorded import recording_with, settings_of

@@ -17,7 +17,7 @@ from cli.verdicts import stack_of
 from policies.engine.evaluate import evaluate_resource
 from policies.engine.rule import Level
 from policies.engine.settings import Settings
-from rehearsal.engine.values import UNKNOWN, Secret
+from rehearsal.engine.wire.values import UNKNOWN, Secret
 from tests.policies.mutants import mutants_of
 from tests.policies.recorded import COMMITTED, EXAMPLES, recorded
 

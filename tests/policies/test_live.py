@@ -12,7 +12,7 @@ from cli.verdicts import settings_file, stack_of
 from policies.engine.registry import all_rules, stack_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import read_settings, today
-from rehearsal.engine.recording import Recording, Registration
+from rehearsal.engine.wire.recording import Recording, Registration
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, analyze, analyze_stack, configure, pack
 from tests.policies.cases import REFUSED, changed

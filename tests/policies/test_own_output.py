@@ -16,7 +16,7 @@ from policies.engine.report import check_stack
 from policies.engine.resource import Resource
 from policies.engine.rule import Level, State
 from policies.engine.settings import Settings
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from tests.policies.edits import pods_in
 from tests.policies.recorded import recording_with
 from tests.policies.renamed import NAMESPACE, examples, renamed

@@ -8,7 +8,7 @@ from cli.verdicts import stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import Settings, today
-from rehearsal.engine.values import UNKNOWN, Secret, from_wire
+from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, _empty, analyze, analyze_stack, configure, pack, remediated
 from tests.policies.cases import ABSENT, REFUSED, Case, base, changed, edited, label, recording_of

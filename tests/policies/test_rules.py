@@ -12,7 +12,7 @@ from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.rule import Level
 from policies.engine.settings import Settings
-from rehearsal.engine.values import reveal
+from rehearsal.engine.wire.values import reveal
 from tests.policies import rows_access, rows_aws, rows_cluster, rows_pods, rows_stack
 from tests.policies.cases import PASS, REFUSED, Case, cases_of, changed
 

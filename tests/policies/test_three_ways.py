@@ -51,7 +51,7 @@ def refused_by_up(recording, monkeypatch, capfd):
     workspace = SimpleNamespace(
         program=ROOT / "infra", root=ROOT, stack=recording.stack, open_secrets=lambda: None, engine_input=lambda _secrets: {}
     )
-    monkeypatch.setattr("rehearsal.engine.record.record", lambda _program: recording)
+    monkeypatch.setattr("rehearsal.engine.program.record.record", lambda _program: recording)
     try:
         up._obey_policies(cast("Workspace", workspace))
     except CommandError as refusal:

@@ -15,7 +15,7 @@ from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level, StackRule
-from rehearsal.engine.values import UNKNOWN
+from rehearsal.engine.wire.values import UNKNOWN
 from tests.policies.cases import UNJUDGED, Row, base, edited, label, recording_of
 from tests.policies.test_rules import ROWS, only
 

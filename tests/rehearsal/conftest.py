@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from rehearsal.cluster import clusters, delete, start
-from rehearsal.engine.api import Api
-from rehearsal.engine.progress import Waiting
+from rehearsal.cluster.api import Api
+from rehearsal.engine.wait.object_events import Waiting
 from rehearsal.progress import plain
 from tests.rehearsal.commands import inferplan, up
 
@@ -76,7 +76,7 @@ def patient(monkeypatch):
     those who wait stands still until then.
     """
     now = [0.0]
-    monkeypatch.setattr("rehearsal.engine.await_ready.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("rehearsal.engine.wait.waiter.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def listener(words: str, hear=lambda _event: None):
         def listen(event):

@@ -9,7 +9,7 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret, Service
 
-from rehearsal.engine.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

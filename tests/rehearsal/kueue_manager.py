@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from rehearsal.cluster import Cluster
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from rehearsal.progress import silent
 from rehearsal.toolchain.build import ensure_source
 from rehearsal.toolchain.crds import CrdSource, crd_sources, source_files

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from components.spec import canonical_cpu, canonical_size
-from rehearsal.engine.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster

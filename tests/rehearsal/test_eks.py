@@ -14,7 +14,7 @@ import pytest
 
 from cli.pretend import nodes_wanted
 from rehearsal.cluster import start
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS

@@ -13,10 +13,11 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, ConfigMapPatch, Namespace, PersistentVolume, PersistentVolumeClaim, Secret
 
-from rehearsal.engine.apply import applied, apply, down
-from rehearsal.engine.errors import ApplyFailed, ProgramFailed
-from rehearsal.engine.progress import Applied, Ready
-from rehearsal.engine.values import Secret as Marked
+from rehearsal.engine.apply.run import applied, apply, down
+from rehearsal.engine.program.errors import ProgramFailed
+from rehearsal.engine.wait.errors import ApplyFailed
+from rehearsal.engine.wait.object_events import Applied, Ready
+from rehearsal.engine.wire.values import Secret as Marked
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, objects_in, platform, pod
 
 pytestmark = pytest.mark.cluster

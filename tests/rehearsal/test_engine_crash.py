@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.apply import applied, apply, down
+from rehearsal.engine.apply.run import applied, apply, down
 from tests.lanes import in_full
 from tests.rehearsal.engine_programs import PROJECT, exists, names, objects_in, platform
 
@@ -24,8 +24,8 @@ CHILD = """
 import functools, itertools, json, os, signal, sys
 from pathlib import Path
 from rehearsal.cluster import require_owned
-from rehearsal.engine.api import Api
-from rehearsal.engine.apply import apply
+from rehearsal.cluster.api import Api
+from rehearsal.engine.apply.run import apply
 from tests.rehearsal.engine_programs import platform
 
 job = json.loads(sys.argv[1])

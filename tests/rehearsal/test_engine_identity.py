@@ -9,9 +9,9 @@ import pytest
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from rehearsal.engine.api import Api
-from rehearsal.engine.apply import applied, apply, down
-from rehearsal.engine.errors import ApplyFailed
+from rehearsal.cluster.api import Api
+from rehearsal.engine.apply.run import applied, apply, down
+from rehearsal.engine.wait.errors import ApplyFailed
 from tests.rehearsal.engine_programs import PROJECT, names
 
 pytestmark = pytest.mark.cluster

@@ -13,12 +13,12 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, ResourceQuota, Secret, Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
-from rehearsal.engine import await_ready
-from rehearsal.engine.apply import apply, down
-from rehearsal.engine.errors import ApplyFailed
-from rehearsal.engine.objects import Objects
-from rehearsal.engine.progress import Ready, Waiting
-from rehearsal.engine.turn import BusyError
+from rehearsal.engine.apply.lock import BusyError
+from rehearsal.engine.apply.objects import Objects
+from rehearsal.engine.apply.run import apply, down
+from rehearsal.engine.wait import waiter
+from rehearsal.engine.wait.errors import ApplyFailed
+from rehearsal.engine.wait.object_events import Ready, Waiting
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod
 
@@ -68,7 +68,7 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, 
 
 @pytest.mark.parametrize("kind", [Deployment, Job])
 def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
-    monkeypatch.setattr(await_ready, "STANDSTILL_SECONDS", 3.0)
+    monkeypatch.setattr(waiter, "STANDSTILL_SECONDS", 3.0)
 
     def program(*, filled):
         Node("still-node", accelerators=2)

@@ -13,8 +13,8 @@ from cli.contract import contract
 from cli.state import StackState, read_state
 from cli.workspace import Workspace, open_workspace
 from rehearsal.cluster import Cluster, delete, start
-from rehearsal.engine.apply import Outcome, apply
-from rehearsal.engine.definitions import installer
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.apply.run import Outcome, apply
 from rehearsal.progress import silent
 from tests.rehearsal.reviewed import REVIEWED
 from tests.rehearsal.traces import LWS, RAY, differences, kept, traces

@@ -13,8 +13,8 @@ import pytest
 
 from cli.workspace import open_workspace
 from rehearsal.cluster import delete, start
-from rehearsal.engine.apply import apply
-from rehearsal.engine.definitions import installer
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.apply.run import apply
 from rehearsal.progress import silent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]

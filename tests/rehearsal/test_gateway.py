@@ -9,9 +9,9 @@ import pytest
 
 from components.gateway import keys
 from rehearsal.cluster import start
-from rehearsal.engine.api import Api
-from rehearsal.engine.definitions import installer
-from rehearsal.engine.values import reveal
+from rehearsal.cluster.api import Api
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.wire.values import reveal
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from stackfile.reader import read_stack
 from tests.canaries import hits

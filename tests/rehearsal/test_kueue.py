@@ -16,10 +16,10 @@ from cli.contract import contract
 from cli.state import read_state
 from cli.workspace import open_workspace
 from rehearsal.cluster import delete, start
-from rehearsal.engine.api import Api
-from rehearsal.engine.apply import apply, down
-from rehearsal.engine.definitions import installer
-from rehearsal.engine.progress import Waiting
+from rehearsal.cluster.api import Api
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.apply.run import apply, down
+from rehearsal.engine.wait.object_events import Waiting
 from rehearsal.errors import ToolchainError
 from rehearsal.progress import silent
 from tests.rehearsal.kueue_manager import kueue, parts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from tests.lanes import in_full
 from tests.rehearsal.commands import changed_objects, inferplan, up
 

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from components.nodes.node_pool import NodePool, RuntimeClasses
 from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec
-from rehearsal.engine.api import Api, ApiError
-from rehearsal.engine.apply import apply, down
+from rehearsal.cluster.api import Api, ApiError
+from rehearsal.engine.apply.run import apply, down
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pulumi
 import pytest
 from pulumi_kubernetes.apiextensions import CustomResource
 
-from rehearsal.engine.apply import apply, down
-from rehearsal.engine.definitions import installer
-from rehearsal.engine.errors import ApplyFailed
-from rehearsal.engine.progress import Ready, Waiting
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.apply.run import apply, down
+from rehearsal.engine.wait.errors import ApplyFailed
+from rehearsal.engine.wait.object_events import Ready, Waiting
 from rehearsal.progress import silent
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod

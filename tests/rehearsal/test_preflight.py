@@ -13,7 +13,7 @@ from cli.errors import CommandError
 from cli.live import LiveCluster, ObjectKey
 from cli.preflight import check_operators, check_rights
 from rehearsal.cluster import Cluster
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from tests.scenarios.play import client
 
 pytestmark = pytest.mark.cluster

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.engine.api import Api, ApiError
-from rehearsal.engine.apply import apply, down
-from rehearsal.engine.errors import ApplyFailed
-from rehearsal.engine.progress import Waiting
+from rehearsal.cluster.api import Api, ApiError
+from rehearsal.engine.apply.run import apply, down
+from rehearsal.engine.wait.errors import ApplyFailed
+from rehearsal.engine.wait.object_events import Waiting
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster

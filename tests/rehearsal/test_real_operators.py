@@ -17,10 +17,10 @@ from cli.contract import contract
 from cli.state import read_state
 from cli.workspace import open_workspace
 from rehearsal.cluster import Cluster, delete, start
-from rehearsal.engine.apply import apply
-from rehearsal.engine.definitions import installer
-from rehearsal.engine.operators import stand_in
-from rehearsal.engine.progress import Ready
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.apply.operators import stub
+from rehearsal.engine.apply.run import apply
+from rehearsal.engine.wait.object_events import Ready
 from rehearsal.progress import silent
 from tests.rehearsal import real_operators
 from tests.rehearsal.traces import KEPT, LWS, RAY, kept, traces
@@ -38,7 +38,7 @@ needs_lws, needs_kuberay = (
 @pytest.fixture
 def cluster(own_state, monkeypatch):  # noqa: ARG001 - it must be set before a cluster starts
     """A cluster of the test's own in which nothing stands in for an operator."""
-    monkeypatch.setattr(stand_in, "_CREWS", {})
+    monkeypatch.setattr(stub, "_CREWS", {})
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.chdir(ROOT)
     yield start("operators", silent)

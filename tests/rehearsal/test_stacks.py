@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.cluster import start, status
-from rehearsal.engine.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
 from tests.rehearsal.conftest import local_api
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 from rehearsal.errors import ToolchainError
 from rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
 from rehearsal.toolchain.go import find_go

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.gaps import declared_servers, without_ready_server
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from tests.scenarios.transitions import Config, Transition
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from rehearsal.cluster import Cluster
-from rehearsal.engine.api import Api
+from rehearsal.cluster.api import Api
 
 _PATH = "/apis/discovery.k8s.io/v1/endpointslices"
 _CATCH_UP_SECONDS = 30.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rehearsal.cluster import Cluster
-from rehearsal.engine.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError
 from tests.scenarios.declarations import announced, must_fail
 from tests.scenarios.endpoints import Endpoints
 from tests.scenarios.transitions import Config, Transition

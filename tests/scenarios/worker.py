@@ -33,7 +33,7 @@ def main() -> None:
 def _warm_up() -> None:
     shorten()
     # Everything that a run imports, so that a child costs a fork; no thread may run in this process.
-    for module in ("infra.compose", "rehearsal.engine.apply", "rehearsal.cluster"):
+    for module in ("infra.compose", "rehearsal.engine.apply.run", "rehearsal.cluster"):
         importlib.import_module(module)
 
     os.chdir(ROOT)
@@ -56,8 +56,8 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
     from rehearsal.cluster import start
-    from rehearsal.engine.apply import apply
-    from rehearsal.engine.definitions import installer
+    from rehearsal.cluster.definitions import installer
+    from rehearsal.engine.apply.run import apply
     from rehearsal.progress import silent
 
     # Only the main thread takes a Ctrl-C, as in a command.
@@ -92,7 +92,7 @@ def _program() -> None:
 
 def _end_at(number: int, how: signal.Signals) -> None:
     """Send this process `how` when its `number`-th request that changed something was answered."""
-    from rehearsal.engine.api import Api, ApiError
+    from rehearsal.cluster.api import Api, ApiError
 
     send, lock, left = Api._send, threading.Lock(), [number]
 

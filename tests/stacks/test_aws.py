@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.lanes import in_full

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.plan import make_plan
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
-from rehearsal.engine.states import save
+from rehearsal.engine.plan.states import save
+from rehearsal.engine.plan.steps import make_plan
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.secrets import open_secrets
 from stackfile.reader import read_stack
 from stackfile.settings import validate

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
-from rehearsal.engine.values import UNKNOWN
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
+from rehearsal.engine.wire.values import UNKNOWN
 
 PROJECT = Path(__file__).resolve().parents[2]
 SEED = "0123456789abcdef" * 4

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import subprocess
 from collections.abc import Iterator
@@ -41,6 +42,25 @@ def test_the_imports_are_the_arrows_of_the_diagram(package):
     edges = {(str(path.relative_to(ROOT)), name.split(".")[0]) for path in modules(package) for name in imports(path)}
     assert {edge for edge in edges if edge[1] in OURS - ALLOWED[package]} == set()
     assert ALLOWED[package] - {package} - {target for _, target in edges} == set(), "the diagram has an arrow that no import needs"
+
+
+def rehearsal_folder(dotted: str) -> str:
+    """`wire` for `rehearsal.engine.wire.values`, `cluster` for `rehearsal.cluster.api`, "" for modules above the folders."""
+    parts = dotted.removeprefix("rehearsal.engine.").removeprefix("rehearsal.").split(".")
+    return parts[0] if (ROOT / "rehearsal" / parts[0]).is_dir() or (ROOT / "rehearsal" / "engine" / parts[0]).is_dir() else ""
+
+
+def test_the_folders_of_the_rehearsal_import_one_another_as_the_diagram_says():
+    shown = set(re.findall(r"^    (\w+) --> (\w+)$", DIAGRAM.read_text(), re.MULTILINE))
+    edges = {
+        (rehearsal_folder(".".join(path.relative_to(ROOT).parts)), rehearsal_folder(name))
+        for path in modules("rehearsal")
+        for name in imports(path)
+        if name.startswith("rehearsal.")
+    }
+    assert {(source, target) for source, target in edges if target and source != target} == shown
+    order = graphlib.TopologicalSorter({source: {target for first, target in shown if first == source} for source, _ in shown})
+    assert list(order.static_order())[-1] == "apply"
 
 
 def test_an_engine_is_known_by_its_folder_and_the_union_alone():

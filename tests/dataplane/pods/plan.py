@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from components.gateway.keys import consumer_key
-from rehearsal.engine.recording import Recording
-from rehearsal.engine.values import reveal
+from rehearsal.engine.wire.recording import Recording
+from rehearsal.engine.wire.values import reveal
 from rehearsal.secrets import open_secrets
 from stackfile.reader import read_stack
 from tests.policies.recorded import recording_with

@@ -74,9 +74,9 @@ def preview_of(each: Change) -> Preview:
 def events_of(each: Change) -> bytes:
     from cli.policy_events import packs, policy_events
     from cli.verdicts import judge
-    from rehearsal.engine.events import events_of as events
-    from rehearsal.engine.events import to_ndjson
-    from rehearsal.engine.plan import make_plan
+    from rehearsal.engine.plan.events import events_of as events
+    from rehearsal.engine.plan.events import to_ndjson
+    from rehearsal.engine.plan.steps import make_plan
 
     before = text_of(each.stack)
     if each.given:
@@ -92,7 +92,7 @@ def events_of(each: Change) -> bytes:
 
 @cache
 def _recorded(stack: str, text: str, seed: str = ""):
-    from rehearsal.engine.record import record
+    from rehearsal.engine.program.record import record
     from rehearsal.secrets import open_secrets
     from stackfile.reader import read_stack
 

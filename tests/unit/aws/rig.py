@@ -8,9 +8,10 @@ from typing import Any
 
 import pulumi
 
-from rehearsal.engine import host, stand_ins
-from rehearsal.engine.monitor import Monitor, Realized
-from rehearsal.engine.recording import Recording, Registration
+from rehearsal.engine.program import host
+from rehearsal.engine.program.monitor import Monitor, Realized
+from rehearsal.engine.providers import stubs
+from rehearsal.engine.wire.recording import Recording, Registration
 from stackfile.stack import Stack, StackSecrets, StackSettings
 
 CREATED = {
@@ -31,14 +32,14 @@ class _Known:
     def register(self, registration: Registration) -> Realized:
         if not registration.custom:
             return Realized()
-        id_, outputs = stand_ins.realize(registration)
+        id_, outputs = stubs.realize(registration)
         return Realized(id=id_, outputs=outputs)
 
     def read(self, registration: Registration) -> Realized:
         raise AssertionError(f"nothing is read by id, and {registration.urn} was")
 
     def invoke(self, token: str, arguments: Any) -> Any:
-        answer = stand_ins.answer(token, arguments)
+        answer = stubs.answer(token, arguments)
         assert answer is not None, token
         return answer
 

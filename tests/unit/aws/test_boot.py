@@ -8,7 +8,7 @@ import pytest
 
 from components.platforms.aws import user_data as data
 from components.platforms.aws.launch_template import root_volume_bytes
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import CREATED, L40S, SYSTEM, declared
 from tests.unit.aws.test_pools import DL1, GROUP, POOL, TEMPLATE, pool, template, whole
 

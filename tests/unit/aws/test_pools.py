@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from components.nodes.spec import NodePoolSpec
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, declared
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

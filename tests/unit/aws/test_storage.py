@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.platforms.aws import iam
 from components.storage.spec import StoreSpec
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, document, model
 

@@ -10,8 +10,8 @@ import pytest
 
 from cli.findings import render
 from cli.verdicts import judge
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from cli.plan import _over_budget
-from rehearsal.engine.states import ResourceState, States
+from rehearsal.engine.plan.states import ResourceState, States
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 INPUTS = {"instanceTypes": ["g6e.4xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 6}}

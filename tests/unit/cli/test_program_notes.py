@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from cli.program_notes import note_program
-from rehearsal.engine.recording import Diagnostic, Recording
+from rehearsal.engine.wire.recording import Diagnostic, Recording
 
 
 def test_what_the_program_says_is_told_with_the_resource_that_it_is_about(capsys):

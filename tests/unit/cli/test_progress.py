@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cli.progress import ProgressView
-from rehearsal.engine import progress as engine
+from rehearsal.engine.wait import object_events as engine
 from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
 
 JOB = engine.Target(urn="urn", kind="Job", name="copy", namespace="inference")

@@ -11,7 +11,7 @@ from components.gateway import keys
 from components.gateway.gateway import GATEWAY_PODS
 from components.gateway.notes import notes
 from components.gateway.spec import NginxGatewaySpec
-from rehearsal.engine.values import reveal
+from rehearsal.engine.wire.values import reveal
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.unit.gateway.envoy_semantics import EnvoyGateway
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches

@@ -14,7 +14,7 @@ from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.gateway import GATEWAY_PODS, Gateway
 from components.gateway.spec import NginxGatewaySpec
 from components.handles import EndpointProtocol, SecretRef
-from rehearsal.engine.values import Secret, reveal
+from rehearsal.engine.wire.values import Secret, reveal
 from tests import recorder
 from tests.unit.gateway.declared import CONSUMERS, DEPLOYMENT, SECRET, SEED, declare, endpoint, pod_of
 

@@ -10,8 +10,8 @@ from cli.project import stack_files
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import read_settings, today
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rehearsal.engine.record import record
+from rehearsal.engine.program.record import record
 from tests.unit.stackfile.test_checks import CONFIG, MODEL
 
 INFRA = Path(__file__).resolve().parents[3] / "infra"

@@ -8,7 +8,7 @@ from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, V
 from components.nodes.spec import SimulatedPool, target_of
 from components.serving.site import Site, serve
 from components.serving.spec import ServedModel, VllmSpec
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 from tests.recorder import declare
 
 KEY = SecretRef(name="chat-server-key", key="api-key")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from rehearsal.engine.record import record
+from rehearsal.engine.program.record import record
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.engine.record import record
-from rehearsal.engine.recording import Recording
+from rehearsal.engine.program.record import record
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.secrets import open_secrets
 from stackfile.reader import read_stack
 from stackfile.settings import validate

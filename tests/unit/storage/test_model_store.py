@@ -11,7 +11,7 @@ from components.nodes.accelerators import Taint
 from components.platforms.aws.store_spec import EfsStoreSpec
 from components.storage.model_store import NfsStore, S3Store, model_store
 from components.storage.spec import NfsStoreSpec, S3StoreSpec, StoreSpec
-from rehearsal.engine.values import UNKNOWN
+from rehearsal.engine.wire.values import UNKNOWN
 from tests.recorder import declare
 
 PV, PVC = "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from rehearsal.engine.aws_replacement import is_known, replacing_patterns
-from rehearsal.engine.plan import make_plan
-from rehearsal.engine.states import load, save, states_of
+from rehearsal.engine.plan.states import load, save, states_of
+from rehearsal.engine.plan.steps import make_plan
+from rehearsal.engine.providers.aws_replacement import is_known, replacing_patterns
 from tests.recorder import declare
 
 OUTLINES = sorted((Path(__file__).resolve().parents[3] / "stacks" / "outlines").glob("*.txt"))

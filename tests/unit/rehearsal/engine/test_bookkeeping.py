@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from rehearsal.engine.identity import Holdings
-from rehearsal.engine.journal import Journal, read_entries
-from rehearsal.engine.masking import Masked
-from rehearsal.engine.prune import waves
-from rehearsal.engine.recording import Registration
-from rehearsal.engine.states import ResourceState
-from rehearsal.engine.turn import BusyError, turn
-from rehearsal.engine.watching import Key
+from rehearsal.engine.apply.identity import Holdings
+from rehearsal.engine.apply.journal import Journal, read_entries
+from rehearsal.engine.apply.lock import BusyError, turn
+from rehearsal.engine.apply.prune import waves
+from rehearsal.engine.plan.states import ResourceState
+from rehearsal.engine.wait.watching import Key
+from rehearsal.engine.wire.masking import Masked
+from rehearsal.engine.wire.recording import Registration
 
 
 def state(name, *, depends_on=(), **inputs):

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from rehearsal.engine.api import Api, Resource
-from rehearsal.engine.await_ready import Interrupted, Waiter
-from rehearsal.engine.progress import Target, silent
-from rehearsal.engine.readiness import Readiness
-from rehearsal.engine.watching import Watching
+from rehearsal.cluster.api import Api, Resource
+from rehearsal.engine.wait.object_events import Target, silent
+from rehearsal.engine.wait.readiness import Readiness
+from rehearsal.engine.wait.waiter import Interrupted, Waiter
+from rehearsal.engine.wait.watching import Watching
 from tests.patience import PATIENCE_SECONDS
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rehearsal.engine.reasons import last_words
+from rehearsal.engine.wait.reasons import last_words
 
 
 def pod(name, made, *states, kind="containerStatuses"):

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.engine import stand_ins
-from rehearsal.engine.api import ApiError
-from rehearsal.engine.durations import seconds_of, spelled
-from rehearsal.engine.paths import kept, parse, text_of
-from rehearsal.engine.readiness import rule_for
-from rehearsal.engine.refusals import is_immutable, refusal
-from rehearsal.engine.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
+from rehearsal.cluster.api import ApiError
+from rehearsal.engine.providers import stubs
+from rehearsal.engine.wait.durations import seconds_of, spelled
+from rehearsal.engine.wait.readiness import rule_for
+from rehearsal.engine.wait.refusals import is_immutable, refusal
+from rehearsal.engine.wire.paths import kept, parse, text_of
+from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
 
 PARTS = st.one_of(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\\*"), min_size=1), st.integers(0, 999))
@@ -216,7 +216,7 @@ def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to
             super().__init__("aws:s3/bucket:Bucket", "weights", {"bucket": "acme-weights"})
 
     (registration,) = declare(Bucket)
-    first, second = stand_ins.realize(registration), stand_ins.realize(registration)
+    first, second = stubs.realize(registration), stubs.realize(registration)
     assert first == second
     id_, outputs = first
     assert id_ == "acme-weights"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.engine import standstill
-from rehearsal.engine.standstill import Standstill
+from rehearsal.engine.wait import idle
+from rehearsal.engine.wait.idle import Standstill
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that a test sets."""
     now = [100.0]
-    monkeypatch.setattr(standstill.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(idle.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -1,0 +1,151 @@
+"""What changes between two states of a resource: paths with their kind, and whether the resource is replaced.
+
+States hold masked inputs (see `masking`); a secret differs when its digest does. Works without a cluster, so that
+defaults which a server fills in never show as a change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from rehearsal.engine.providers import aws_replacement
+from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed
+from rehearsal.engine.providers.replacement import replaces, replacing_patterns
+from rehearsal.engine.wire.masking import Masked
+from rehearsal.engine.wire.paths import Path, covers, parse, text_of
+from rehearsal.engine.wire.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from rehearsal.engine.plan.states import ResourceState
+
+Kind = Literal["add", "delete", "update"]
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One path that differs. `replacing` tells that this change alone replaces the resource."""
+
+    path: Path
+    kind: Kind
+    replacing: bool = False
+
+    @property
+    def text(self) -> str:
+        """The path in Pulumi's spelling."""
+        return text_of(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an update does to one resource. `op` is `same`, `update` or `replace`."""
+
+    op: Literal["same", "update", "replace"]
+    differences: tuple[Difference, ...] = field(default=())
+    delete_first: bool = False
+
+
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Kind, Any]]:
+    """Every path at which `old` and `new` differ, with the kind of change and the value that decides (new, or removed)."""
+    if isinstance(old, Masked) and isinstance(new, Masked):
+        yield from _secret_differences(old, new, path)
+    elif isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}, key=str):
+            yield from _item_differences(old.get(key, _MISSING), new.get(key, _MISSING), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list):
+        for index in range(max(len(old), len(new))):
+            before = old[index] if index < len(old) else _MISSING
+            after = new[index] if index < len(new) else _MISSING
+            yield from _item_differences(before, after, (*path, index))
+    elif type(old) is not type(new) or old != new:
+        yield path, "update", new
+
+
+def _item_differences(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Kind, Any]]:
+    if old is _MISSING:
+        yield path, "add", new
+    elif new is _MISSING:
+        yield path, "delete", old
+    else:
+        yield from differences(old, new, path)
+
+
+def _secret_differences(old: Masked, new: Masked, path: Path) -> Iterator[tuple[Path, Kind, Any]]:
+    if old.fields is not None and new.fields is not None:
+        yield from differences(old.fields, new.fields, path)
+    elif old.digest != new.digest:
+        yield path, "update", new
+
+
+def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, Any], renewed: Collection[str] = ()) -> Change:
+    """What happens to a resource whose last state was `old` and whose goal is `new`.
+
+    `provider` is the inputs of the explicit provider resource, {} for the default one. `renewed` names the inputs that come
+    from resources which are made anew: what is unknown in them was another value before.
+    """
+    kubernetes = is_object(new.type, new.inputs)
+    before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
+    if kubernetes and is_autonamed(before) and is_autonamed(after):
+        after = renamed(after, before["metadata"]["name"])  # the provider adopts the name that the object has
+    patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
+    patterns += aws_replacement.replacing_patterns(new.type)
+    patterns += tuple(parse(text) for text in new.replace_on_changes)
+    ignored = tuple(parse(text) for text in new.ignore_changes)
+    found = tuple(
+        Difference(path=path, kind=kind, replacing=replaces(patterns, path, value))
+        for path, kind, value in _with_renewed(differences(before, after), after, renewed)
+        if not any(covers(pattern, path) for pattern in ignored)
+    )
+    if not found:
+        return Change(op="same")
+    if not any(each.replacing for each in found):
+        return Change(op="update", differences=found)
+    # The provider deletes first when the new object must carry the name of the old one (Diff in provider.go).
+    keeps_name = kubernetes and not is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in found)
+    return Change(op="replace", differences=found, delete_first=keeps_name or new.delete_before_replace)
+
+
+def _with_renewed(
+    found: Iterator[tuple[Path, Kind, Any]], after: Mapping[str, Any], renewed: Collection[str]
+) -> Iterator[tuple[Path, Kind, Any]]:
+    seen = set()
+    for path, kind, value in found:
+        seen.add(path)
+        yield path, kind, value
+    for name in sorted(renewed):
+        for path in _unknowns(after.get(name), (name,)):
+            if path not in seen:
+                yield path, "update", UNKNOWN
+
+
+def _unknowns(value: Any, path: Path) -> Iterator[Path]:
+    if value is UNKNOWN or (isinstance(value, Masked) and not value.digest):
+        yield path
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            yield from _unknowns(value[key], (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknowns(item, (*path, index))
+
+
+def _canonical(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    # Both as the provider does before comparing: `stringData` becomes `data`, an absent namespace is `default`.
+    canonical = dict(inputs)
+    if canonical.get("kind") == "Secret" and "stringData" in canonical:
+        texts = canonical.pop("stringData")
+        data = canonical.get("data")
+        canonical["data"] = {**_parts(data), **_parts(texts)}
+    metadata = canonical.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("namespace") == "default":
+        canonical["metadata"] = {key: value for key, value in metadata.items() if key != "namespace"}
+    return canonical
+
+
+def _parts(data: Any) -> dict[str, Any]:
+    if isinstance(data, Masked):
+        return dict(data.fields or {})
+    return dict(data) if isinstance(data, dict) else {}
