@@ -24,7 +24,7 @@ def note_egress(workspace: Workspace, *, stack: str = "") -> None:
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:
     """One line for each store whose readers a NetworkPolicy cannot limit."""
-    read = {weights.store for model in settings.models.values() for weights in (model.weights, *model.artifacts.values())}
+    read = {weights.store for model in settings.models.values() for weights in (model.weights, *model.artifacts.values()) if weights}
     for name in settings.storage:
         if name in read:
             yield from _store_notes(name, settings)

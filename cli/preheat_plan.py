@@ -86,7 +86,7 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
         given["config"] = {**given["config"], "inferplan:models": json.dumps(models)}
     recording = record(workspace.program, **given)
     jobs = {_instance(each.inputs): each.inputs for each in recording.of_type(_JOB)}
-    files = {model: spec.weights} | {artifact_job(model, name): each for name, each in spec.artifacts.items()}
+    files = ({model: spec.weights} if spec.weights else {}) | {artifact_job(model, name): each for name, each in spec.artifacts.items()}
     return [_planned(workspace, spec, weights, name, jobs[name]) for name, weights in files.items()]
 
 

@@ -62,8 +62,10 @@ class ModelFiles:
     namespace: pulumi.Output[str]
     opts: pulumi.ResourceOptions
 
-    def weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore:
-        """Declare the weights of model `name`, preheated if its spec says so, and return their handle."""
+    def weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+        """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
+        if spec.weights is None:
+            return None
         source = self._source(spec.weights.store, name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
         if spec.preheat is not None:
             target = self._share(spec.preheat.into)
@@ -127,7 +129,7 @@ class Models:
     queues: Mapping[str, pulumi.Resource]
     gateway: tuple[pulumi.Resource, ...]
 
-    def serve(self, name: str, spec: ModelSpec, *, opts: pulumi.ResourceOptions) -> ModelMount | ObjectStore:
+    def serve(self, name: str, spec: ModelSpec, *, opts: pulumi.ResourceOptions) -> ModelMount | ObjectStore | None:
         """Declare the servers of model `name`, and return the handle of its weights."""
         site = Site(
             namespace=self.namespace,

@@ -41,7 +41,7 @@ _SECURITY = core.SecurityContextArgs(
 class BenchmarkInputs:
     """Inputs from other components: the tokenizer's files, a consumer's key, the labels of the gateway's pods."""
 
-    tokenizer: ModelMount | ObjectStore
+    tokenizer: ModelMount | ObjectStore | None
     key: SecretRef
     gateway: Mapping[str, str]
     namespace: pulumi.Input[str]
@@ -63,9 +63,7 @@ class BenchmarkJob(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         namespace, tokenizer = inputs.namespace, inputs.tokenizer
         if not isinstance(tokenizer, ModelMount):
-            raise TypeError(
-                f"benchmark.tokenizer: the files of {spec.tokenizer} are in a bucket, not in a claim. Use a model with preheat."
-            )
+            raise TypeError(f"benchmark.tokenizer: the files of {spec.tokenizer} are not in a claim. Use a model with preheat.")
         program = (files("components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
         plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
         program_name = bounded(name, content_key(program))

@@ -125,21 +125,23 @@ def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.Volume
     return core.VolumeArgs(name=FILES_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=files.metadata.name, items=items))
 
 
-def model_volume(weights: ModelMount) -> core.VolumeArgs:
-    """The volume of the model's mounted files: read-only, unless a container writes to the mount's folder.
+def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgs]:
+    """The volume of the model's mounted files, if it has files: read-only, unless a container writes to the mount's folder.
 
     A pod names a claim once: with two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526).
     """
+    if weights is None:
+        return []
     claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True if weights.folder is None else None)
-    return core.VolumeArgs(name=MODEL_VOLUME, persistent_volume_claim=claim)
+    return [core.VolumeArgs(name=MODEL_VOLUME, persistent_volume_claim=claim)]
 
 
-def model_mount(path: str, weights: ModelMount) -> core.VolumeMountArgs:
-    """Mounts the model's own directory at `path`, and nothing beside it."""
-    return core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)
+def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
+    """Mounts the model's own directory, if it has one, at `path`."""
+    return [] if weights is None else [core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)]
 
 
-def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore, preheat: PreheatSpec | None) -> workload.Server:
+def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore | None, preheat: PreheatSpec | None) -> workload.Server:
     """`server` behind an init container that ends with an error unless the mounted files are marked READY.
 
     The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
@@ -160,7 +162,7 @@ def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Serv
 
 
 def verification(
-    weights: ModelMount | ObjectStore, mounts: Sequence[core.VolumeMountArgs], preheat: PreheatSpec | None
+    weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgs], preheat: PreheatSpec | None
 ) -> list[core.ContainerArgs]:
     """The init container that looks for the READY mark where `mounts` puts the files; none where files carry no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
@@ -172,7 +174,9 @@ def verification(
 def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulumi.ResourceOptions:
     """Options of what starts servers: a child of `component` that waits for files and images and is waited for as long as a rollout takes."""
     weights = site.weights
-    gates = [weights.gate] if isinstance(weights, ModelMount) else [weights.identity.ready] if weights.identity is not None else []
+    gates = [weights.gate] if isinstance(weights, ModelMount) else []
+    if isinstance(weights, ObjectStore) and weights.identity is not None:
+        gates.append(weights.identity.ready)
     gates += [mount.gate for mount in site.artifacts.values()]
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from components.serving.served_model import ServedModel
 from components.spec import Spec
+from components.storage.spec import WeightsSpec
 
 
 class ParallelSizes(Spec):
@@ -31,6 +32,8 @@ class ParallelSizes(Spec):
 
 class ShardedModel(ParallelSizes, ServedModel):
     """A model of one engine, whose sizes say how many cards a replica has."""
+
+    weights: WeightsSpec
 
     @model_validator(mode="after")
     def _shards_use_every_card(self) -> Self:

@@ -62,7 +62,8 @@ class ServedModel(Spec):
     longest_name_of: ClassVar[str] = "its pods' names"
     """Whose names derive from the model's, and so have room for `longest_name` characters of it."""
 
-    weights: WeightsSpec
+    weights: WeightsSpec | None = None
+    """The files of the model. Omit them where the image or the code brings the model."""
     preheat: PreheatSpec | None = None
     """Copies the weights to a shared store before the first server starts. Omit it if the engine reads the store itself."""
     artifacts: Annotated[dict[DnsLabel, ArtifactSpec], Field(max_length=16)] = {}
@@ -99,6 +100,14 @@ class ServedModel(Spec):
     """How long a stopping server may finish running requests."""
 
     @model_validator(mode="after")
+    def _files_have_a_source(self) -> Self:
+        if self.weights is None and self.preheat is not None:
+            raise ValueError("preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat")
+        if self.weights is None and (reader := self.reader_of_weights) is not None:
+            raise ValueError(f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}")
+        return self
+
+    @model_validator(mode="after")
     def _artifacts_are_preheated(self) -> Self:
         if self.artifacts and self.preheat is None:
             raise ValueError(
@@ -122,6 +131,11 @@ class ServedModel(Spec):
         if taken:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
         return env
+
+    @property
+    def reader_of_weights(self) -> str | None:
+        """The part of the model that reads weights; None if the image or the code can bring the model."""
+        return None
 
     @property
     def cards(self) -> int:

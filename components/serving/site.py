@@ -29,7 +29,7 @@ class Site:
 
     namespace: pulumi.Input[str]
     target: NodeTarget
-    weights: ModelMount | ObjectStore
+    weights: ModelMount | ObjectStore | None
     server_key: SecretRef
     server_key_marks: Mapping[SecretRef, pulumi.Input[str]]
     gateway: Mapping[str, str]

@@ -28,7 +28,8 @@ RECOMMENDED_MOUNT_OPTIONS = ("nfsvers=4.1", "rsize=1048576", "wsize=1048576", "h
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")
 
 
-def _relative_path(path: str) -> str:
+def relative_path(path: str) -> str:
+    """Return `path` without a slash at its end. Raises ValueError if it is not a path inside a store."""
     parts = path.rstrip("/").split("/") if path.rstrip("/") else []
     if path.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"{path!r} is not a path inside the store. Use names joined by single slashes, without '.' or '..'.")
@@ -80,7 +81,7 @@ def _fixed_revision(revision: str) -> str:
 RelativePath = Annotated[
     str,
     StringConstraints(pattern=r"^[^\x00-\x1f\\]*$", max_length=512),
-    AfterValidator(_relative_path),
+    AfterValidator(relative_path),
     Field(description="A path inside a store: names joined by single slashes."),
 ]
 Revision = Annotated[

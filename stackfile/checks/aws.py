@@ -184,7 +184,7 @@ def _unreachable_file_system(name: str, store: EfsStoreSpec, settings: StackSett
     for key, model in settings.models.items():
         pool = settings.node_pools.get(model.pool)
         filled = model.preheat is not None and model.preheat.into == name
-        mounts = filled or (model.preheat is None and model.weights.store == name)
+        mounts = filled or (model.preheat is None and model.weights is not None and model.weights.store == name)
         if mounts and pool is not None and pool.provider == "existing":
             cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not create"
         elif filled and cluster.create is None:

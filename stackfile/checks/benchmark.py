@@ -48,6 +48,9 @@ def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecErr
     if model is None:
         yield unknown(path, spec.tokenizer, "model", settings.models, "models")
         return
+    if model.weights is None:
+        yield SpecError(path, f"{spec.tokenizer} has no weights, and the tokenizer is read from them. Use a model with weights.")
+        return
     store = settings.storage.get(model.weights.store)
     if model.preheat is None and store is not None and store.kind == "s3":
         yield SpecError(

@@ -19,7 +19,7 @@ from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
-    from components.storage.spec import StoreSpec, WeightsSpec
+    from components.storage.spec import WeightsSpec
     from stackfile.stack import StackSettings
 
 _WRITABLE = NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec
@@ -32,35 +32,36 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     yield from node_disks.errors(settings)
     filled: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, model in settings.models.items():
-        yield from _source_errors(name, model, settings)
+        if model.weights is not None:
+            yield from _source_errors(name, model, model.weights, settings)
         yield from _target_errors(name, model, settings)
-        if model.preheat is not None and model.weights.size is not None:
+        if model.preheat is not None and model.weights is not None and model.weights.size is not None:
             artifacts = sum(bytes_of(each.size) for each in model.artifacts.values() if each.size is not None)
             filled[model.preheat.into].append((name, bytes_of(model.weights.size) + artifacts))
     for store, models in filled.items():
         yield from _overfull(store, models, settings)
 
 
-def _source_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[SpecError]:
+def _source_errors(name: str, model: ModelSpec, weights: WeightsSpec, settings: StackSettings) -> Iterator[SpecError]:
     here = ("models", name, "weights")
-    source = settings.storage.get(model.weights.store)
+    source = settings.storage.get(weights.store)
     if source is None:
-        yield unknown((*here, "store"), model.weights.store, "store", settings.storage, "storage")
+        yield unknown((*here, "store"), weights.store, "store", settings.storage, "storage")
         return
-    if model.weights.files and not isinstance(source, HttpStoreSpec):
+    if weights.files and not isinstance(source, HttpStoreSpec):
         yield SpecError(
             (*here, "files"),
-            not_listed(model.weights.store, source.kind, "preheat.include and preheat.exclude"),
+            not_listed(weights.store, source.kind, "preheat.include and preheat.exclude"),
         )
     if isinstance(source, HubStoreSpec):
-        yield from repository_errors(here, model.weights, source)
+        yield from repository_errors(here, weights, source)
     if isinstance(source, NodeDiskStoreSpec) and model.preheat is not None:
         yield SpecError(
             (*here, "store"),
-            not_a_source(model.weights.store),
+            not_a_source(weights.store),
         )
     elif model.preheat is None:
-        yield from _direct_errors(name, model, source, settings)
+        yield from _direct_errors(name, model, weights.store, settings)
 
 
 def not_a_source(store: str) -> str:
@@ -75,10 +76,10 @@ def not_listed(store: str, kind: str, fields: str) -> str:
     return f"files is only for stores of kind http, but {store!r} is of kind {kind}. Remove files, and select with {fields}."
 
 
-def _direct_errors(name: str, model: ModelSpec, source: StoreSpec, settings: StackSettings) -> Iterator[SpecError]:
-    """Check a model whose engine reads the store without a preheat."""
+def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSettings) -> Iterator[SpecError]:
+    """Check a model whose engine reads `store` without a preheat."""
     path = ("models", name, "weights", "store")
-    store, remedy = model.weights.store, "Add preheat: {into: <store of kind nfs>}"
+    source, remedy = settings.storage[store], "Add preheat: {into: <store of kind nfs>}"
     pool = settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
     if isinstance(source, HttpStoreSpec | HubStoreSpec):
@@ -141,9 +142,10 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
     first = next((index for index, total in enumerate(used) if total > bytes_of(target.capacity)), None)
     if first is not None:
         name = models[first - 1][0]
+        weights = settings.models[name].weights
         yield SpecError(
             ("models", name, "weights", "size"),
-            f"{settings.models[name].weights.size} exceeds the free space of store {store!r}: its models need {used[-1] / 2**30:.0f}Gi"
+            f"{weights and weights.size} exceeds the free space of store {store!r}: its models need {used[-1] / 2**30:.0f}Gi"
             f"{' on each node' if isinstance(target, NodeDiskStoreSpec) else ''}, and its capacity is {target.capacity}. "
             f"Raise storage.{store}.capacity, or preheat fewer models into it.",
         )

@@ -110,7 +110,7 @@ def _spread(model: ModelSpec) -> str:
 
 
 def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
-    if target.accelerator is None or model.weights.size is None:
+    if target.accelerator is None or model.weights is None or model.weights.size is None:
         return
     cards = model.cards * model.pods
     device = target.accelerator.memory_bytes * cards

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any
 
 import pulumi
@@ -13,7 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
 from components.serving import workload
 from components.serving.gaudi import on_gaudi, torch_environment
-from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.site import Site
 from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint
@@ -52,7 +53,8 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
     if isinstance(site.weights, ObjectStore):
         raise TypeError(f"models.{name}: pytriton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
     weights = f"{MODELS}/{name}"
-    script = f"{weights}/{spec.script_file}" if spec.script_file is not None else f"{SCRIPTS}/{_SCRIPT}"
+    # Joining an absolute path, which is one of the image, gives that path.
+    script = f"{SCRIPTS}/{_SCRIPT}" if spec.script_file is None else str(PurePosixPath(weights) / spec.script_file)
     ports = {"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics}
     return workload.Server(
         image=workload.image_of(spec, "pytriton", site.target),
@@ -67,13 +69,13 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
             **torch_environment(site.target, libraries={spec.shipped}),
             # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
             "PYTRITON_HOME": f"{workload.CACHE}/pytriton",
-            "MODEL_PATH": weights,
+            **({"MODEL_PATH": weights} if site.weights is not None else {}),
             **({"PARAMETERS": json.dumps(spec.parameters, sort_keys=True)} if spec.own_script and spec.parameters else {}),
             **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
         },
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=[model_volume(site.weights)],
-        mounts=[model_mount(weights, site.weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
+        volumes=model_volumes(site.weights),
+        mounts=[*model_mounts(weights, site.weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
         files=script_files(spec, site, weights=weights),
     )
 

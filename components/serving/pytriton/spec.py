@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.serving.served_model import ServedModel
 from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.tensors import DynamicBatching, ModelName
 from components.spec import SpecError
-from components.storage.spec import RelativePath
+from components.storage.spec import relative_path
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+
+ScriptFile = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\\]+$", max_length=512),
+    AfterValidator(lambda path: "/" * path.startswith("/") + relative_path(path.removeprefix("/"))),
+]
 
 
 class PyTritonSpec(TextGeneration, ServedModel):
@@ -28,8 +34,8 @@ class PyTritonSpec(TextGeneration, ServedModel):
     """The name of the bound model, in its URLs too; a script of your own binds this name."""
     script: Code | None = None
     """A bind script of your own; it gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
-    script_file: RelativePath | None = None
-    """The same, in a file below the weights' directory."""
+    script_file: ScriptFile | None = None
+    """The same, in a file below the weights' directory, or in the image if the path starts with a slash."""
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
     """Prompts in one call of the bound function at most; with streaming, answers that are given side by side."""
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
@@ -48,6 +54,12 @@ class PyTritonSpec(TextGeneration, ServedModel):
         return self
 
     @model_validator(mode="after")
+    def _the_image_has_the_script(self) -> Self:
+        if self.script_file is not None and self.script_file.startswith("/") and self.image is None:
+            raise ValueError(f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add image: <name:tag>")
+        return self
+
+    @model_validator(mode="after")
     def _batches_fit(self) -> Self:
         preferred = self.dynamic_batching.preferred_batch_size
         large = [size for size in preferred if size > self.max_batch_size]
@@ -56,6 +68,17 @@ class PyTritonSpec(TextGeneration, ServedModel):
         if self.streaming and preferred:
             raise ValueError(f"answers in pieces are no batches, and preferredBatchSize is {preferred}; remove it, or streaming")
         return self
+
+    @property
+    def reader_of_weights(self) -> str | None:
+        """A file of the weights, or the library of the shipped generator."""
+        if self.script is not None:
+            return None
+        if self.script_file is not None:
+            return None if self.script_file.startswith("/") else "scriptFile"
+        if self.generator_file is not None:
+            return "generatorFile"
+        return None if self.shipped is None else f"library: {self.shipped}"
 
     @property
     def batch_size(self) -> int:

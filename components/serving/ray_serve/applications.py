@@ -131,9 +131,15 @@ class CustomApplication(_Application):
     """An adapter below the weights' directory; the builder gets it as `adapter`."""
     deployments: dict[DeploymentName, ServeDeployment] = {}
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """The paths below the weights' directory, by the argument that the builder gets."""
+        fields = {"checkpoint_path": self.checkpoint_path, "base_model": self.base_model, "adapter": self.adapter}
+        return {argument: path for argument, path in fields.items() if path}
+
     @model_validator(mode="after")
     def _places_are_named_once(self) -> Self:
-        twice = sorted(set(self.args) & {key for key in ("checkpoint_path", "base_model", "adapter") if getattr(self, key)})
+        twice = sorted(set(self.args) & set(self.paths))
         if twice:
             raise ValueError(f"args repeats {', '.join(twice)}, which has a field of its own; remove it from args")
         return self

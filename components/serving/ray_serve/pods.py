@@ -12,7 +12,7 @@ from components.naming import selector
 from components.serving import placement, workload
 from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.demand import Scratch, scratch_of
-from components.serving.model_service import MODEL_VOLUME, model_mount, model_volume, verification
+from components.serving.model_service import MODEL_VOLUME, model_mounts, model_volumes, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
@@ -28,7 +28,7 @@ _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", **VLLM_ENVIRONMENT}
 
 
 def head_pod(
-    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgs:
     """The template of the head: no accelerator, and the model's files all the same.
 
@@ -68,7 +68,7 @@ def _has_nvidia(site: Site) -> bool:
 
 
 def worker_pod(
-    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgs:
     """The template of the workers, with their cards and the model's files."""
     container = core.ContainerArgs(
@@ -90,8 +90,8 @@ def worker_pod(
     return _template(name, spec, site, container, service_account, weights=weights, sizes=sizes)
 
 
-def _model_files(name: str, site: Site, weights: ModelMount) -> list[core.VolumeMountArgs]:
-    return [model_mount(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME)]
+def _model_files(name: str, site: Site, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
+    return [*model_mounts(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME)]
 
 
 def _working_directory(spec: RayServeSpec) -> str | None:
@@ -107,11 +107,11 @@ def _template(
     container: core.ContainerArgs,
     account: pulumi.Input[str] | None,
     *,
-    weights: ModelMount,
+    weights: ModelMount | None,
     sizes: Scratch,
 ) -> core.PodTemplateSpecArgs:
     target = site.target
-    files = [model_mount(f"/models/{name}", weights)]
+    files = model_mounts(f"/models/{name}", weights)
     gates = [*verification(weights, files, spec.preheat), *artifact_gates(site.artifacts, MODEL_VOLUME, spec.preheat)]
     return core.PodTemplateSpecArgs(
         metadata=meta.ObjectMetaArgs(labels={**spec.labels, **selector(workload.COMPONENT, name)}),
@@ -128,6 +128,6 @@ def _template(
             security_context=workload.pod_security(user=RAY_USER),
             init_containers=gates or None,
             containers=[container],
-            volumes=[*workload.scratch(sizes, target), model_volume(weights)],
+            volumes=[*workload.scratch(sizes, target), *model_volumes(weights)],
         ),
     )

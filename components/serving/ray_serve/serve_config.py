@@ -24,8 +24,7 @@ def serve_config(name: str, applications: dict[str, AnyApplication], *, weights:
 
 
 def _custom(key: str, app: CustomApplication, weights: str, card: str) -> dict[str, Any]:
-    places = {field: getattr(app, field) for field in ("checkpoint_path", "base_model", "adapter")}
-    args = {**app.args, **{field: f"{weights}/{path}" for field, path in places.items() if path}}
+    args = {**app.args, **{argument: f"{weights}/{path}" for argument, path in app.paths.items()}}
     written: dict[str, Any] = {"name": key, "route_prefix": app.route_prefix, "import_path": app.import_path}
     written |= {"args": args} if args else {}
     written |= _runtime(app, app.working_dir)

@@ -104,7 +104,9 @@ def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None
     )
 
 
-def ray_service(name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str]) -> dict[str, Any]:
+def ray_service(
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
+) -> dict[str, Any]:
     """The `spec` of the RayService."""
     import yaml
 
@@ -121,7 +123,7 @@ def ray_service(name: str, spec: RayServeSpec, site: Site, weights: ModelMount, 
 
 
 def _cluster(
-    name: str, spec: RayServeSpec, site: Site, weights: ModelMount, service_account: pulumi.Input[str], card: str
+    name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str], card: str
 ) -> dict[str, Any]:
     # KubeRay knows how many GPUs a worker has from its limits, and nothing of HPUs (ray-operator common/pod.go, v1.7.0).
     workers: dict[str, Any] = {

@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
 
 from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
@@ -130,6 +131,16 @@ class RayServeSpec(ServedModel):
     def spans_nodes(self) -> bool:
         """True if a replica of an LLM needs more accelerators than one worker has, so that its stages are on several workers."""
         return any(isinstance(app, LlmApplication) and app.world_size > self.cards for app in self.applications.values())
+
+    @property
+    def reader_of_weights(self) -> str | None:
+        """An application of kind llm, or one with a path below the weights' directory."""
+        for name, app in self.applications.items():
+            if isinstance(app, LlmApplication):
+                return f"applications.{name} of kind llm"
+            if path := next(iter(app.paths), None):
+                return f"applications.{name}.{to_camel(path)}"
+        return None
 
     @property
     def most_workers(self) -> int:

@@ -11,7 +11,7 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ModelMount
 from components.serving import workload
-from components.serving.model_service import FILES_VOLUME, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, model_mounts, model_volumes
 from components.serving.site import openai_endpoint
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 
@@ -21,7 +21,7 @@ SETTINGS = "/settings"
 _FILE = "llm.yaml"
 
 
-def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount, *, image: str) -> workload.Server:
+def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, image: str) -> workload.Server:
     """What runs in the pod. The server calls the model by the name of its directory, which is the model's own."""
     return workload.Server(
         image=image,
@@ -32,8 +32,8 @@ def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount, *, image: str)
         live_path="/health",
         env=environment(spec),
         secret_env={},
-        volumes=[model_volume(weights)],
-        mounts=[model_mount(f"{MODELS}/{name}", weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True)],
+        volumes=model_volumes(weights),
+        mounts=[*model_mounts(f"{MODELS}/{name}", weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True)],
         files={_FILE: settings(spec)},
     )
 

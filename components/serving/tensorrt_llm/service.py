@@ -11,7 +11,7 @@ from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.gate import READY
 from components.serving import workload
 from components.serving.gates import gate
-from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.site import Site
 from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import engine_build
@@ -72,7 +72,7 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     if engines is None:
         return openai.server(name, spec, site.weights, image=image_of(spec, site))
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
-    mounts = [model_mount(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
+    mounts = [*model_mounts(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     if spec.has_ranks:
         mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
     mount = core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
@@ -86,7 +86,7 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
         live_path="/v2/health/live",
         env=openai.environment(spec),
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=[model_volume(site.weights)],
+        volumes=model_volumes(site.weights),
         mounts=[*mounts, mount],
         init_containers=[_verified(engines, mount)],
         files=repository_files(spec, weights=weights, engines=built, target=site.target),

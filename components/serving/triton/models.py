@@ -51,6 +51,11 @@ class RepositoryModel(Spec):
         raise NotImplementedError
 
     @property
+    def reads_weights(self) -> bool:
+        """True if the model reads files of the service's weights."""
+        return False
+
+    @property
     def streams(self) -> bool:
         """Whether a request may be answered by more than one response."""
         return False
@@ -165,6 +170,11 @@ class PythonModel(ExecutedModel):
         return self.decoupled
 
     @property
+    def reads_weights(self) -> bool:
+        """True if its source is a file of the weights."""
+        return self.file is not None
+
+    @property
     def on_cards(self) -> bool:
         """Whether each instance holds an accelerator."""
         return self.device == "accelerator"
@@ -201,6 +211,11 @@ class TextGenerationModel(TextGeneration, ExecutedModel):
     def streams(self) -> bool:
         """Whether a request may be answered by more than one response."""
         return self.streaming
+
+    @property
+    def reads_weights(self) -> bool:
+        """True unless a generator in the stack file brings its model."""
+        return self.generator is None
 
     @property
     def on_cards(self) -> bool:

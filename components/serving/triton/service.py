@@ -10,7 +10,7 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, EndpointProtocol, ObjectStore, SecretRef
 from components.serving import workload
 from components.serving.gaudi import torch_environment
-from components.serving.model_service import FILES_VOLUME, ModelService, model_mount, model_volume
+from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.site import Site
 from components.serving.triton import openai
 from components.serving.triton.builds import in_build
@@ -82,9 +82,9 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         live_path="/health/ready" if with_frontend else "/v2/health/live",
         env=_environment(spec, site),
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=[model_volume(site.weights)],
+        volumes=model_volumes(site.weights),
         # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
-        mounts=[model_mount(weights, site.weights), *(repository_mount(model) for model in spec.repository)],
+        mounts=[*model_mounts(weights, site.weights), *(repository_mount(model) for model in spec.repository)],
         files=repository_files(spec, weights=weights, target=site.target),
     )
 

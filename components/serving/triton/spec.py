@@ -111,6 +111,11 @@ class TritonSpec(TritonServed):
         return self
 
     @property
+    def reader_of_weights(self) -> str | None:
+        """The first model of the repository that reads files of the weights."""
+        return next((f"repository.{name} of kind {model.kind}" for name, model in self.repository.items() if model.reads_weights), None)
+
+    @property
     def cards(self) -> int:
         """Accelerators for each replica."""
         spanned = [each.world_size for each in self._vllm.values()]

@@ -58,6 +58,11 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
         return given
 
     @property
+    def reads_weights(self) -> bool:
+        """True: vLLM loads them."""
+        return True
+
+    @property
     def inputs(self) -> Mapping[str, InputTensor]:
         """Inputs by name."""
         optional = {"stream": "TYPE_BOOL", "sampling_parameters": "TYPE_STRING", **dict.fromkeys(_FLAGS, "TYPE_BOOL")}

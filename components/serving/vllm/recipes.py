@@ -34,9 +34,9 @@ def environment(target: NodeTarget) -> dict[str, str]:
     return {VARIABLE: f"{DIRECTORY},False,{_MEGABYTES}"} if on_gaudi(target) else {}
 
 
-def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount) -> workload.Server:
+def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount | None) -> workload.Server:
     """`server` with the sidecar, which may write to the model's folder of compiled graphs; unchanged if the store has no such folder."""
-    if weights.folder is None or spec.preheat is None:
+    if weights is None or weights.folder is None or spec.preheat is None:
         return server
     path = Path(__file__).with_name("payload") / _FILE
     user = spec.preheat.run_as_user

@@ -12,7 +12,7 @@ from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, Se
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
 from components.serving.gaudi import on_gaudi
-from components.serving.model_service import ModelService, model_mount, model_volume
+from components.serving.model_service import ModelService, model_mounts, model_volumes
 from components.serving.site import Site, openai_endpoint
 from components.serving.vllm import recipes
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on
@@ -65,19 +65,19 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     return made if isinstance(weights, ObjectStore) else recipes.with_recipes(made, spec, weights)
 
 
-def _volumes(weights: ModelMount | ObjectStore) -> list[core.VolumeArgs]:
+def _volumes(weights: ModelMount | ObjectStore | None) -> list[core.VolumeArgs]:
     if isinstance(weights, ObjectStore):
         return [] if weights.ca is None else [ca_volume(weights.ca)]
-    return [model_volume(weights)]
+    return model_volumes(weights)
 
 
-def _mounts(name: str, weights: ModelMount | ObjectStore) -> list[core.VolumeMountArgs]:
+def _mounts(name: str, weights: ModelMount | ObjectStore | None) -> list[core.VolumeMountArgs]:
     if isinstance(weights, ObjectStore):
         return [] if weights.ca is None else [ca_mount()]
-    return [model_mount(f"{MODELS}/{name}", weights)]
+    return model_mounts(f"{MODELS}/{name}", weights)
 
 
-def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore) -> list[str]:
+def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore | None) -> list[str]:
     """Arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no change."""
     if isinstance(weights, ObjectStore):
         model = "s3://" + "/".join(part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part)

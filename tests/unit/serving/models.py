@@ -31,7 +31,7 @@ L40S = pool("nvidia-l40s", machine="g6e.12xlarge")
 GAUDI2 = pool("gaudi-2")
 
 
-def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore = MOUNT, **more: Any) -> Site:
+def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore | None = MOUNT, **more: Any) -> Site:
     return Site(
         namespace="inference",
         target=target,
