@@ -82,6 +82,11 @@ class Subject(NamedTuple):
     also: Callable[[Resource], bool] | None = None
 
 
+def objects(*kinds: str) -> Subject:
+    """Whole resources of `kinds`, written as `kubernetes:core:Service` or `aws:s3:Bucket`."""
+    return Subject("object", frozenset(kinds), lambda resource: (resource,))
+
+
 class Stack:
     """All resources of one stack. A rule puts what it could not read into `doubts`: `with stack.doubts:` around what one resource decides."""
 

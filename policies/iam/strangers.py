@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policies.addresses import is_everybody, network
 from policies.iam.arns import is_wild, parse_arn
 from policies.iam.conditions import Condition, Request
+from policies.subjects.networks import is_everybody, network
 
 _ACCOUNT = "000000000000"
 _ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"

@@ -6,11 +6,10 @@ import re
 
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import pods_of
 from policies.subjects.pods import CONTAINERS, PODS, RAY_CLUSTERS, VENDOR_RESOURCES, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
-from policies.subjects.workloads import copies_of, group_size_of
+from policies.subjects.workloads import copies_of, group_size_of, pods_of
 
 # Programs that compile engines for the very accelerator that will serve them: TensorRT-LLM's own, and the one of the `build` section.
 BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])

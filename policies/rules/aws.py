@@ -1,15 +1,132 @@
-"""AWS networks, instances, file systems and account settings."""
+"""Settings of AWS networks, clusters, keys and registries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from policies.addresses import Network, is_everybody, network
-from policies.engine.fields import Field, MalformedFieldError
-from policies.engine.resource import Resource
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
-from policies.subjects.objects import objects
-from policies.subjects.settings_aws import KINDS, wrong
+from policies.engine.fields import Field
+from policies.engine.resource import Resource, objects
+from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+
+Wrong = Callable[[Any], bool]
+_ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
+_READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
+# Every cluster needs administrators. Those in the stack file (cluster.create.admins) get their access from this component.
+_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster$aws:eks/accessPolicyAssociation:"
+_OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
+
+
+def _is(*values: object) -> Wrong:
+    return lambda value: value in values
+
+
+def _is_not(*values: object) -> Wrong:
+    return lambda value: value not in values
+
+
+def _like(pattern: re.Pattern[str]) -> Wrong:
+    return lambda value: isinstance(value, str) and bool(pattern.search(value))
+
+
+def _holds(text: str) -> Wrong:
+    return lambda value: text in value if isinstance(value, list | str) else False
+
+
+_TRUE = _is(True, "true")
+# Kind, where ([] is each item of a list), when it is wrong, and what that comes to.
+_SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
+    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
+    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
+    ("aws:ec2:LaunchTemplate", "networkInterfaces[].associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
+    (
+        "aws:eks:Cluster",
+        "accessConfig.bootstrapClusterCreatorAdminPermissions",
+        _TRUE,
+        "makes the principal that created the cluster its administrator",
+    ),
+    (
+        "aws:eks:Cluster",
+        "accessConfig.authenticationMode",
+        _is("CONFIG_MAP"),
+        "keeps access rights in a ConfigMap that pods may be able to write",
+    ),
+    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
+    ("aws:eks:AccessEntry", "principalArn", _like(_ROOT), "includes every principal of an account"),
+    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod without its own service account"),
+    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key is never rotated"),
+    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
+    ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
+    (
+        "aws:s3:AccessPoint",
+        "publicAccessBlockConfiguration.blockPublicPolicy",
+        _is(False),
+        "lets a policy make the access point public",
+    ),
+    ("aws:s3:Bucket", "forceDestroy", _TRUE, "deletes every object with the bucket"),
+    ("aws:s3:BucketV2", "forceDestroy", _TRUE, "deletes every object with the bucket"),
+    ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so it can be reached from the internet, past the gateway"),
+    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
+    ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
+)
+KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
+
+
+def wrong(resource: Resource) -> Iterator[tuple[Field, str]]:
+    """Each setting that is wrong, and what it comes to. Raises FieldError."""
+    for kind, path, test, problem in _SETTINGS:
+        if kind == resource.kind:
+            yield from ((field, problem) for field in _fields(resource.root, path.split(".")) if test(field.value))
+    checks: Mapping[str, Callable[[Resource], Iterator[tuple[Field, str]]]] = {
+        "aws:eks:AccessPolicyAssociation": _of_association,
+        "aws:lb:Listener": _of_listener,
+        "aws:ec2:VpcEndpoint": _of_endpoint,
+    }
+    if resource.kind in checks:
+        yield from checks[resource.kind](resource)
+
+
+def _fields(field: Field, path: list[str]) -> Iterator[Field]:
+    if not path:
+        yield field
+        return
+    name, *rest = path
+    below = field.at(name.removesuffix("[]"))
+    for each in below.each() if name.endswith("[]") else (below,):
+        yield from _fields(each, rest)
+
+
+def _of_association(association: Resource) -> Iterator[tuple[Field, str]]:
+    policy = association.at("policyArn")
+    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.urn:
+        return
+    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
+        yield policy, "lets its principal read every Secret of the cluster"
+
+
+def _of_listener(listener: Resource) -> Iterator[tuple[Field, str]]:
+    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
+    if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
+        yield listener.at("protocol"), "accepts requests without TLS"
+
+
+def _of_endpoint(endpoint: Resource) -> Iterator[tuple[Field, str]]:
+    place = endpoint.at("policy")
+    try:
+        listed = json.loads(place.text() or "{}").get("Statement", [])
+    except (ValueError, AttributeError):
+        listed = [{}]
+    for each in listed if isinstance(listed, list) else [listed]:
+        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
+            yield place, "lets data leave to any account through the endpoint"
+
+
+def _one(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 @resource_rule(
@@ -32,133 +149,3 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Findings:
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file.
     """
     yield from (found(place, problem) for place, problem in wrong(resource))
-
-
-BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
-
-
-@resource_rule(
-    objects(
-        "aws:ec2:SecurityGroup",
-        "aws:ec2:DefaultSecurityGroup",
-        "aws:ec2:NetworkAclRule",
-        "aws:ec2:SecurityGroupRule",
-        "aws:vpc:SecurityGroupIngressRule",
-        "aws:eks:NodeGroup",
-    ),
-    Severity.CRITICAL,
-    "Security Hub EC2.18",
-    "EC2.19",
-    "CIS AWS 5.2",
-    "CKV_AWS_24",
-    "CKV_AWS_260",
-    parameters={
-        "ports": Parameter(
-            default=["443"], description="Ports that may be open to the internet", schema={"type": "array", "items": {"type": "string"}}
-        )
-    },
-)
-def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
-    """No security group is open to the internet.
-
-    Why: Scanners find an open port of an engine or a node within minutes.
-    Remedy: list the networks that may connect under cidrBlocks, for example 10.0.0.0/16.
-    """
-    if group.short_kind == "NodeGroup":
-        remote = group.at("remoteAccess")
-        if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
-            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to the internet")
-        return
-    if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
-        return
-    rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
-    # Two rules for two halves of the internet are one for all of it.
-    blocks: list[tuple[Field, Network]] = []
-    for rule in rules:
-        if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
-            continue
-        if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
-            blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
-    if is_everybody(block for _place, block in blocks):
-        yield from (found(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
-
-
-def _block(place: Field, text: str) -> Network:
-    try:
-        return network(text)
-    except ValueError:
-        raise MalformedFieldError(place, "a block of addresses") from None
-
-
-@resource_rule(
-    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ebs:Volume", "aws:eks:NodeGroup"),
-    Severity.HIGH,
-    "Security Hub EC2.7",
-    "CKV_AWS_8",
-    "CKV_AWS_3",
-)
-def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Findings:
-    """Disks of nodes are encrypted.
-
-    Why: They hold caches of weights and the kubelet's copies of Secrets.
-    Remedy: set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the
-    volume; give a node group a launchTemplate.
-    """
-    if machine.short_kind == "NodeGroup":
-        # EKS makes the disks itself, by the account's default, unless a launch template says how.
-        if machine.at("launchTemplate").absent:
-            yield found(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
-        return
-    for encrypted in _disks(machine):
-        if encrypted.value not in (True, "true"):
-            yield found(encrypted, "is not true")
-
-
-def _disks(machine: Resource) -> Iterator[Field]:
-    """The `encrypted` field of each disk. Raises FieldError."""
-    if machine.short_kind == "Volume":
-        yield machine.at("encrypted")
-    for mapping in machine.at("blockDeviceMappings").each():
-        if not mapping.at("ebs").absent:
-            yield mapping.at("ebs", "encrypted")
-    if not machine.at("rootBlockDevice").absent:
-        yield machine.at("rootBlockDevice", "encrypted")
-    for disk in machine.at("ebsBlockDevices").each():
-        yield disk.at("encrypted")
-
-
-@resource_rule(
-    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"),
-    Severity.HIGH,
-    "Security Hub EC2.8",
-    "CIS AWS 5.6",
-    "CKV_AWS_79",
-    "CKV_AWS_341",
-    parameters={
-        "hops": Parameter(default=1, description="Maximum number of network hops of a response", schema={"type": "number", "minimum": 1})
-    },
-)
-def ec2_require_imdsv2(machine: Resource, given: Parameters) -> Findings:
-    """Instance metadata requires IMDSv2 and allows one hop.
-
-    Why: With two hops, or with IMDSv1, a pod can get the node's role with one request.
-    Remedy: set metadataOptions.httpTokens: required and metadataOptions.httpPutResponseHopLimit: 1.
-    """
-    options = machine.at("metadataOptions")
-    if options.at("httpEndpoint").text() == "disabled":
-        return
-    if options.at("httpTokens").text() != "required":
-        yield found(options.at("httpTokens"), "is not required")
-    if (options.at("httpPutResponseHopLimit").number() or 1) > given["hops"]:
-        yield found(options.at("httpPutResponseHopLimit"), f"is more than {given['hops']:g}")
-
-
-@resource_rule(objects("aws:efs:FileSystem"), Severity.HIGH, "Security Hub EFS.1", "CKV_AWS_42")
-def efs_require_encryption(system: Resource, _: Parameters) -> Findings:
-    """EFS file systems are encrypted.
-
-    Why: A file system can be encrypted only when it is created.
-    Remedy: set encrypted: true.
-    """
-    if system.at("encrypted").flag() is not True:
-        yield found(system.at("encrypted"), "is not true")

@@ -9,13 +9,11 @@ from policies.engine.fields import MalformedFieldError
 from policies.engine.resource import Stack
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, stack_rule
 from policies.subjects.claims import demand_of
-from policies.subjects.engines import engines_of
 from policies.subjects.kserve import INFERENCE_SERVICE
-from policies.subjects.placement import fits_on, grows_by_itself, nodes_of
+from policies.subjects.placement import cluster_queue_of, covered, fits_on, grows_by_itself, local_queue, local_queues, nodes_of, queue_of
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.quantities import quantity
-from policies.subjects.queues import cluster_queue_of, covered, local_queue, local_queues, queue_of
-from policies.subjects.workloads import GROUPS, copies_of, count_of, group_size_of, rollout_of, strategy_of
+from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, rollout_of, strategy_of
 
 if TYPE_CHECKING:
     from review.declared import Declared

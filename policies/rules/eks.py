@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from policies.addresses import is_everybody
-from policies.engine.resource import Resource
+from policies.engine.resource import Resource, objects
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
-from policies.subjects.images import at_least
-from policies.subjects.isolation import block_of
-from policies.subjects.objects import objects
+from policies.subjects.networks import block_of, is_everybody
+from policies.subjects.programs import at_least
 
 
 @resource_rule(objects("aws:eks:NodeGroup"), Severity.HIGH, "Security Hub EKS.2", "inference")

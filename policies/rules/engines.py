@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.programs import Word
 from policies.subjects.serving import engine_containers, is_vllm, model_of
-from policies.subjects.words import Word
 
 DEVELOPMENT_SWITCHES_OFF = ("", "0", "false", "no", "off")
 # vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.

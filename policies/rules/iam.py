@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 
 from policies.engine.fields import UNKNOWN, Field
-from policies.engine.resource import Resource, Subject
+from policies.engine.resource import Resource, Subject, objects
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
 from policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
-from policies.subjects.documents import DOCUMENTS, Statement, sources_of, statements
-from policies.subjects.grants import BUCKET_POLICIES, GRANTS, KEYS, document_of
-from policies.subjects.objects import objects
+from policies.iam.documents import BUCKET_POLICIES, DOCUMENTS, GRANTS, KEYS, Statement, document_of, sources_of, statements
 
 BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
 

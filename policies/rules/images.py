@@ -11,8 +11,8 @@ from images.starts import missing_programs, programs_called, unwritable_paths
 from policies.engine.fields import Field
 from policies.engine.rule import Findings, Level, Parameter, Parameters, Severity, found, resource_rule
 from policies.subjects import kserve
-from policies.subjects.images import at_least, image_of
 from policies.subjects.pods import CONTAINERS, IMAGES, RAY_CLUSTERS, Container
+from policies.subjects.programs import at_least, image_of
 from policies.subjects.serving import is_vllm
 
 # Intel's registry names versions in the path, and publishes the one tag latest below it (docs.habana.ai, Docker installation, read 2026-11).

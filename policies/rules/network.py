@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from policies.addresses import Network, is_everybody, network
 from policies.engine.fields import Field, matching
-from policies.engine.resource import Resource, Stack
+from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import engines_of, selecting, serving_workloads
-from policies.subjects.isolation import NETWORK_POLICY, admits_everybody, block_of, isolates, opens, sides_of
-from policies.subjects.objects import objects
+from policies.subjects.networks import NETWORK_POLICY, Network, admits_everybody, block_of, is_everybody, isolates, network, opens, sides_of
 from policies.subjects.placement import labels_at, same_namespace
+from policies.subjects.workloads import engines_of, selecting, serving_workloads
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
 PORT = 80

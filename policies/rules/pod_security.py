@@ -82,18 +82,6 @@ def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Findings:
             yield found(process, "runs as a process on the node")
 
 
-@resource_rule(PODS, Severity.CRITICAL, "PSS baseline: HostPath Volumes", "CIS EKS 4.2.9")
-def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Findings:
-    """No volume is a path on the node.
-
-    Why: Such a path outlives the pod, and lets it read files of other pods and of the kubelet.
-    Remedy: use a PersistentVolumeClaim, or an emptyDir with a sizeLimit.
-    """
-    for volume in pod.at("volumes").each():
-        if not volume.at("hostPath").absent:
-            yield found(volume.at("hostPath"), "mounts a path on the node")
-
-
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: Host Ports", "NSA-CISA: network separation")
 def pod_disallow_host_ports(container: Container, _: Parameters) -> Findings:
     """Containers open no port on their node.
@@ -128,30 +116,6 @@ def pod_disallow_privileged(container: Container, _: Parameters) -> Findings:
     field = container.at("securityContext", "privileged")
     if field.flag():
         yield found(field, "gives the container full control of its node")
-
-
-HANDLERS = (
-    ("livenessProbe",),
-    ("readinessProbe",),
-    ("startupProbe",),
-    ("lifecycle", "preStop"),
-    ("lifecycle", "postStart"),
-)
-
-
-@resource_rule(CONTAINERS, Severity.MEDIUM, "PSS baseline: Host Probes / Lifecycle Hooks")
-def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Findings:
-    """Probes and hooks call the container itself.
-
-    Why: The kubelet sends these requests from the node, past every network policy. Since Kubernetes 1.34 the baseline Pod Security
-    Standard rejects such pods.
-    Remedy: remove host from the httpGet or tcpSocket of the probe or hook.
-    """
-    for keys in HANDLERS:
-        for kind in ("httpGet", "tcpSocket"):
-            host = container.at(*keys, kind, "host")
-            if host.text():
-                yield found(host, "makes the kubelet call another host")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: /proc Mount Type")
@@ -286,23 +250,3 @@ def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Findings:
     for key, profile in pod.metadata.at("annotations").entries():
         if key.startswith(APPARMOR) and profile.text() not in ("", "runtime/default") and not profile.text().startswith("localhost/"):
             yield found(profile, "disables AppArmor")
-
-
-VOLUME_TYPES_ALLOWED = frozenset(
-    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
-)
-
-
-@resource_rule(PODS, Severity.HIGH, "PSS restricted: Volume Types")
-def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Findings:
-    """Volumes are of the types that restricted pods may use.
-
-    Why: With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each
-    PersistentVolume.
-    Remedy: use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret.
-    """
-    for volume in pod.at("volumes").each():
-        for kind, field in volume.entries():
-            # hostPath has a rule of its own, which says more.
-            if kind != "name" and kind not in VOLUME_TYPES_ALLOWED and not field.absent:
-                yield found(field, "is a volume type that the restricted Pod Security Standard forbids")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.engine.resource import Resource, Stack, Subject
+from policies.engine.resource import Resource, Stack, Subject, objects
 from policies.engine.rule import Edit, Findings, Level, Parameter, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import least_replicas, workloads_of
-from policies.subjects.objects import objects
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.quantities import quantity
-from policies.subjects.workloads import templates_of
+from policies.subjects.workloads import least_replicas, templates_of, workloads_of
 
 
 @resource_rule(objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"), Severity.MEDIUM)
@@ -146,18 +144,6 @@ def pod_require_cpu_request(container: Container, _: Parameters) -> Findings:
     # Kubernetes takes the limit where no request is given.
     if not quantity(limit if request.absent else request):
         yield found(request, "is not set")
-
-
-@resource_rule(PODS, Severity.MEDIUM, "inference", "add-emptydir-sizelimit")
-def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Findings:
-    """Every emptyDir has a size limit.
-
-    Why: An emptyDir without a limit can fill the node's disk. In memory it counts against the container, which is then killed.
-    Remedy: set emptyDir.sizeLimit, for example 2Gi.
-    """
-    for volume in pod.at("volumes").each():
-        if volume.at("emptyDir").value is not None and not quantity(volume.at("emptyDir", "sizeLimit")):
-            yield found(volume.at("emptyDir", "sizeLimit"), "is not set")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "NSA-CISA: resource policies", "inference")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import engines_of
-from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.quantities import quantity
-from policies.subjects.timing import budget_of, drain_of, grace_of
+from policies.subjects.workloads import engines_of
 
 
 @resource_rule(
@@ -128,3 +130,60 @@ def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | Non
     if annotated is not None or parent is None:
         return annotated
     return quantity(parent.at("spec", "weights", "size"))
+
+
+_SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)([smh]?)\b")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+# What Kubernetes takes where nothing is said.
+_GRACE = 30
+_PERIOD = 10
+_FAILURES = 3
+# Options by which servers say how long they let requests finish.
+_DRAIN_OPTIONS = ("--shutdown-timeout", "--exit-timeout-secs")
+
+
+def budget_of(probe: Field) -> float:
+    """The time a probe waits before it gives up."""
+    period = probe.at("periodSeconds").number() or _PERIOD
+    failures = probe.at("failureThreshold").number() or _FAILURES
+    return (probe.at("initialDelaySeconds").number() or 0) + period * failures
+
+
+def grace_of(pod: PodTemplate) -> float:
+    """The grace period of a pod."""
+    given = pod.at("terminationGracePeriodSeconds").number()
+    return _GRACE if given is None else given
+
+
+def drain_of(container: Container) -> float:
+    """The time a container declares for stopping: the preStop sleep and the server's drain option; 0 where it says nothing."""
+    hook = container.at("lifecycle", "preStop")
+    sleep = hook.at("sleep", "seconds").number() or 0
+    command = " ".join(each.text() for each in hook.at("exec", "command").each())
+    sleep += sum(float(number) * _SECONDS[unit] for number, unit in _SLEEP.findall(command))
+    drain = next((value for value in map(container.option, _DRAIN_OPTIONS) if value and value.isdigit()), "0")
+    return sleep + float(drain)
+
+
+HANDLERS = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "preStop"),
+    ("lifecycle", "postStart"),
+)
+
+
+@resource_rule(CONTAINERS, Severity.MEDIUM, "PSS baseline: Host Probes / Lifecycle Hooks")
+def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Findings:
+    """Probes and hooks call the container itself.
+
+    Why: The kubelet sends these requests from the node, past every network policy. Since Kubernetes 1.34 the baseline Pod Security
+    Standard rejects such pods.
+    Remedy: remove host from the httpGet or tcpSocket of the probe or hook.
+    """
+    for keys in HANDLERS:
+        for kind in ("httpGet", "tcpSocket"):
+            host = container.at(*keys, kind, "host")
+            if host.text():
+                yield found(host, "makes the kubelet call another host")

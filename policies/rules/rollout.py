@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.engine.resource import Resource, Stack
+from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import SCALERS, claims_of, engines_of, pods_of, selecting, serving_workloads, standing_pods, workloads_of
-from policies.subjects.objects import objects
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.workloads import LEADER_WORKER_SET, count_of, labels_of, share, templates_of
+from policies.subjects.workloads import (
+    LEADER_WORKER_SET,
+    SCALERS,
+    claims_of,
+    count_of,
+    engines_of,
+    labels_of,
+    pods_of,
+    selecting,
+    serving_workloads,
+    share,
+    standing_pods,
+    templates_of,
+    workloads_of,
+)
 
 
 @resource_rule(objects("kubernetes:policy:PodDisruptionBudget"), Severity.HIGH, "inference", "Kyverno pdb-maxunavailable")

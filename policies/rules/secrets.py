@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from policies.engine.fields import Field
-from policies.engine.resource import Resource, Stack
+from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
 from policies.subjects.keys import SHAPES
-from policies.subjects.objects import objects
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.programs import Word
 from policies.subjects.routes import SECURITY_POLICY
-from policies.subjects.words import Word
 
 LITERAL_SECRETS_NAMES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from policies.engine.fields import UnknownFieldError
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Finding, Findings, Parameter, Parameters, Severity, stack_rule
-from policies.subjects.powers import power_of
+from policies.subjects.pods import PODS
+from policies.subjects.structure import holds_settings_of_pods
 
 # Components of the SDK that only group objects, which carry the provider themselves.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
@@ -82,3 +84,82 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Findings:
     for each in stack.of(*KINDS):
         if not (each.protect or each.retain_on_delete):
             yield Finding("", "is not protected", each.urn)
+
+
+# By kind, or by the group of an API with a star for its name: what an object of that kind decides.
+_POWERS = {
+    "kubernetes:apiregistration.k8s.io:APIService": "serves part of the Kubernetes API",
+    "kubernetes:certificates.k8s.io:CertificateSigningRequest": "creates credentials of a cluster user",
+    "kubernetes:core:Endpoints": "can redirect the clients of a Service",
+    "kubernetes:discovery.k8s.io:EndpointSlice": "can redirect the clients of a Service",
+    "kubernetes:gateway.envoyproxy.io:EnvoyExtensionPolicy": "runs code in the gateway",
+    "kubernetes:gateway.envoyproxy.io:EnvoyPatchPolicy": "changes the configuration of the gateway",
+    "kubernetes:gateway.networking.k8s.io:ReferenceGrant": "opens a namespace to the routes of another",
+    "kubernetes:networking.istio.io:EnvoyFilter": "changes the configuration of the mesh's proxies",
+    "kubernetes:networking.istio.io:WasmPlugin": "runs code in the mesh's proxies",
+    "kubernetes:extensions.istio.io:WasmPlugin": "runs code in the mesh's proxies",
+    "kubernetes:security.istio.io:AuthorizationPolicy": "decides who may connect in the mesh",
+    "kubernetes:security.istio.io:PeerAuthentication": "decides whether the mesh encrypts",
+    "kubernetes:argoproj.io:Application": "deploys a repository that no rule can read",
+    "kubernetes:argoproj.io:ApplicationSet": "deploys a repository that no rule can read",
+    "kubernetes:argoproj.io:AppProject": "controls what may be deployed from where",
+    "kubernetes:helm.toolkit.fluxcd.io:*": "deploys a chart that no rule can read",
+    "kubernetes:kustomize.toolkit.fluxcd.io:*": "deploys a repository that no rule can read",
+    "kubernetes:pkg.crossplane.io:*": "installs a controller with its own permissions",
+    "kubernetes:operators.coreos.com:*": "installs an operator with its own permissions",
+    "kubernetes:kyverno.io:*": "controls what the cluster admits",
+    "kubernetes:policies.kyverno.io:*": "controls what the cluster admits",
+    "kubernetes:templates.gatekeeper.sh:*": "controls what the cluster admits",
+    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicy": "changes what the cluster admits",
+    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicyBinding": "changes what the cluster admits",
+    "kubernetes:policy.networking.k8s.io:*": "overrides every network policy",
+    "kubernetes:projectcalico.org:*": "is a network policy that no rule can read",
+    "kubernetes:crd.projectcalico.org:*": "is a network policy that no rule can read",
+    "kubernetes:cilium.io:CiliumClusterwideNetworkPolicy": "is a network policy for every namespace",
+    "aws:iam:AccessKey": "is a key that never expires, stored in the stack's state",
+    "aws:iam:UserLoginProfile": "is a password of a user",
+    "aws:iam:UserGroupMembership": "adds a user to groups",
+    "aws:lambda:FunctionUrl": "opens a function to the internet",
+    "aws:lambda:Permission": "lets other principals call a function",
+    "aws:ram:ResourceShare": "shares resources with other accounts",
+    "aws:ram:PrincipalAssociation": "shares resources with other accounts",
+    "aws:organizations:Policy": "controls what an organization may do",
+    "aws:ssoadmin:PermissionSet": "gives users permissions in accounts",
+}
+# Nodes that say of themselves that they are the control plane get its pods and their keys.
+_NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def power_of(resource: Resource) -> str:
+    """The power of an object that no rule checks, "" if rules check it or it has none. Raises FieldError."""
+    group = f"{resource.kind.rpartition(':')[0]}:*"
+    if resource.kind == _NODE:
+        labels = resource.at("metadata", "labels")
+        return "has the label of the control plane" if any(not labels.at(name).absent for name in _CONTROL_PLANE) else ""
+    if resource.kind == "kubernetes:core:PersistentVolume":
+        path = resource.at("spec", "local", "path")
+        return "mounts a path on the node" if path.text() and not path.text().startswith("/mnt/") else ""
+    told = _POWERS.get(resource.kind) or _POWERS.get(group)
+    if told:
+        return told
+    if resource.kind.startswith("kubernetes:") and not _is_judged(resource) and holds_settings_of_pods(resource.inputs):
+        return "contains pod settings that no rule checks"
+    return ""
+
+
+def _is_judged(resource: Resource) -> bool:
+    if resource.kind in PODS.kinds or resource.kind in _OWN_RULES:
+        return True
+    try:
+        return any(True for _ in resource.parts(PODS)) and "podSpecPatch" not in _names(resource.inputs)
+    except UnknownFieldError:
+        return True
+
+
+_OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
+
+
+def _names(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return {str(key) for key in value} | {name for each in value.values() for name in _names(each)}
+    return {name for each in value for name in _names(each)} if isinstance(value, list) else set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from policies.engine.fields import Field
-from policies.engine.resource import Resource, Stack
+from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.engines import claims_of, engines_of
-from policies.subjects.objects import objects
 from policies.subjects.pods import PODS, PodTemplate
+from policies.subjects.quantities import quantity
+from policies.subjects.workloads import claims_of, engines_of
 
 
 @stack_rule(Severity.HIGH, "inference", "NSA-CISA: immutable file systems")
@@ -141,3 +141,47 @@ def volume_require_retain(volume: Resource, _: Parameters) -> Findings:
     policy = volume.at("spec", "persistentVolumeReclaimPolicy")
     if policy.text() not in ("", "Retain"):
         yield found(policy, "is not Retain")
+
+
+@resource_rule(PODS, Severity.CRITICAL, "PSS baseline: HostPath Volumes", "CIS EKS 4.2.9")
+def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Findings:
+    """No volume is a path on the node.
+
+    Why: Such a path outlives the pod, and lets it read files of other pods and of the kubelet.
+    Remedy: use a PersistentVolumeClaim, or an emptyDir with a sizeLimit.
+    """
+    for volume in pod.at("volumes").each():
+        if not volume.at("hostPath").absent:
+            yield found(volume.at("hostPath"), "mounts a path on the node")
+
+
+VOLUME_TYPES_ALLOWED = frozenset(
+    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
+)
+
+
+@resource_rule(PODS, Severity.HIGH, "PSS restricted: Volume Types")
+def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Findings:
+    """Volumes are of the types that restricted pods may use.
+
+    Why: With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each
+    PersistentVolume.
+    Remedy: use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret.
+    """
+    for volume in pod.at("volumes").each():
+        for kind, field in volume.entries():
+            # hostPath has a rule of its own, which says more.
+            if kind != "name" and kind not in VOLUME_TYPES_ALLOWED and not field.absent:
+                yield found(field, "is a volume type that the restricted Pod Security Standard forbids")
+
+
+@resource_rule(PODS, Severity.MEDIUM, "inference", "add-emptydir-sizelimit")
+def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Findings:
+    """Every emptyDir has a size limit.
+
+    Why: An emptyDir without a limit can fill the node's disk. In memory it counts against the container, which is then killed.
+    Remedy: set emptyDir.sizeLimit, for example 2Gi.
+    """
+    for volume in pod.at("volumes").each():
+        if volume.at("emptyDir").value is not None and not quantity(volume.at("emptyDir", "sizeLimit")):
+            yield found(volume.at("emptyDir", "sizeLimit"), "is not set")

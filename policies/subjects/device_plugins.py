@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from policies.engine.fields import Field, FieldError
 from policies.engine.resource import Resource
-from policies.subjects.images import image_of
+from policies.subjects.programs import image_of
 
 _DAEMON_SET = "kubernetes:apps:DaemonSet"
 _SOCKETS = frozenset(["/var/lib/kubelet/device-plugins"])

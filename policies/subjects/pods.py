@@ -10,8 +10,8 @@ from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
 from policies.subjects import kserve, structure
 from policies.subjects.device_plugins import vendor_excuses
+from policies.subjects.programs import Word, words_of
 from policies.subjects.quantities import quantity
-from policies.subjects.words import Word, words_of
 
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "kubernetes:core:Pod": ((),),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from policies.subjects.images import image_of
 from policies.subjects.pods import Container, PodTemplate
+from policies.subjects.programs import image_of
 
 _SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
 # Images that start vLLM by themselves; pytriton-vllm and the like start another server, which loads it.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from policies.addresses import is_everybody, network
 from policies.iam import strangers
 from policies.iam.arns import action_like, arn_like, names_every_resource, overlaps
 from policies.iam.conditions import Condition, parse_operator
+from policies.subjects.networks import is_everybody, network
 
 MISSING = None
 OPERATORS = (

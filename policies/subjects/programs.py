@@ -1,4 +1,4 @@
-"""Command lines of containers, word by word, through shells and references to the environment. It runs nothing, and guesses no value."""
+"""The image and the command line of a container, word by word through shells and references to the environment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,42 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policies.engine.fields import Field
+
+
+class Image(NamedTuple):
+    """`name` with its registry (docker.io where none is written), `tag` and `digest` as written or ""."""
+
+    name: str
+    tag: str
+    digest: str
+
+    @property
+    def base(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition("/")[2]
+
+
+def image_of(field: Field) -> Image:
+    """The image that a field names. Raises FieldError."""
+    rest, _, digest = field.text().partition("@")
+    head, slash, last = rest.rpartition("/")
+    last, _, tag = last.partition(":")
+    name = f"{head}{slash}{last}"
+    first = name.partition("/")[0]
+    if "/" not in name:
+        name = f"docker.io/library/{name}"
+    elif "." not in first and ":" not in first and first != "localhost":
+        name = f"docker.io/{name}"
+    return Image(name, tag, digest)
+
+
+def at_least(version: str, floor: str) -> bool:
+    """True if a dotted version is `floor` or newer; other text is not."""
+    try:
+        return tuple(map(int, version.split("."))) >= tuple(map(int, floor.split(".")))
+    except ValueError:
+        return False
+
 
 _SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
 _TAKES_SCRIPT = re.compile(r"-[A-Za-z]*c")

@@ -1,0 +1,139 @@
+"""EC2 networks, instances and volumes, and EFS file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engine.fields import Field, MalformedFieldError
+from policies.engine.resource import Resource, objects
+from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
+from policies.subjects.networks import Network, is_everybody, network
+
+BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
+
+
+@resource_rule(
+    objects(
+        "aws:ec2:SecurityGroup",
+        "aws:ec2:DefaultSecurityGroup",
+        "aws:ec2:NetworkAclRule",
+        "aws:ec2:SecurityGroupRule",
+        "aws:vpc:SecurityGroupIngressRule",
+        "aws:eks:NodeGroup",
+    ),
+    Severity.CRITICAL,
+    "Security Hub EC2.18",
+    "EC2.19",
+    "CIS AWS 5.2",
+    "CKV_AWS_24",
+    "CKV_AWS_260",
+    parameters={
+        "ports": Parameter(
+            default=["443"], description="Ports that may be open to the internet", schema={"type": "array", "items": {"type": "string"}}
+        )
+    },
+)
+def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
+    """No security group is open to the internet.
+
+    Why: Scanners find an open port of an engine or a node within minutes.
+    Remedy: list the networks that may connect under cidrBlocks, for example 10.0.0.0/16.
+    """
+    if group.short_kind == "NodeGroup":
+        remote = group.at("remoteAccess")
+        if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
+            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to the internet")
+        return
+    if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
+        return
+    rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
+    # Two rules for two halves of the internet are one for all of it.
+    blocks: list[tuple[Field, Network]] = []
+    for rule in rules:
+        if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
+            continue
+        if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
+            blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
+    if is_everybody(block for _place, block in blocks):
+        yield from (found(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
+
+
+def _block(place: Field, text: str) -> Network:
+    try:
+        return network(text)
+    except ValueError:
+        raise MalformedFieldError(place, "a block of addresses") from None
+
+
+@resource_rule(
+    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ebs:Volume", "aws:eks:NodeGroup"),
+    Severity.HIGH,
+    "Security Hub EC2.7",
+    "CKV_AWS_8",
+    "CKV_AWS_3",
+)
+def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Findings:
+    """Disks of nodes are encrypted.
+
+    Why: They hold caches of weights and the kubelet's copies of Secrets.
+    Remedy: set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the
+    volume; give a node group a launchTemplate.
+    """
+    if machine.short_kind == "NodeGroup":
+        # EKS makes the disks itself, by the account's default, unless a launch template says how.
+        if machine.at("launchTemplate").absent:
+            yield found(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
+        return
+    for encrypted in _disks(machine):
+        if encrypted.value not in (True, "true"):
+            yield found(encrypted, "is not true")
+
+
+def _disks(machine: Resource) -> Iterator[Field]:
+    """The `encrypted` field of each disk. Raises FieldError."""
+    if machine.short_kind == "Volume":
+        yield machine.at("encrypted")
+    for mapping in machine.at("blockDeviceMappings").each():
+        if not mapping.at("ebs").absent:
+            yield mapping.at("ebs", "encrypted")
+    if not machine.at("rootBlockDevice").absent:
+        yield machine.at("rootBlockDevice", "encrypted")
+    for disk in machine.at("ebsBlockDevices").each():
+        yield disk.at("encrypted")
+
+
+@resource_rule(
+    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"),
+    Severity.HIGH,
+    "Security Hub EC2.8",
+    "CIS AWS 5.6",
+    "CKV_AWS_79",
+    "CKV_AWS_341",
+    parameters={
+        "hops": Parameter(default=1, description="Maximum number of network hops of a response", schema={"type": "number", "minimum": 1})
+    },
+)
+def ec2_require_imdsv2(machine: Resource, given: Parameters) -> Findings:
+    """Instance metadata requires IMDSv2 and allows one hop.
+
+    Why: With two hops, or with IMDSv1, a pod can get the node's role with one request.
+    Remedy: set metadataOptions.httpTokens: required and metadataOptions.httpPutResponseHopLimit: 1.
+    """
+    options = machine.at("metadataOptions")
+    if options.at("httpEndpoint").text() == "disabled":
+        return
+    if options.at("httpTokens").text() != "required":
+        yield found(options.at("httpTokens"), "is not required")
+    if (options.at("httpPutResponseHopLimit").number() or 1) > given["hops"]:
+        yield found(options.at("httpPutResponseHopLimit"), f"is more than {given['hops']:g}")
+
+
+@resource_rule(objects("aws:efs:FileSystem"), Severity.HIGH, "Security Hub EFS.1", "CKV_AWS_42")
+def efs_require_encryption(system: Resource, _: Parameters) -> Findings:
+    """EFS file systems are encrypted.
+
+    Why: A file system can be encrypted only when it is created.
+    Remedy: set encrypted: true.
+    """
+    if system.at("encrypted").flag() is not True:
+        yield found(system.at("encrypted"), "is not true")
