@@ -23,11 +23,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     """Put PROMPT to MODEL through the gateway of a stack and print the answer as it comes."""
     import sys
 
-    from cli.client.connection import answer
-    from cli.client.target import caller, refuse_the_unreachable, target
-    from cli.contract import contract
-    from cli.errors import CommandError
-    from cli.workspace import open_workspace
+    from operations.client.connection import answer
+    from operations.client.target import caller, refuse_the_unreachable, target
+    from operations.contract import contract
+    from operations.errors import CommandError
+    from operations.workspace import open_workspace
 
     if not stack:
         raise CommandError(f"--stack is missing; say which one: inferplan call {model} PROMPT --stack NAME")

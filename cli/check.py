@@ -38,12 +38,12 @@ def command(
 
 
 def _reports(names: list[str]) -> list[Report]:
-    from cli.egress_notes import note_egress
-    from cli.errors import CommandError
-    from cli.project import project_root, stack_files
-    from cli.screen import progress
-    from cli.verdicts import judge
-    from cli.workspace import open_workspace
+    from cli.screen import note, progress
+    from operations.errors import CommandError
+    from operations.notes import egress_notes
+    from operations.policy_check import judge
+    from operations.project import project_root, stack_files
+    from operations.workspace import open_workspace
     from rehearsal.engine.program.record import record
 
     wanted = names or list(stack_files(project_root()))
@@ -57,14 +57,14 @@ def _reports(names: list[str]) -> list[Report]:
             progress().print(
                 f"note: {workspace.stack} is checked with placeholders for its secrets: {secrets.reason}", highlight=False, soft_wrap=True
             )
-        note_egress(workspace, stack=workspace.stack)
+        note(egress_notes(workspace.settings), about=workspace.stack)
         reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
     return reports
 
 
 def _write(reports: list[Report], format_: Format, target: Path | None) -> None:
-    from cli.errors import CommandError
     from cli.findings import render
+    from operations.errors import CommandError
 
     text = render(reports, format_.value)
     if target is None:
@@ -79,7 +79,7 @@ def _write(reports: list[Report], format_: Format, target: Path | None) -> None:
 def _explain(rule: str) -> None:
     import difflib
 
-    from cli.errors import CommandError
+    from operations.errors import CommandError
     from policies.engine.registry import all_rules
     from policies.pages import listing, page
 

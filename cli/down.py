@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.engines import Engine
-from cli.update_options import Refresh, Targets, UpdateOptions, Yes
+from cli.update_options import Refresh, Targets, Yes
+from operations.engines import Engine, UpdateOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.live import LiveCluster
+    from operations.live import LiveCluster
 
 
 def command(
@@ -26,8 +26,8 @@ def command(
     target: Targets = None,
 ) -> None:
     """Remove what `inferplan up STACK` made."""
-    from cli.engines import chosen
-    from cli.screen import progress
+    from cli.screen import progress, say
+    from operations.engines import chosen
     from rehearsal.cluster import delete, status
 
     known = _known(stack)
@@ -40,9 +40,9 @@ def command(
     if absent and (simulated or picked is Engine.REHEARSAL):
         progress().print(f"{name} has no simulated cluster, so there is nothing to remove", highlight=False, soft_wrap=True)
     elif picked is Engine.PULUMI:
-        from cli.pulumi_cli import destroy
+        from operations.pulumi_cli import destroy
 
-        destroy(name, options, simulated=simulated, live=known.live(), namespace=known.namespace)
+        destroy(name, options, simulated=simulated, live=known.live(), namespace=known.namespace, say=say)
     elif not cluster:
         _empty(name)
     # Whatever is in the cluster goes with it: that needs no cluster that works, nor room on the disk.
@@ -62,17 +62,17 @@ class _Known:
 
     def live(self) -> LiveCluster | None:
         """The cluster of a real stack, None where no context or no kubectl is there to ask it."""
-        from cli.kubectl import Kubectl
-        from cli.live import LiveCluster
+        from operations.kubectl import Kubectl
+        from operations.live import LiveCluster
 
         return None if self.context is None or shutil.which("kubectl") is None else LiveCluster(Kubectl(self.context).get)
 
 
 def _known(stack: str) -> _Known:
     """What is known of `stack`; its file may be gone when its cluster is not."""
-    from cli.errors import CommandError
-    from cli.project import project_root, stack_file, stack_name
     from components.naming import NAMESPACE
+    from operations.errors import CommandError
+    from operations.project import project_root, stack_file, stack_name
     from rehearsal.cluster import clusters
 
     try:

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from datetime import date
 
-    from cli.workspace import Workspace
+    from operations.workspace import Workspace
 
 
 # The consumer knows an imported key already; showing it would only spread it.
@@ -36,8 +36,8 @@ def command(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
 ) -> None:
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
-    from cli.errors import CommandError
-    from cli.workspace import open_workspace
+    from operations.errors import CommandError
+    from operations.workspace import open_workspace
     from stackfile.errors import unknown
 
     again = f"inferplan keys {action} {consumer}"
@@ -59,27 +59,16 @@ def command(
 
 
 def _show(workspace: Workspace, consumer: str) -> None:
-    from cli.clock import today
     from components.gateway.keys import consumer_key
+    from operations.clock import today
+    from operations.keys import seed_of
 
-    seed = _seed(workspace, consumer)
+    seed = seed_of(workspace, consumer)
     spec = workspace.settings.consumers[consumer]
     for version in sorted(spec.keys, reverse=True):
         # The key comes last and the line is not folded, so that it can be cut out by column.
         key = _IMPORTED if version in spec.imported_keys else consumer_key(seed, consumer, version)
         print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{key}")
-
-
-def newest_key(workspace: Workspace, consumer: str) -> str:
-    """The derived key of the highest valid version of `consumer`. Raises CommandError where there is none, or the seed stays sealed."""
-    from cli.errors import CommandError
-    from components.gateway.keys import consumer_key
-
-    spec = workspace.settings.consumers[consumer]
-    derived = [version for version in spec.keys if version not in spec.imported_keys]
-    if not derived:
-        raise CommandError(f"every key of {consumer} is imported, so none can be derived from the seed. Set $INFERPLAN_API_KEY to the key.")
-    return consumer_key(_seed(workspace, consumer), consumer, max(derived))
 
 
 def _standing(last_day: date | None, today: date) -> str:
@@ -88,31 +77,9 @@ def _standing(last_day: date | None, today: date) -> str:
     return f"valid to {last_day}" if today <= last_day else f"expired {last_day}"
 
 
-def _seed(workspace: Workspace, consumer: str) -> str:
-    from cli.errors import CommandError
-    from components.gateway.keys import seed_error
-    from components.gateway.names import SECRET_KEY, consumer_secret
-    from stackfile.reader import PROJECT
-
-    secrets = workspace.open_secrets()
-    if secrets.stand_in:
-        path = f"'{{.data.{SECRET_KEY}}}'"
-        namespace = workspace.settings.namespace
-        remedy = (
-            "set PULUMI_CONFIG_PASSPHRASE (or PULUMI_CONFIG_PASSPHRASE_FILE) to the stack's passphrase and run the same again"
-            if workspace.file.secrets_provider in (None, "", "passphrase") and workspace.file.encryption_salt
-            else f"the newest key is in the cluster: kubectl -n {namespace} get secret {consumer_secret(consumer)} -o jsonpath={path} | base64 -d"
-        )
-        raise CommandError(f"the keys of {consumer} cannot be derived: {secrets.reason}; {remedy}")
-    seed = secrets.values[f"{PROJECT}:apiKeySeed"]
-    if error := seed_error(seed):
-        raise CommandError(f"apiKeySeed {error}")
-    return seed
-
-
 def _add(workspace: Workspace, consumer: str) -> None:
-    from cli.clock import today
-    from cli.key_versions import add_version
+    from operations.clock import today
+    from operations.key_versions import add_version
 
     valid = workspace.settings.consumers[consumer].keys
     version = add_version(workspace.file, workspace.settings, consumer, today())
@@ -126,7 +93,7 @@ def _add(workspace: Workspace, consumer: str) -> None:
 
 
 def _retire(workspace: Workspace, consumer: str, version: int) -> None:
-    from cli.key_versions import retire_version
+    from operations.key_versions import retire_version
 
     retire_version(workspace.file, workspace.settings, consumer, version)
     left = [each for each in workspace.settings.consumers[consumer].keys if each != version]

@@ -97,7 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 def _explain(error: Exception) -> int:
     """Say what happened in a line or a list of lines; the exit code."""
-    from cli.errors import CommandError
+    from operations.errors import CommandError
     from rehearsal.errors import RehearsalError
     from stackfile.errors import InvalidStack
 

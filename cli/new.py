@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cli.stack_copy import StackCopy
+    from operations.new_stack import StackCopy
     from stackfile.reader import StackFile
     from stackfile.stack import StackSettings
 
@@ -23,11 +23,11 @@ def command(
     source: Annotated[str, typer.Option("--from", help="The stack to start from: its name, or the path of a YAML file.")] = "local",
 ) -> None:
     """Write stacks/Pulumi.STACK.yaml from another stack, with an encryptionsalt and an apiKeySeed of its own."""
-    from cli.errors import CommandError
-    from cli.files import create
     from cli.passphrase import new_passphrase
-    from cli.project import project_root, short_path, stack_file, stack_name
-    from cli.stack_copy import check_source, copy_of
+    from operations.errors import CommandError
+    from operations.files import create
+    from operations.new_stack import check_source, copy_of
+    from operations.project import project_root, short_path, stack_file, stack_name
     from stackfile.reader import read_stack, stack_path
     from stackfile.settings import validate
 
@@ -49,7 +49,7 @@ def command(
 
 def _refuse_name(stack: str) -> None:
     """Refuses what the Pulumi CLI refuses as the name of a stack."""
-    from cli.errors import CommandError
+    from operations.errors import CommandError
     from stackfile.errors import shown
 
     allowed = "a stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
@@ -67,8 +67,8 @@ def _policy_settings(root: Path, source: str, stack: str) -> Iterator[list[Path]
 
     They come first and go again where what follows fails, so that a stack that is there is whole.
     """
-    from cli.files import create
-    from cli.verdicts import settings_file
+    from operations.files import create
+    from operations.policy_check import settings_file
 
     there, wanted = settings_file(root, source), settings_file(root, stack)
     written = []
@@ -84,7 +84,7 @@ def _policy_settings(root: Path, source: str, stack: str) -> Iterator[list[Path]
 
 
 def _tell(stack: str, file: StackFile, settings: StackSettings, copy: StackCopy, written: list[str], *, asked: bool) -> None:
-    from cli.project import stack_name
+    from operations.project import stack_name
 
     source = stack_name(file.path)
     print(f"{written[0]}: a copy of {source} with an encryptionsalt and an apiKeySeed of its own, sealed under your passphrase")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from cli.errors import CommandError
+from operations.errors import CommandError
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cli.workspace import Workspace
+    from operations.workspace import Workspace
     from rehearsal.engine.plan.states import States
     from rehearsal.engine.plan.steps import Plan
     from rehearsal.engine.wire.recording import Recording
@@ -22,7 +22,7 @@ def command(
     everything: Annotated[bool, typer.Option("--all", help="Show every resource, unchanged ones too.")] = False,
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
-    from cli.errors import CommandError
+    from operations.errors import CommandError
     from rehearsal.errors import RehearsalError
     from stackfile.errors import InvalidStack
 
@@ -44,15 +44,13 @@ def command(
 
 def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> Plan:
     """Plans, writes and shows."""
-    from cli.earlier import earlier
-    from cli.egress_notes import note_egress
-    from cli.entrance_notes import note_entrance
-    from cli.files import write
-    from cli.gaps import declared_servers, note_gaps
     from cli.outline import show
-    from cli.program_notes import note_program
-    from cli.screen import progress, results
-    from cli.workspace import open_workspace
+    from cli.screen import note, progress, results
+    from operations.downtime import declared_servers, gaps
+    from operations.earlier import earlier
+    from operations.files import write
+    from operations.notes import egress_notes, gateway_notes, program_notes
+    from operations.workspace import open_workspace
     from rehearsal.engine.plan.states import save as saved
     from rehearsal.engine.plan.steps import make_plan
     from rehearsal.engine.program.record import record
@@ -62,10 +60,10 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     secrets = workspace.open_secrets()
     if secrets.stand_in:
         progress().print(f"note: secrets stay sealed in this plan: {secrets.reason}", highlight=False, soft_wrap=True)
-    note_entrance(workspace)
-    note_egress(workspace)
+    note(gateway_notes(workspace))
+    note(egress_notes(workspace.settings))
     recording = record(workspace.program, **workspace.engine_input(secrets))
-    note_program(recording)
+    note(program_notes(recording))
     plan = make_plan(recording, before)
     if save is not None:
         write(save, saved(plan.states))
@@ -73,13 +71,13 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
         write(events, _events(plan, recording, workspace, base))
     show(plan, results(), everything=everything)
     if before is not None:
-        note_gaps(declared_servers(before.resources), declared_servers(plan.states.resources))
+        note(gaps(declared_servers(before.resources), declared_servers(plan.states.resources)))
     return plan
 
 
 def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -> bytes:
-    from cli.policy_events import packs, policy_events
-    from cli.verdicts import judge
+    from operations.policy_check import judge
+    from operations.policy_events import packs, policy_events
     from rehearsal.engine.plan.events import events_of, to_ndjson
 
     judged = policy_events(judge(recording, workspace.root))
@@ -87,7 +85,7 @@ def _events(plan: Plan, recording: Recording, workspace: Workspace, base: str) -
 
 
 def _write_refusal(path: Path, stack: str, message: str) -> None:
-    from cli.files import write
+    from operations.files import write
     from rehearsal.engine.plan.events import refusal_events, to_ndjson
     from stackfile.reader import PROJECT
 

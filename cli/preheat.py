@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cli.preheat_plan import PlannedPreheat
-    from cli.workspace import Workspace
     from components.preheat.preview import Listing
+    from operations.preheat_preview import PlannedPreheat
+    from operations.workspace import Workspace
 
 
 def command(
@@ -30,9 +30,9 @@ def command(
     ] = None,
 ) -> None:
     """Show which files a preheat of MODEL would move, what is there already and which rounds it would remove; exit code 3 if it cannot tell."""
-    from cli.preheat_plan import planned
     from cli.screen import results
-    from cli.workspace import open_workspace
+    from operations.preheat_preview import planned
+    from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
     console = results()
@@ -51,10 +51,10 @@ def _preview(
 ) -> tuple[list[str], bool]:
     """The lines about one preheat, and whether they say all that would happen."""
     from cli.preheat_outlook import files, outlook_lines
-    from cli.preheat_plan import reached
     from components.preheat.payload.certificates import UntrustedError
     from components.preheat.payload.errors import PreheatError
     from components.preheat.preview import list_source, mounted
+    from operations.preheat_preview import reached
 
     request = planned.request if share is None else mounted(planned.request, share=share, source=mount)
     request = mounted(request, share=request.target, source=mount)

@@ -16,8 +16,8 @@ _HEADROOM = 1 << 20  # what the Job itself wants to stay free
 
 def outlook_lines(request: Request, listing: Listing) -> list[str]:
     """The lines about the share of `request`. Raises CommandError where it cannot be read."""
-    from cli.errors import CommandError
     from components.preheat.preview import look_at
+    from operations.errors import CommandError
 
     try:
         outlook = look_at(request, listing.files)

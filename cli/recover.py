@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.engines import Engine
-from cli.update_options import UpdateOptions, Yes
+from cli.update_options import Yes
+from operations.engines import Engine, UpdateOptions
 
 if TYPE_CHECKING:
-    from cli.engine_target import EngineTarget
-    from cli.recovery.pulumi_stack import Diagnosis
-    from cli.workspace import Workspace
+    from operations.engine_target import EngineTarget
+    from operations.recovery.pulumi_stack import Diagnosis
+    from operations.workspace import Workspace
     from rehearsal.engine.wire.recording import Recording
 
 
@@ -25,34 +25,46 @@ def command(
     context: Annotated[str | None, typer.Option("--context", help="Ask the cluster behind this context of your kubeconfig.")] = None,
 ) -> None:
     """Explain what a cut-off update of STACK left, repair it, and bring the stack to what its file says."""
-    from cli.engines import chosen
-    from cli.workspace import open_workspace
+    from operations.engines import chosen
+    from operations.workspace import open_workspace
 
     picked = chosen(engine)
     workspace = open_workspace(stack)
     if picked is Engine.PULUMI:
         _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
     else:
-        from cli.recovery.rehearsed import recover
+        _recover_rehearsal(workspace, dry_run=dry_run)
 
-        recover(workspace, dry_run=dry_run)
+
+def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> None:
+    """Explain, then apply the stack. The lock needs no care: the kernel releases it when its process dies."""
+    from cli.screen import say
+    from cli.up import rehearse
+    from operations.recovery.rehearsed import cluster_of, findings
+
+    for line in list(findings(cluster_of(workspace))) or ["every object of the last run exists and was recorded"]:
+        say(f"  {line}")
+    if not dry_run:
+        rehearse(workspace)
 
 
 def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, *, dry_run: bool, cancel_lock: bool) -> None:
-    from cli import pulumi_cli
-    from cli.engine_target import engine_target
-    from cli.errors import CommandError
+    from cli.progress import ProgressView
     from cli.screen import progress
+    from operations import pulumi_cli
+    from operations.engine_target import engine_target
+    from operations.errors import CommandError
 
     if not (dry_run or workspace.simulated):
         options.check_confirmation(f"inferplan recover {workspace.typed}")
-    target = engine_target(workspace, context)
+    with ProgressView(progress()) as view:
+        target = engine_target(workspace, context, step=view.step)
     if target.live is None:
         raise CommandError(
             f"{workspace.stack}: no cluster to ask. Name a context of your kubeconfig: inferplan recover {workspace.typed} --context NAME "
             "(for EKS: aws eks update-kubeconfig --name CLUSTER makes one), and have kubectl on PATH"
         )
-    from cli.recovery.pulumi_stack import diagnose
+    from operations.recovery.pulumi_stack import diagnose
     from rehearsal.engine.program.record import record
 
     recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
@@ -72,8 +84,8 @@ def offer(workspace: Workspace, target: EngineTarget, options: UpdateOptions, *,
 
     Raises CommandError where an update runs, where objects of others are in the way, and when the user declines.
     """
-    from cli.errors import CommandError
-    from cli.recovery.pulumi_stack import diagnose
+    from operations.errors import CommandError
+    from operations.recovery.pulumi_stack import diagnose
 
     if target.live is None:
         return False
@@ -100,15 +112,15 @@ def _explain(diagnosis: Diagnosis) -> None:
 
 
 def _mend(diagnosis: Diagnosis, target: EngineTarget) -> None:
-    from cli.recovery.pulumi_stack import mend
+    from operations.recovery.pulumi_stack import mend
 
     mend(diagnosis, target.environment)
 
 
 def _check_settled(workspace: Workspace, target: EngineTarget) -> None:
     """Raise CommandError unless a preview that reads the cluster finds nothing to do."""
-    from cli.errors import CommandError
-    from cli.pulumi_cli import answer
+    from operations.errors import CommandError
+    from operations.pulumi_cli import answer
 
     try:
         answer(["preview", "--stack", workspace.stack, "--refresh", "--expect-no-changes"], target.environment)

@@ -22,7 +22,8 @@ import typer
 if TYPE_CHECKING:
     from review.findings import Findings
 
-_RUNNER = Path(__file__).with_name("rehearsal_run.py")
+# Where a revision keeps its own runner: before 2026-11-22 it was in cli.
+_RUNNERS = ("operations/rehearsal_run.py", "cli/rehearsal_run.py")
 
 
 def command(
@@ -33,10 +34,10 @@ def command(
     timeout: Annotated[int, typer.Option(help="Seconds that each revision may take to get ready.", min=10)] = 300,
 ) -> None:
     """Bring BASE up on a simulated cluster, apply HEAD, and tell what really happens; exit code 3 unless all gets ready."""
-    from cli.files import write
-    from cli.project import project_root, stack_file
-    from cli.revisions import check_out, commit_of
     from cli.screen import progress, results
+    from operations.files import write
+    from operations.project import project_root, stack_file
+    from operations.revisions import check_out, commit_of
     from review.findings import save as to_json
 
     root = project_root()
@@ -71,7 +72,8 @@ def _run(checkout: Path, stack: str, place: Path, timeout: int) -> tuple[int | N
     """The exit code of a run, None when its time was up, and its diary."""
     diary = place / f"{checkout.name}.ndjson"
     environment = {**os.environ, "PYTHONPATH": str(checkout), "INFERPLAN_STATE_DIR": str(place / "state")}
-    command_line = [sys.executable, str(_RUNNER), stack, str(diary)]
+    runner = next(path for each in _RUNNERS if (path := checkout / each).is_file())
+    command_line = [sys.executable, str(runner), stack, str(diary)]
     with (place / f"{checkout.name}.log").open("wb") as log:
         process = subprocess.Popen(command_line, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -110,7 +112,7 @@ def _records(diary: Path) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def _place(root: Path) -> Iterator[Path]:
     """A folder for checkouts, diaries and a cluster, all of which end with the block."""
-    from cli.revisions import remove
+    from operations.revisions import remove
 
     place = Path(tempfile.mkdtemp(prefix="inferplan-"))
     try:

@@ -42,9 +42,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
     Exits 0 if the report was made, whatever it says; 3 if it says that the change must not be merged.
     """
-    from cli.errors import CommandError
-    from cli.files import write
-    from cli.report_inputs import read, read_or_explain
+    from operations.errors import CommandError
+    from operations.files import write
+    from operations.report_inputs import read, read_or_explain
     from review import html as page
     from review import markdown as comment
     from review.json import render as render_json
@@ -81,13 +81,13 @@ def _report(gathered: list[Preview | Findings], provenance: Provenance, *, compl
     from importlib.metadata import version
     from shlex import quote
 
-    from cli.errors import CommandError
-    from cli.policy_events import read_rule
-    from cli.pools import read_offer
-    from cli.project import project_root
-    from cli.report_base import Change
-    from cli.report_inputs import completed
-    from cli.revisions import commit_of
+    from operations.errors import CommandError
+    from operations.policy_events import read_rule
+    from operations.pools import read_offer
+    from operations.project import project_root
+    from operations.report import Change
+    from operations.report_inputs import completed
+    from operations.revisions import commit_of
     from review.findings import Findings
     from review.report import make_report
 
@@ -120,8 +120,8 @@ def _report(gathered: list[Preview | Findings], provenance: Provenance, *, compl
 
 def _known(root: Path, revision: str) -> str:
     """The commit that `revision` names in the repository, "" where it names none."""
-    from cli.errors import CommandError
-    from cli.revisions import commit_of
+    from operations.errors import CommandError
+    from operations.revisions import commit_of
 
     try:
         return commit_of(root, revision) if revision else ""

@@ -18,7 +18,7 @@ def command(
     if not write:
         sys.stdout.write(text)
         return
-    from cli.project import project_root, short_path
+    from operations.project import project_root, short_path
 
     path = project_root() / "schemas" / "stack.schema.json"
     path.parent.mkdir(exist_ok=True)

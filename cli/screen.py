@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from typing import IO, Any
 
 from rich.console import Console
@@ -55,6 +56,17 @@ def results() -> Console:
 def progress() -> Console:
     """Where progress and notices go, so that results can be piped."""
     return _console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print `text` as it is, with progress and notices."""
+    progress().print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def note(texts: Iterable[str], *, about: str = "") -> None:
+    """Print each of `texts` as a note, about the stack `about` if that is given."""
+    for text in texts:
+        say(f"note: {f'{about}: ' if about else ''}{text}")
 
 
 def into(stream: IO[str]) -> Console:

@@ -20,11 +20,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     show_key: Annotated[bool, typer.Option("--show-key", help="Print the consumer's key before the code.")] = False,
 ) -> None:
     """Print code that puts a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
-    from cli.client.snippet import languages, snippet
-    from cli.client.target import KEY_VARIABLE, consumer_of, derived, target
-    from cli.contract import contract
-    from cli.errors import CommandError
-    from cli.workspace import open_workspace
+    from operations.client.snippet import languages, snippet
+    from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
+    from operations.contract import contract
+    from operations.errors import CommandError
+    from operations.workspace import open_workspace
 
     if not stack:
         raise CommandError(f"--stack is missing; say which one: inferplan snippet {model} --stack NAME")

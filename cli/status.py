@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cli.live import Get
-    from cli.preheats import LastLine
-    from cli.workspace import Workspace
+    from operations.live import Get
+    from operations.preheat_status import LastLine
+    from operations.workspace import Workspace
     from rehearsal.cluster import Cluster
 
 
@@ -22,10 +22,10 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
     """Show pools, models, stores and consumers of STACK as they are now; exit code 3 while something is not as wanted."""
-    from cli.errors import CommandError
     from cli.screen import progress
-    from cli.workspace import open_workspace
     from components.platforms.spec import ExistingCluster
+    from operations.errors import CommandError
+    from operations.workspace import open_workspace
     from rehearsal.cluster import start, status
 
     workspace = open_workspace(stack)
@@ -56,7 +56,7 @@ def command(
 
 
 def _show_real(workspace: Workspace, context: str, *, as_json: bool) -> bool:
-    from cli.kubectl import Kubectl
+    from operations.kubectl import Kubectl
 
     cluster = Kubectl(context)
     namespace = workspace.settings.namespace
@@ -69,13 +69,13 @@ def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[t
 
 
 def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iterable[tuple[str, str]], as_json: bool) -> bool:
-    from cli.contract import contract_of, declared
-    from cli.differences import differences
-    from cli.live import LiveCluster
-    from cli.recovery.declared import declared_objects
     from cli.screen import results
-    from cli.state import read_state
     from cli.tables import show
+    from operations.contract import contract_of, declared
+    from operations.differences import differences
+    from operations.live import LiveCluster
+    from operations.recovery.declared import declared_objects
+    from operations.status import read_state
 
     recording, namespace = declared(workspace), workspace.settings.namespace
     contract = contract_of(recording, namespace)
@@ -83,7 +83,7 @@ def _show(workspace: Workspace, get: Get, last_line: LastLine, *, commands: Iter
     found = tuple((str(key), text) for key, text in differences(declared_objects(recording, namespace), LiveCluster(get)))
     state = replace(state, differences=found)
     if as_json:
-        from cli.status_document import status_json
+        from operations.status_document import status_json
 
         sys.stdout.write(status_json(workspace.stack, state, contract, recording))
     else:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.state import ModelRow, PoolRow, StackState
+from operations.status import ModelRow, PoolRow, StackState
 
 _COLOURS = {"ready": "green", "collected": "green", "failed": "red"}
 

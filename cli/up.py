@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.engines import Engine
-from cli.update_options import Refresh, Targets, UpdateOptions, Yes
+from cli.update_options import Refresh, Targets, Yes
+from operations.engines import Engine, UpdateOptions
 
 if TYPE_CHECKING:
-    from cli.engine_target import EngineTarget
-    from cli.workspace import Workspace
+    from operations.engine_target import EngineTarget
+    from operations.workspace import Workspace
     from rehearsal.cluster import Cluster
     from rehearsal.engine.apply.run import Outcome
     from rehearsal.engine.wire.recording import Recording
@@ -26,10 +26,10 @@ def command(
     target: Targets = None,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
-    from cli.egress_notes import note_egress
-    from cli.engines import chosen
-    from cli.entrance_notes import note_entrance
-    from cli.workspace import open_workspace
+    from cli.screen import note
+    from operations.engines import chosen
+    from operations.notes import egress_notes, gateway_notes
+    from operations.workspace import open_workspace
 
     picked = chosen(engine)
     options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()))
@@ -38,8 +38,8 @@ def command(
     workspace = open_workspace(stack)
     if picked is Engine.PULUMI and not workspace.simulated:
         options.check_confirmation(f"inferplan up {workspace.typed}")
-    note_entrance(workspace)
-    note_egress(workspace)
+    note(gateway_notes(workspace))
+    note(egress_notes(workspace.settings))
     recording = _obey_policies(workspace)
     if picked is Engine.PULUMI:
         _refuse_public_keys(workspace)
@@ -49,19 +49,22 @@ def command(
 
 
 def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) -> None:
-    from cli import pulumi_cli
-    from cli.engine_target import engine_target
-    from cli.gaps import declared_servers, live_servers, note_gaps
+    from cli.progress import ProgressView
     from cli.recover import offer
+    from cli.screen import note, progress
     from cli.status import show_cluster
+    from operations import pulumi_cli
+    from operations.downtime import declared_servers, gaps, live_servers
+    from operations.engine_target import engine_target
 
-    target = engine_target(workspace)
+    with ProgressView(progress()) as view:
+        target = engine_target(workspace, step=view.step)
     if offer(workspace, target, options, recording=recording):
         # What was added to the state has to be read from the cluster before it can be compared.
         options = replace(options, refresh=True)
     _check_cluster(workspace, target, recording)
     if target.live is not None:
-        note_gaps(live_servers(target.live, workspace.settings.namespace), declared_servers(recording))
+        note(gaps(live_servers(target.live, workspace.settings.namespace), declared_servers(recording)))
     pulumi_cli.up(workspace, options, target.environment)
     if target.simulated is not None:
         show_cluster(
@@ -71,8 +74,8 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) 
 
 def _check_cluster(workspace: Workspace, target: EngineTarget, recording: Recording) -> None:
     """Names a missing operator or right before anything is changed."""
-    from cli.preflight import check_operators, check_rights
-    from cli.recovery.declared import declared_objects
+    from operations.preflight import check_operators, check_rights
+    from operations.recovery.declared import declared_objects
 
     if target.live is None:
         return
@@ -84,18 +87,18 @@ def _check_cluster(workspace: Workspace, target: EngineTarget, recording: Record
 
 def _obey_policies(workspace: Workspace) -> Recording:
     """What the stack declares; refuses it before anything is started or applied, with every finding and what to do."""
-    from cli.errors import CommandError
     from cli.findings import render
-    from cli.program_notes import note_program
-    from cli.screen import progress
-    from cli.verdicts import judge
+    from cli.screen import note, progress
+    from operations.errors import CommandError
+    from operations.notes import program_notes
+    from operations.policy_check import judge
     from rehearsal.engine.program.record import record
 
     recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
-    note_program(recording)
+    note(program_notes(recording))
     report = judge(recording, workspace.root)
     if report.refused:
-        from cli.exemptions import drafts
+        from operations.exemptions import drafts
 
         console = progress()
         console.file.write(render([report], "table"))
@@ -113,7 +116,7 @@ def _obey_policies(workspace: Workspace) -> Recording:
 
 def _refuse_public_keys(workspace: Workspace) -> None:
     """The program refuses them too, but only once Pulumi has shown its preview and was told to go on."""
-    from cli.errors import CommandError
+    from operations.errors import CommandError
     from rehearsal.secrets import given_passphrase
     from stackfile.public_keys import publicity, rejection
     from stackfile.reader import PROJECT, SECRET_KEYS
@@ -129,11 +132,11 @@ def _refuse_public_keys(workspace: Workspace) -> None:
 
 def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
-    from cli.gaps import declared_servers, live_servers, note_gaps
-    from cli.live import LiveCluster
     from cli.progress import ProgressView
-    from cli.screen import progress
+    from cli.screen import note, progress
     from cli.status import show_cluster
+    from operations.downtime import declared_servers, gaps, live_servers
+    from operations.live import LiveCluster
     from rehearsal.cluster import start
     from rehearsal.cluster.definitions import installer
     from rehearsal.engine.apply.run import apply
@@ -158,7 +161,7 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
     with ProgressView(console) as view:
         cluster = start(workspace.stack, view.step)
         if recording is not None:
-            note_gaps(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording))
+            note(gaps(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording)))
         outcome = apply(
             workspace.rehearsed(),
             cluster,
@@ -198,7 +201,7 @@ def _activation() -> list[tuple[str, str]]:
     import sys
     from pathlib import Path
 
-    from cli.project import short_path
+    from operations.project import short_path
 
     if shutil.which("inferplan") is not None:
         return []

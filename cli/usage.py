@@ -19,8 +19,8 @@ def told(error: TyperException) -> str:
 
 def _stacks(error: TyperException) -> str:
     """The stacks of the project, where it is one of them that is missing."""
-    from cli.errors import CommandError
-    from cli.project import project_root, stack_files
+    from operations.errors import CommandError
+    from operations.project import project_root, stack_files
 
     parameter: Any = getattr(error, "param", None)
     if getattr(parameter, "name", None) != "stack":

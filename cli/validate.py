@@ -16,9 +16,9 @@ def command(
     stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks, or paths of YAML files.")] = None,
 ) -> None:
     """Check stack files and list every fault with its line; all stacks of the project by default."""
-    from cli.errors import CommandError
-    from cli.project import project_root, stack_file, stack_files
     from cli.screen import progress
+    from operations.errors import CommandError
+    from operations.project import project_root, stack_file, stack_files
 
     root = project_root()
     names = stacks or list(stack_files(root))
@@ -38,8 +38,8 @@ def command(
 
 
 def _check(path: Path) -> bool:
-    from cli.project import short_path
     from cli.screen import progress, results
+    from operations.project import short_path
     from stackfile.errors import InvalidStack
     from stackfile.reader import read_stack
     from stackfile.settings import validate

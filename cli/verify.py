@@ -19,9 +19,9 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and times only, read no model file.")] = False,
 ) -> None:
     """Check the model caches at PATH by their READY files; exit code 1 when one is not what its manifest says."""
-    from cli.errors import CommandError
     from cli.screen import results
     from components.preheat.verify import caches, verify
+    from operations.errors import CommandError
 
     try:
         found = caches(path)

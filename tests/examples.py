@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.project import stack_files
+from operations.project import stack_files
 from stackfile.public_keys import EXAMPLES, mark
 from stackfile.reader import read_stack
 

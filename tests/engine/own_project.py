@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cli.files import create
-from cli.stack_copy import copy_of
+from operations.files import create
+from operations.new_stack import copy_of
 from stackfile.reader import read_stack
 from tests.examples import example_stacks
 

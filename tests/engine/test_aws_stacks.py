@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from cli.pretend import pretended
+from operations.simulated_nodes import pretended
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.api import Api, ApiError
 from stackfile.reader import read_stack

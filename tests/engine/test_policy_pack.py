@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.verdicts import settings_file, stack_of
+from operations.policy_check import settings_file, stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.rule import Level

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.plan import _over_budget
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.report import check_stack
 from rehearsal.engine.plan.events import events_of, to_ndjson
 from rehearsal.engine.plan.steps import make_plan

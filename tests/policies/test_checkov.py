@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.evaluate import evaluate_resource
 from policies.engine.rule import Level
 from policies.engine.settings import Settings

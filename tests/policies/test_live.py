@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.verdicts import settings_file, stack_of
+from operations.policy_check import settings_file, stack_of
 from policies.engine.registry import all_rules, stack_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import read_settings, today

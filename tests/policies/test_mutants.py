@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.evaluate import evaluate_resource, evaluate_stack
 from policies.engine.registry import all_rules
 from policies.engine.resource import Stack

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from cli.findings import render
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack

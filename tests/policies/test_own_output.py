@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.evaluate import Outcome, evaluate_resource
 from policies.engine.fields import UNKNOWN
 from policies.engine.report import check_stack

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import Settings, today

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.evaluate import State
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack

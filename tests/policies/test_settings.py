@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.findings import render
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, check_stack
 from policies.engine.settings import SettingsError, parse_settings, read_settings

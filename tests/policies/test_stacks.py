@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.verdicts import judge, stack_of
+from operations.policy_check import judge, stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import Settings, read_settings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.verdicts import judge
 from components.storage.spec import StoreSpec
+from operations.policy_check import judge
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.policies.recorded import recording_with

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from cli import up
-from cli.errors import CommandError
-from cli.verdicts import judge
+from operations.errors import CommandError
+from operations.policy_check import judge
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without
 from tests.policies.recorded import recorded
 
 if TYPE_CHECKING:
-    from cli.workspace import Workspace
+    from operations.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 

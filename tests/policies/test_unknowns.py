@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.verdicts import stack_of
+from operations.policy_check import stack_of
 from policies.engine.evaluate import State, evaluate_stack
 from policies.engine.exemptions import Exemption
 from policies.engine.fields import UNKNOWN as UNREADABLE

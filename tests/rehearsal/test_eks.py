@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.pretend import nodes_wanted
+from operations.simulated_nodes import nodes_wanted
 from rehearsal.cluster import start
 from rehearsal.cluster.api import Api
 from stackfile.reader import read_stack

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli.contract import contract
-from cli.state import StackState, read_state
-from cli.workspace import Workspace, open_workspace
+from operations.contract import contract
+from operations.status import StackState, read_state
+from operations.workspace import Workspace, open_workspace
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.run import Outcome, apply

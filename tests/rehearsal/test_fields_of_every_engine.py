@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import open_workspace
+from operations.workspace import open_workspace
 from rehearsal.cluster import delete, start
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.run import apply

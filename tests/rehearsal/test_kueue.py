@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cli.contract import contract
-from cli.state import read_state
-from cli.workspace import open_workspace
+from operations.contract import contract
+from operations.status import read_state
+from operations.workspace import open_workspace
 from rehearsal.cluster import delete, start
 from rehearsal.cluster.api import Api
 from rehearsal.cluster.definitions import installer

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from cli.blockers import blockers
-from cli.errors import CommandError
-from cli.live import LiveCluster, ObjectKey
-from cli.preflight import check_operators, check_rights
+from operations.blockers import blockers
+from operations.errors import CommandError
+from operations.live import LiveCluster, ObjectKey
+from operations.preflight import check_operators, check_rights
 from rehearsal.cluster import Cluster
 from rehearsal.cluster.api import Api
 from tests.scenarios.play import client

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cli.contract import contract
-from cli.state import read_state
-from cli.workspace import open_workspace
+from operations.contract import contract
+from operations.status import read_state
+from operations.workspace import open_workspace
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.operators import stub

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli.gaps import declared_servers, without_ready_server
+from operations.downtime import declared_servers, without_ready_server
 from rehearsal.engine.program.record import record
 from rehearsal.engine.wire.recording import Recording
 from tests.scenarios.transitions import Config, Transition

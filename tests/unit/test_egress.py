@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from cli import main
-from cli.egress_notes import egress_notes
 from components.egress import store_edges
 from components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
+from operations.notes import egress_notes
 from stackfile.stack import StackSettings
 from tests.recorder import declare
 

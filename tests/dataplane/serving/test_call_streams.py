@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cli.client.connection import answer
-from cli.client.target import Caller, target
-from cli.contract import Contract
+from operations.client.connection import answer
+from operations.client.target import Caller, target
+from operations.contract import Contract
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
 from tests.patience import PATIENCE_SECONDS

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.client.snippet import languages
-from cli.contract import contract
 from cli.main import run
-from cli.workspace import open_workspace
 from components.gateway import keys
 from components.serving.triton.service import key_args
+from operations.client.snippet import languages
+from operations.contract import contract
+from operations.workspace import open_workspace
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble

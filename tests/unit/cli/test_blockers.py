@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli.blockers import blockers, naming_blockers
-from cli.live import LiveCluster
+from operations.blockers import blockers, naming_blockers
+from operations.live import LiveCluster
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 

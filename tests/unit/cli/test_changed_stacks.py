@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from cli.changed_stacks import touched
 from cli.main import run
+from operations.revisions import touched
 
 STACKS = {"local": "stacks/Pulumi.local.yaml", "onprem": "stacks/Pulumi.onprem.yaml"}
 

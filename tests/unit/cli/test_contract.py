@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.contract import Contract, contract, endpoint_of
-from cli.state import read_state
-from cli.workspace import open_workspace
 from components.handles import Endpoint, EndpointProtocol
+from operations.contract import Contract, contract, endpoint_of
+from operations.status import read_state
+from operations.workspace import open_workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "tensorrt-llm": "/v1", "ray-serve": "/v1"}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from cli import pulumi_cli
-from cli.engine_target import created_cluster
-from cli.errors import CommandError
 from components.platforms.aws.kubeconfig import _kubeconfig
+from operations import pulumi_cli
+from operations.engine_target import created_cluster
+from operations.errors import CommandError
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.exemptions import MOST, drafts
+from operations.exemptions import MOST, drafts
 from policies.engine.evaluate import Outcome, State
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, make_report

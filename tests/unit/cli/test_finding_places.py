@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.findings import render
-from cli.verdicts import judge
+from operations.policy_check import judge
 from rehearsal.engine.program.record import record
 from rehearsal.engine.wire.recording import Recording
 from stackfile.reader import read_stack

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from cli.gaps import declared_servers, gaps, live_servers
-from cli.live import LiveCluster
+from operations.downtime import declared_servers, gaps, live_servers
+from operations.live import LiveCluster
 from tests.stacks.test_identity import SEED, TRITON, at, model_as, recorded, renamed
 
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import clock, main
-from cli.entrance_notes import expiring
+from cli import main
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.keys import read_key
+from operations import clock
+from operations.notes import expiring
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, encrypt
 from stackfile.yaml_edit import add_item, remove_entry
 from stackfile.yaml_tree import read_tree, to_data

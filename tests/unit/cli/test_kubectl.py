@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from cli.errors import CommandError
-from cli.kubectl import Kubectl
+from operations.errors import CommandError
+from operations.kubectl import Kubectl
 
 CONFIG = """
 apiVersion: v1

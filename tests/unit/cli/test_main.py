@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from cli import main
-from cli.errors import CommandError
+from operations.errors import CommandError
 from rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]

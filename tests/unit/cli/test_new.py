@@ -16,9 +16,9 @@ import pytest
 
 import rehearsal.secrets
 from cli import main
-from cli.files import create
-from cli.project import stack_files
 from components.gateway.keys import seed_error
+from operations.files import create
+from operations.project import stack_files
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, open_secrets
 from stackfile.reader import read_stack
 from stackfile.settings import validate
@@ -203,7 +203,7 @@ def test_a_stack_that_is_there_is_left_as_it_is(new):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_stack_that_comes_to_be_there_meanwhile_is_left_as_it_is(new, monkeypatch, links):
-    from cli.stack_copy import StackCopy
+    from operations.new_stack import StackCopy
 
     def refused(*_):
         raise OSError(errno.EPERM, "no links here")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.errors import CommandError
-from cli.live import LiveCluster, ObjectKey
-from cli.preflight import check_operators, parse_rules
+from operations.errors import CommandError
+from operations.live import LiveCluster, ObjectKey
+from operations.preflight import check_operators, parse_rules
 
 DEPLOYMENT = ObjectKey("apps/v1", "Deployment", "chat", "llama")
 OPERATED = [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import run
-from cli.preheats import preheats
+from operations.preheat_status import preheats
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.pretend import pretended
+from operations.simulated_nodes import pretended
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 

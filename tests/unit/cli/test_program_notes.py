@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from cli.program_notes import note_program
+from cli.screen import note
+from operations.notes import program_notes
 from rehearsal.engine.wire.recording import Diagnostic, Recording
 
 
@@ -11,7 +12,7 @@ def test_what_the_program_says_is_told_with_the_resource_that_it_is_about(capsys
         Diagnostic(severity="info", message="no [room]", urn=urn),
         Diagnostic(severity="warning", message="as a whole"),
     )
-    note_program(Recording(project="inferplan", stack="s", registrations=(), diagnostics=said))
+    note(program_notes(Recording(project="inferplan", stack="s", registrations=(), diagnostics=said)))
     printed = capsys.readouterr()
     assert printed.err == "note: chat: upgradeStrategy None\nnote: chat: no [room]\nnote: as a whole\n"
     assert printed.out == ""

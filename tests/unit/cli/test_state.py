@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cli.contract import contract
-from cli.held_back import held_back
-from cli.preheats import PreheatRow
-from cli.state import StackState, read_state
-from cli.workspace import open_workspace
+from operations.contract import contract
+from operations.held_back import held_back
+from operations.preheat_status import PreheatRow
+from operations.status import StackState, read_state
+from operations.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]
 MODEL = "llama-3-8b"

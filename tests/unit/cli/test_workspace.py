@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import open_workspace
+from operations.workspace import open_workspace
 from rehearsal.secrets import SecretsError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import stack_files
+from operations.project import stack_files
 from rehearsal.engine.program.record import record
 from stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli.project import stack_files
+from operations.project import stack_files
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import read_settings, today
@@ -28,7 +28,7 @@ def recorded(secret_keys: frozenset[str] = frozenset(), **sections: Any) -> Reco
 
 def refusals(recording: Recording) -> list[str]:
     """The pack's refusals, with the exemptions that the stack `local` has."""
-    from cli.verdicts import settings_file, stack_of
+    from operations.policy_check import settings_file, stack_of
 
     report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, "local"), all_rules(), today()))
     return [f"{each.rule.id} {each.resource}" for each in report.refusals]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli.report_inputs import completed, read_or_explain
+from operations.report_inputs import completed, read_or_explain
 from review.errors import EventsError
 from review.guards import Guards
 from review.markdown import render

@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from cli.workspace import Workspace
+from operations.workspace import Workspace
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack

@@ -1,0 +1,84 @@
+"""Puts one prompt to a model over KServe's gRPC service, with the key and the model's name as metadata, and yields the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from operations.client.refusals import refused
+from operations.errors import CommandError
+
+if TYPE_CHECKING:
+    from operations.client.target import Caller, Target
+
+# gRPC's own words for what the gateway says over HTTP as 401, 403, 404 and so on (components/gateway/answers.py).
+_STATUSES = {
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "UNIMPLEMENTED": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "DEADLINE_EXCEEDED": 504,
+}
+
+
+def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
+    """The pieces of the answer to `prompt`. Raises CommandError."""
+    import tritonclient.grpc as triton
+
+    text = target.text
+    if text is None:
+        raise TypeError(f"{target.model}: gRPC needs a model of named tensors")
+    inputs = [_tensor(triton, text.input, "BYTES", text.shape, prompt.encode())]
+    if text.stream is not None:
+        inputs.append(_tensor(triton, text.stream, "BOOL", text.shape, True))
+    if text.tokens is not None:
+        inputs.append(_tensor(triton, text.tokens, "INT32", text.shape, max_tokens))
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    client = triton.InferenceServerClient(target.url, ssl=target.url.endswith(":443"))
+    metadata = {"x-api-key": who.key, "x-model": target.model}
+    try:
+        client.start_stream(lambda result, error: answers.put((result, error)), headers=metadata)
+        # Triton's vllm backend takes sampling as parameters of the request; models that have an input for it read none.
+        bound = {"max_tokens": max_tokens} if text.tokens is None else None
+        # A stream that was refused at once takes no request any more; why it was refused is among the answers.
+        with contextlib.suppress(triton.InferenceServerException):
+            client.async_stream_infer(target.name, inputs, enable_empty_final_response=True, parameters=bound)
+        while True:
+            result, error = _next(answers, target, silence_seconds)
+            if error is not None:
+                raise CommandError(_told(error, target, who, stack), exit_code=1)
+            response = result.get_response()
+            if response.outputs:
+                yield from (piece.decode("utf-8", "replace") for piece in result.as_numpy(text.output).reshape(-1))
+            if response.parameters["triton_final_response"].bool_param:
+                return
+    finally:
+        client.stop_stream(cancel_requests=True)
+        client.close()
+
+
+def _tensor(triton: Any, name: str, kind: str, shape: tuple[int, ...], value: Any) -> Any:
+    import numpy as np
+
+    types = {"BYTES": np.object_, "BOOL": np.bool_, "INT32": np.int32}
+    tensor = triton.InferInput(name, list(shape), kind)
+    tensor.set_data_from_numpy(np.array([value], dtype=types[kind]).reshape(shape))
+    return tensor
+
+
+def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds: float) -> tuple[Any, Any]:
+    try:
+        return answers.get(timeout=silence_seconds)
+    except queue.Empty:
+        raise CommandError(f"{target.url} was silent for {silence_seconds:g} s; wait longer with --timeout", exit_code=1) from None
+
+
+def _told(error: Any, target: Target, who: Caller, stack: str) -> str:
+    # A server that fails behind a stream sends words and no status.
+    code = (error.status() or "").removeprefix("StatusCode.")
+    said = " ".join(str(error.message()).split())[:300]
+    if code == "UNAVAILABLE":
+        return f"nothing answers at {target.url}: {said}; is the stack up? A gateway elsewhere is named with --gateway HOST:PORT"
+    return refused(_STATUSES.get(code, 400), said, target, who, stack)

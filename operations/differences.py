@@ -1,0 +1,84 @@
+"""How the live objects of a stack differ from what its file declares. It reads the cluster and changes nothing.
+
+Values of Secrets are never read; whether a Secret is there is all that is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from operations.live import LiveCluster, ObjectKey
+from rehearsal.engine.wire.values import UNKNOWN, Secret, reveal
+
+if TYPE_CHECKING:
+    from operations.recovery.deployment import Declared
+
+_SERVED: Final = ("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service")
+"""Kinds whose declared fields are compared: what serves, and how it is reached."""
+_OTHERWISE_SHOWN: Final = ("Job", "Node")
+"""Kinds that may be gone for a reason; other tables of `inferplan status` tell about them."""
+_MOST = 3
+_MOUNTS: Final = (
+    ("configMap", "ConfigMap", "name"),
+    ("secret", "Secret", "secretName"),
+    ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
+)
+
+
+def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
+    """Each difference as the object and one sentence about it: missing objects, other fields, mounts that lead nowhere, no endpoints."""
+    for each in declared:
+        if each.key.kind in _OTHERWISE_SHOWN:
+            continue
+        found = live.find(each.key)
+        if found is None:
+            yield each.key, "is declared and does not exist"
+            continue
+        if each.key.kind in _SERVED:
+            fields = list(other_fields(each.inputs.get("spec"), found.get("spec"), "spec"))
+            more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
+            if fields:
+                yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
+        if each.key.kind == "Deployment":
+            yield from ((each.key, text) for text in _lost_mounts(found, live))
+        if each.key.kind == "Service" and (text := _without_endpoints(each.key, found, live)):
+            yield each.key, text
+
+
+def other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
+    """Declared fields that are otherwise on the cluster; what the file does not declare is anybody's."""
+    wanted = reveal(wanted) if isinstance(wanted, Secret) else wanted
+    if wanted is UNKNOWN or wanted is None:
+        return
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        for name, value in wanted.items():
+            yield from other_fields(value, found.get(name), f"{path}.{name}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from other_fields(one, other, f"{path}[{index}]")
+    elif wanted != found and not (found is None and wanted in ("", [], {}, False, 0)):
+        yield f"{path} is {_short(found)}, the file says {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _lost_mounts(deployment: Mapping[str, Any], live: LiveCluster) -> Iterator[str]:
+    namespace = deployment["metadata"]["namespace"]
+    for volume in deployment["spec"]["template"]["spec"].get("volumes", ()):
+        for field, kind, key in _MOUNTS:
+            source = volume.get(field)
+            if source and not source.get("optional") and source[key] not in {name for _, name in live.objects("v1", kind, namespace)}:
+                yield f"mounts {kind} {source[key]}, which does not exist: its next pod cannot start"
+
+
+def _without_endpoints(key: ObjectKey, service: Mapping[str, Any], live: LiveCluster) -> str:
+    if not service["spec"].get("selector"):
+        return ""
+    slices = live.objects("discovery.k8s.io/v1", "EndpointSlice", key.namespace).values()
+    mine = [each for each in slices if (each["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == key.name]
+    ready = any((point.get("conditions") or {}).get("ready") for each in mine for point in each.get("endpoints") or ())
+    return "" if ready else "has no ready endpoint: requests to it fail"

@@ -1,0 +1,129 @@
+"""Where an update leaves a model without an answer for a while, and how to avoid it. It compares servers and changes nothing.
+
+Pulumi updates in the order of dependencies, the gateway before the models, and deletes at the end (docs/decisions/updates.md
+says why). Three changes cannot be made without a gap in one step: a new name, a server key that the servers in place do not
+accept, and a new Service name. A fourth gap is the stack's choice: a single replica that stops before its successor starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from operations.differences import other_fields
+
+if TYPE_CHECKING:
+    from operations.live import LiveCluster
+
+Manifest = Mapping[str, Any]
+_MODEL: Final = ("app.kubernetes.io/component", "model")
+_INSTANCE: Final = "app.kubernetes.io/instance"
+_KEY: Final = "inferplan.dev/server-key"
+_WORKLOADS: Final = (("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("ray.io/v1", "RayService"))
+
+
+def declared_servers(resources: Iterable[Any]) -> dict[str, Manifest]:
+    """The workload of each model among registrations or states, by the model's name."""
+    return _by_model(each.inputs for each in resources)
+
+
+def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
+    """The workload of each model in `namespace` of a cluster, by the model's name."""
+    return _by_model(
+        {"kind": kind, **manifest} for version, kind in _WORKLOADS for manifest in live.objects(version, kind, namespace).values()
+    )
+
+
+def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
+    """A sentence for each gap between the servers of `before` and those of `after`."""
+    gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
+    for old, name in ((old, name) for old in gone for name in new if _files(before[old]) & _files(after[name])):
+        yield (
+            f"{old} becomes {name}: the gateway drops /{old} at once, and /{name} answers when its servers are ready. "
+            f"To avoid the gap, update twice: first with {old} and {name}, then without {old}."
+        )
+    both = sorted(before.keys() & after.keys())
+    # The gateway presents the first key of the new servers; the old ones accept those that they carry a mark of.
+    rekeyed = [
+        each for each in both if (marks := (_marks(before[each]), _marks(after[each]))) and all(marks) and marks[1][0] not in marks[0]
+    ]
+    if rekeyed:
+        yield (
+            f"{', '.join(rekeyed)} {'gets' if len(rekeyed) == 1 else 'get'} a new server key: from the change of the gateway until a new "
+            "server is ready, servers that still expect the old key answer 401. vLLM servers have no such gap if previousApiKeySeed is "
+            "set for one update (docs/gateway.md, Keys); other engines take one key, so update when no requests are expected."
+        )
+    if alone := without_ready_server(before, after):
+        yield (
+            f"{', '.join(alone)} {'has' if len(alone) == 1 else 'have'} no ready server during the rollout: the last replica stops before "
+            "its successor starts (rollout: inPlace). To avoid the gap, set rollout: surge, which needs free accelerators, or add a replica."
+        )
+    for each in both:
+        kinds = before[each]["kind"], after[each]["kind"]
+        if kinds[0] != kinds[1] and "RayService" in kinds:
+            yield (
+                f"{each} moves {'to' if kinds[1] == 'RayService' else 'from'} Ray Serve, whose Service has another name: "
+                f"/{each} answers again when the new servers are ready. To avoid the gap, serve it under a second name first."
+            )
+
+
+def without_ready_server(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> list[str]:
+    """The models whose pods change and whose rollout may take away every replica that runs, sorted."""
+    return [each for each in sorted(before.keys() & after.keys()) if _stops(before[each], after[each])]
+
+
+def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+    kinds = {kind for _, kind in _WORKLOADS}
+    found = {}
+    for each in manifests:
+        labels = (each.get("metadata") or {}).get("labels") or {} if each.get("kind") in kinds else {}
+        if labels.get(_MODEL[0]) == _MODEL[1]:
+            found[labels[_INSTANCE]] = each
+    return found
+
+
+def _stops(before: Manifest, after: Manifest) -> bool:
+    """True if the pods change and the rollout of `after` may stop all of them at once. A RayService starts a second cluster first."""
+    spec = after["spec"]
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
+    same_object = _identity(before) == _identity(after)
+    if not rolling or not same_object or not before["spec"].get("replicas", 1):
+        return False
+    return 0 < spec["replicas"] <= rolling["maxUnavailable"] and _pods_change(before, after)
+
+
+def _identity(manifest: Manifest) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+
+
+def _pods_change(before: Manifest, after: Manifest) -> bool:
+    """True if a field of the pods changes. Fields that only a live object has were set by the API server."""
+    old, new = ((each["spec"].get("template"), each["spec"].get("leaderWorkerTemplate")) for each in (before, after))
+    if "uid" in before["metadata"]:
+        return any(other_fields(list(new), list(old), "pods"))
+    return new != old
+
+
+def _templates(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
+    spec = manifest["spec"]
+    groups = spec.get("leaderWorkerTemplate") or {}
+    workers = (spec.get("rayClusterConfig") or {}).get("workerGroupSpecs") or ()
+    yield from (each for each in (spec.get("template"), groups.get("leaderTemplate"), *(each.get("template") for each in workers)) if each)
+
+
+def _files(manifest: Manifest) -> set[str]:
+    """The directories and buckets that the servers load weights from."""
+    found = set()
+    for template in _templates(manifest):
+        for container in template["spec"]["containers"]:
+            found |= {
+                str(each["subPath"]) for each in container.get("volumeMounts") or () if each["name"] == "model" and each.get("subPath")
+            }
+            found |= {each for each in container.get("args") or () if str(each).startswith("s3://")}
+    return found
+
+
+def _marks(manifest: Manifest) -> list[str]:
+    """Marks of the keys that the servers accept, the one that the gateway presents first."""
+    marks = (((each.get("metadata") or {}).get("annotations") or {}).get(_KEY) for each in _templates(manifest))
+    return next((mark.split(",") for mark in marks if isinstance(mark, str)), [])

@@ -1,0 +1,141 @@
+"""Changes which key versions of a consumer are valid, in the text of the stack file: comments, order and layout stay.
+
+It derives and shows no key. What it wrote is read and judged as a whole before it takes the old file's place.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from operations.errors import CommandError
+from operations.project import stack_name
+from stackfile.reader import PROJECT, StackFile, read_stack
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from components.gateway.consumer_spec import ConsumerSpec
+    from stackfile.stack import StackSettings
+
+LAST_VERSION = 999_999
+MOST_VERSIONS = 10
+
+
+def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
+    """Makes the next version of `consumer` valid, notes `today` as its day, and returns it.
+
+    Versions only ever grow, so a retired key never comes back.
+
+    Raises CommandError when no further version fits, or when the file's layout is better edited by hand.
+    """
+    versions = settings.consumers[consumer].keys
+    version = max(versions) + 1
+    if len(versions) >= MOST_VERSIONS:
+        oldest = min(versions)
+        raise CommandError(f"{consumer} has {len(versions)} valid keys, the most there may be; retire one, such as {oldest}, and add again")
+    if version > LAST_VERSION:
+        raise CommandError(f"{consumer} has version {LAST_VERSION}, the last there may be; name a new consumer and move the clients over")
+    first = versions[0] == max(versions)
+    path, dated = (*_consumers(file), consumer), bool(settings.consumers[consumer].issued)
+    wanted = {**_versions(settings), consumer: {*versions, version}}
+    _rewrite(file, lambda text: _with(text, path, version, first=first, day=today, dated=dated), wanted)
+    return version
+
+
+def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
+    from stackfile.yaml_edit import add_entry, add_item
+
+    text = add_item(text, (*path, "keys"), str(version), first=first)
+    entry = f'"{version}": "{day}"'
+    return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+
+
+def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
+    """Makes `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
+
+    Raises CommandError for a version that is not valid, for the newest one (the next one added would be the same key again), and
+    when the file's layout is better edited by hand.
+    """
+    spec = settings.consumers[consumer]
+    listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
+    add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
+    if version not in spec.keys:
+        raise CommandError(f"{consumer} has no valid key version {version}; valid are {listed}")
+    if len(spec.keys) == 1:
+        raise CommandError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
+    if version == spec.newest:
+        raise CommandError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
+    path, index = (*_consumers(file), consumer), spec.keys.index(version)
+    left = {**_versions(settings), consumer: set(spec.keys) - {version}}
+    _rewrite(file, lambda text: _without(text, path, index, version, spec), left)
+
+
+def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: ConsumerSpec) -> str:
+    from stackfile.yaml_edit import remove_entry
+
+    text = remove_entry(text, (*path, "keys", index))
+    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
+        if version in by_version:
+            text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
+    return text
+
+
+def _versions(settings: StackSettings) -> dict[str, set[int]]:
+    return {name: set(each.keys) for name, each in settings.consumers.items()}
+
+
+def _consumers(file: StackFile) -> tuple[str, str]:
+    from stackfile.yaml_tree import MapNode
+
+    config = file.root.items.get("config") if isinstance(file.root, MapNode) else None
+    full = f"{PROJECT}:consumers"
+    return ("config", full if isinstance(config, MapNode) and full in config.items else "consumers")
+
+
+def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
+    """Puts the edited text in the file's place, whole or not at all, once it reads as `wanted` and as the old file in all else."""
+    target = file.path.resolve()
+    raw = target.read_bytes()
+    mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
+    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
+    try:
+        changed = mark + edit(raw[len(mark) :].decode()).encode()
+    except (KeyError, ValueError) as error:
+        why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
+        raise CommandError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".keys-", suffix=".yaml")
+        written = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(changed)
+                stream.flush()
+                os.fsync(stream.fileno())
+            written.chmod(target.stat().st_mode & 0o777)
+            if not _reads_as(written, file, wanted):
+                raise CommandError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
+            written.replace(target)
+        finally:
+            written.unlink(missing_ok=True)
+    except OSError as error:
+        raise CommandError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed", exit_code=1) from error
+
+
+def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:
+    from stackfile.errors import InvalidStack
+    from stackfile.settings import validate
+
+    after = read_stack(written, shown_path=before.shown_path)
+    try:
+        settings = validate(after)
+    except InvalidStack:
+        return False
+    key = f"{PROJECT}:consumers"
+    rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
+    # An own key goes with its version; none may come, and none may change.
+    same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
+    return same and _versions(settings) == wanted

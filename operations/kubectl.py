@@ -1,0 +1,80 @@
+"""Reads a cluster through kubectl, with the user's own kubeconfig: every way of logging in that kubectl knows works here too.
+
+It asks and never changes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from operations.errors import CommandError
+
+_SECONDS = 15
+_CREATE = "aws eks update-kubeconfig --name CLUSTER"
+# What kubectl 1.32 and the Go libraries in it write, and what to do then.
+_REMEDIES = (
+    (r"context .* does not exist", f"List the contexts with: kubectl config get-contexts. Create one, for example: {_CREATE}"),
+    (r"error loading config file|couldn't get version/kind", "The kubeconfig is damaged. Restore it, or set KUBECONFIG to another file."),
+    (
+        r"certificate has expired|Unauthorized|must be logged in|ExpiredToken",
+        f"The credentials are expired or unknown to the cluster. Log in again, for example: {_CREATE}",
+    ),
+    (
+        r"certificate signed by unknown authority|x509",
+        "The kubeconfig's certificate-authority is not that of this server. Update the file.",
+    ),
+    (r"Forbidden|forbidden", "This user may not read it. Ask an administrator for the right to get, list and watch."),
+    (r"getting credentials|executable .* not found", "The login program of this context failed. Run: {command}"),
+    (
+        r"refused|no such host|no route|i/o timeout|timed out|deadline exceeded|Unable to connect|EOF",
+        "The server cannot be reached. Check the network or VPN, and the server in: kubectl config view --minify --context {context}",
+    ),
+)
+
+
+class Kubectl:
+    """The cluster behind one context of the user's kubeconfig, or of `config`, a kubeconfig in a file that ends with this object."""
+
+    def __init__(self, context: str, config: str | None = None) -> None:
+        self._context = context
+        self._file = None
+        if config is not None:
+            self._file = NamedTemporaryFile("w", suffix=".kubeconfig")  # noqa: SIM115 - it must be there for as long as kubectl may be asked
+            self._file.write(config)
+            self._file.flush()
+
+    def get(self, path: str) -> Any:
+        """The decoded answer to GET `path` of the Kubernetes API. Raises CommandError with kubectl's own words."""
+        done = self._ask(path)
+        if done.returncode:
+            message = " ".join(done.stderr.split())[:300] or f"kubectl ended with {done.returncode}"
+            problem = f"The cluster of context {self._context!r} did not answer {path}: {message.rstrip('.')}"
+            raise CommandError(f"{problem}. {self._remedy(message, path)}", exit_code=1)
+        return json.loads(done.stdout)
+
+    def last_line(self, namespace: str, pod: str, container: str) -> str:
+        """The newest line that a container logged, empty where its log cannot be read."""
+        done = self._ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines=1")
+        lines = [] if done.returncode else done.stdout.strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _remedy(self, message: str, path: str) -> str:
+        files = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each] or [str(Path.home() / ".kube" / "config")]
+        if self._file is None and not any(Path(each).expanduser().is_file() for each in files):
+            return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, for example: {_CREATE}"
+        remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "Check with: {command}")
+        return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
+
+    def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
+        chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
+        command = ["kubectl", *chosen, "--context", self._context, "--request-timeout", f"{_SECONDS}s", "get", "--raw", path]
+        try:
+            return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise CommandError("there is no kubectl on PATH, and only it can log in to this cluster; install it", exit_code=1) from None

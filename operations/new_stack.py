@@ -1,0 +1,166 @@
+"""The text of a new stack made from another one's: comments, order and layout stay, and every secret is sealed anew.
+
+The seed of the keys is never carried over: two stacks with one seed would have the same keys. It writes no file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets as randomness
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from operations.errors import CommandError
+from operations.project import stack_name
+from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack
+
+if TYPE_CHECKING:
+    from components.spec import KeyPath
+    from rehearsal.secrets import SecretBox
+
+SEED = f"{PROJECT}:apiKeySeed"
+SEED_BYTES = 32
+_SCHEMA_LINE = re.compile(r"(?m)^(# yaml-language-server: \$schema=)(\S+)")
+
+
+@dataclass(frozen=True)
+class StackCopy:
+    """A new stack's file before it is written, and the names of the secrets that it has in common with its source."""
+
+    content: bytes
+    carried: tuple[str, ...]
+    source: StackFile = field(repr=False)
+    box: SecretBox = field(repr=False)
+
+    def reads_back(self, written: Path) -> bool:
+        """Whether the file `written` is a sound stack that differs from the source in its secrets alone, all of which open."""
+        from stackfile.errors import InvalidStack
+        from stackfile.imported_keys import SECTION, mask_keys
+        from stackfile.settings import validate
+        from stackfile.yaml_tree import read_tree, to_data
+
+        after = read_stack(written)
+        try:
+            validate(after)
+            opened = {name: self.box.open(sealed) for name, sealed in after.secrets.items()}
+        except (InvalidStack, ValueError):
+            return False
+
+        def plain(file: StackFile) -> dict[str, object]:
+            section = f"{PROJECT}:{SECTION}"
+            data = {key: to_data(root) if (root := read_tree(text).root) else None for key, text in file.config.items()}
+            return {key: mask_keys(value) if key == section else value for key, value in data.items()}
+
+        same = plain(after) == plain(self.source) and after.secrets_provider == self.source.secrets_provider
+        return same and after.secrets.keys() == self.source.secrets.keys() and bool(opened[SEED])
+
+
+def check_source(source: StackFile, stack: str) -> None:
+    """Raises CommandError, with what to type instead, where the secrets of `source` belong to no passphrase."""
+    from rehearsal.secrets import belongs_to_passphrase
+
+    if belongs_to_passphrase(source.encryption_salt, source.secrets_provider):
+        return
+    provider = source.secrets_provider or ""
+    owner = provider.partition(":")[0] or "Pulumi's service"
+    option = f" --secrets-provider {shlex.quote(provider)}" if provider else ""
+    raise CommandError(
+        f"the secrets of {source.shown_path} belong to {owner}, which the Pulumi CLI alone can ask; either name a stack with a passphrase "
+        f"(--from local), or type: pulumi stack init {stack} --copy-config-from {stack_name(source.path)}{option}, and then, since that "
+        f'copies the seed of all keys too: pulumi config set --stack {stack} --secret apiKeySeed "$(openssl rand -hex 32)"'
+    )
+
+
+def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
+    """A copy of the sound stack `source`, to be written to `target` and sealed under `passphrase`.
+
+    Raises CommandError where the source holds secrets besides the seed that neither `passphrase` nor that of the examples opens.
+    """
+    from rehearsal.secrets import new_salt
+    from stackfile.yaml_edit import replace_scalar
+
+    raw = source.path.read_bytes()
+    mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
+    text = raw[len(mark) :].decode()
+    places = _encrypted_places(text)
+    carried = {path: sealed for path, sealed in places.items() if not _is_seed(path)}
+    opened = _opened(source, carried, passphrase)
+    salt, box = new_salt(passphrase)
+    text = replace_scalar(text, ("encryptionsalt",), salt)
+    for path in places:
+        plain = opened[path] if path in opened else randomness.token_hex(SEED_BYTES)
+        text = replace_scalar(text, (*path, "secure"), box.seal(plain))
+    text = _comments_that_hold(text, source.path, target)
+    return StackCopy(mark + text.encode(), tuple(_name(path) for path in carried), source, box)
+
+
+def _encrypted_places(text: str) -> dict[KeyPath, str]:
+    """The ciphertexts below `config`, by where they stand."""
+    from stackfile.encrypted import ciphertext
+    from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree
+
+    found: dict[KeyPath, str] = {}
+
+    def look(node: Node, path: KeyPath) -> None:
+        if (sealed := ciphertext(node)) is not None:
+            found[path] = sealed
+        elif isinstance(node, MapNode):
+            for key, item in node.items.items():
+                look(item, (*path, key))
+        elif isinstance(node, ListNode):
+            for index, item in enumerate(node.items):
+                look(item, (*path, index))
+
+    root = read_tree(text).root
+    if isinstance(root, MapNode) and "config" in root.items:
+        look(root.items["config"], ("config",))
+    return found
+
+
+def _is_seed(path: KeyPath) -> bool:
+    # The source's previous seed too: keys derived from it must not be valid in the copy.
+    return path[0] == "config" and len(path) == 2 and str(path[1]).removeprefix(f"{PROJECT}:") in SECRET_KEYS
+
+
+def _name(path: KeyPath) -> str:
+    from stackfile.errors import dotted
+
+    return dotted(path[1:]).removeprefix(f"{PROJECT}:")
+
+
+def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -> dict[KeyPath, str]:
+    """The plain secrets, by where they stand."""
+    from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, unlock
+
+    if not sealed:
+        return {}
+    for each in (passphrase, EXAMPLE_PASSPHRASE):
+        try:
+            box = unlock(each, source.encryption_salt or "")
+        except SecretsError:
+            continue
+        try:
+            return {path: box.open(text) for path, text in sealed.items()}
+        except ValueError as error:
+            raise CommandError(f"a secret of {source.shown_path} cannot be decrypted: {error}; set it again, or take it out") from error
+    names = ", ".join(map(_name, sealed))
+    raise CommandError(
+        f"{source.shown_path} holds secrets under a passphrase other than yours: {names}; give the passphrase of "
+        f"{stack_name(source.path)} (the new stack then has the same), or name a copy of the file without them: --from PATH"
+    )
+
+
+def _comments_that_hold(text: str, source: Path, target: Path) -> str:
+    """`text` with comments that would be wrong in the new place set right: where the schema is, and the passphrase of the examples."""
+    from rehearsal.secrets import EXAMPLE_PASSPHRASE
+
+    def moved(found: re.Match[str]) -> str:
+        schema = source.parent / found[2]
+        return found[1] + (os.path.relpath(schema, target.parent) if schema.is_file() else found[2])
+
+    remark = re.compile(rf"(?m)^(#.*?) ?Passphrase of the secret: {re.escape(EXAMPLE_PASSPHRASE)}[ \t]*(?=\r?$)")
+    return _SCHEMA_LINE.sub(moved, remark.sub(r"\1", text), count=1)

@@ -1,0 +1,112 @@
+"""Notes for the person who plans or applies a stack: open egress, keys that expire, messages of the program. They stop nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from components.egress import RemoteStore
+    from components.gateway.consumer_spec import ConsumerSpec
+    from operations.workspace import Workspace
+    from rehearsal.engine.wire.recording import Recording
+    from stackfile.stack import StackSettings
+
+# A month to add a version and to move clients over.
+NOTICE_DAYS = 30
+_OPEN = "can reach every IPv4 address on port"
+
+
+def program_notes(recording: Recording) -> Iterator[str]:
+    """Each message of the program, with the resource that it is about."""
+    for each in recording.diagnostics:
+        name = each.urn.rpartition("::")[2]
+        about = "" if each.message.startswith(name) else f"{name}: "
+        yield f"{about}{each.message}"
+
+
+def gateway_notes(workspace: Workspace) -> Iterator[str]:
+    """A note for each key that is expired or expires within NOTICE_DAYS, and for what the gateway leaves to others."""
+    from components.gateway.notes import notes
+    from operations.clock import today
+
+    settings, gateway = workspace.settings, workspace.settings.gateway
+    yield from expiring(settings.consumers, workspace.typed, today())
+    if gateway is not None and gateway.parent is not None:
+        yield from notes(gateway, gateway.parent, grpc=_speaks_grpc(settings))
+
+
+def _speaks_grpc(settings: StackSettings) -> bool:
+    from components.handles import SecretRef
+    from components.serving.site import endpoint_of
+
+    nowhere = SecretRef(name="", key="")
+    endpoints = (endpoint_of(name, model, nowhere) for name, model in settings.models.items())
+    return any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
+
+
+def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Iterator[str]:
+    """A line for each such key, and what to type next, by consumer and version. A key is valid on its last day (UTC)."""
+    for consumer, spec in sorted(consumers.items()):
+        for version, last_day in sorted(spec.expires.items()):
+            if last_day > today + timedelta(days=NOTICE_DAYS):
+                continue
+            add, retire = (f"inferplan keys {what} --stack {stack}" for what in (f"add {consumer}", f"retire {consumer} {version}"))
+            command = add if version == spec.newest else retire
+            if last_day < today:
+                yield f"key {version} of {consumer} expired on {last_day} and is refused; next: {command}"
+            else:
+                days = (last_day - today).days
+                when = "today" if not days else f"in {days} day{'' if days == 1 else 's'}"
+                move = add if version == spec.newest else f"move its clients to version {spec.newest}, then {retire}"
+                yield f"key {version} of {consumer} expires {when} ({last_day}); next: {move}"
+
+
+def egress_notes(settings: StackSettings) -> Iterator[str]:
+    """One line for each store whose readers a NetworkPolicy cannot limit."""
+    read = {weights.store for model in settings.models.values() for weights in (model.weights, *model.artifacts.values()) if weights}
+    for name in settings.storage:
+        if name in read:
+            yield from _store_notes(name, settings)
+
+
+def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
+    from components.egress import limited, needs_sts, ports_of, url_of
+    from components.handles import ObjectStore
+    from components.storage.model_store import S3Store, WebSource
+    from components.storage.spec import HttpStoreSpec, HubStoreSpec, S3StoreSpec
+
+    key, spec = f"storage.{name}", settings.storage[name]
+    if not isinstance(spec, S3StoreSpec | HttpStoreSpec | HubStoreSpec):
+        return
+    store: RemoteStore = S3Store(spec).objects if isinstance(spec, S3StoreSpec) else WebSource(spec).files
+    if limited(store):
+        if needs_sts(store) and not _has_pod_identity(store, settings):
+            yield f"{key}: its readers {_OPEN} 443, where AWS STS gives them credentials. To limit them, name a Secret in {key}.credentials."
+    elif isinstance(store, ObjectStore) and store.endpoint is None:
+        yield (
+            f"{key}: its readers {_OPEN} 443, because a NetworkPolicy cannot match host names and Amazon S3 has no fixed addresses. "
+            f"To limit them, filter host names outside Kubernetes, or set {key}.networks to the networks of an S3 interface endpoint."
+        )
+    else:
+        url = url_of(store)
+        host = url.hostname or ""
+        ports = " and ".join(map(str, ports_of(store)))
+        service = f" If it is a Service, write {host}.svc." if url.port and host.count(".") == 1 else ""
+        yield (
+            f"{key}: its readers {_OPEN} {ports}, because a NetworkPolicy cannot match the host name {host}. "
+            f"To limit them, set {key}.networks to the networks of its servers.{service}"
+        )
+
+
+def _has_pod_identity(store: RemoteStore, settings: StackSettings) -> bool:
+    """True if this stack gives the readers of `store` a role by EKS Pod Identity, which needs no call of AWS STS."""
+    from components.handles import ObjectStore
+    from components.platforms.aws.cluster_spec import EksCluster
+
+    cluster = settings.cluster
+    amazon = isinstance(store, ObjectStore) and store.endpoint is None
+    return amazon and isinstance(cluster, EksCluster) and cluster.identity == "podIdentity"

@@ -1,0 +1,132 @@
+"""Names what a cluster lacks for a stack before an update changes anything: operators, versions of their APIs, and rights.
+
+It reads the cluster and changes nothing. What it cannot find out (an authorizer that lists no rules) it leaves to the update.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from operations.errors import CommandError
+
+if TYPE_CHECKING:
+    from operations.live import LiveCluster, ObjectKey
+
+# The projects behind the API groups of our stacks, and how each is installed (their own instructions, read 2026-11-22).
+_OPERATORS: Final = {
+    "gateway.networking.k8s.io": (
+        "Gateway API",
+        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/download/v1.6.1/standard-install.yaml",
+    ),
+    "gateway.envoyproxy.io": (
+        "Envoy Gateway",
+        "helm install eg oci://docker.io/envoyproxy/gateway-helm --version v1.9.0 -n envoy-gateway-system --create-namespace",
+    ),
+    "leaderworkerset.x-k8s.io": (
+        "LeaderWorkerSet",
+        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/lws/releases/download/v0.10.0/manifests.yaml",
+    ),
+    "ray.io": ("KubeRay", "helm install kuberay-operator kuberay/kuberay-operator --version 1.7.0"),
+    "kueue.x-k8s.io": (
+        "Kueue",
+        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml",
+    ),
+    "keda.sh": ("KEDA", "helm install keda kedacore/keda -n keda --create-namespace"),
+    "monitoring.coreos.com": ("Prometheus Operator", "helm install kube-prometheus-stack prometheus-community/kube-prometheus-stack"),
+}
+_VERBS: Final = ("get", "create", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an account may do: verbs on resources (`deployments.apps`), where `*` stands for any."""
+
+    resources: frozenset[str]
+    verbs: frozenset[str]
+
+    def allows(self, verb: str, resource: str) -> bool:
+        """Whether this rule lets `verb` through on `resource`, written as `plural.group`."""
+        plural, _, group = resource.partition(".")
+        names = {resource, "*.*", "*", f"*.{group}", f"{plural}.*"}
+        return bool(self.resources & names) and bool(self.verbs & {verb, "*"})
+
+
+def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: str, simulated: bool) -> None:
+    """Raise CommandError that names every operator whose kinds `objects` need and the cluster does not serve."""
+    missing: dict[str, set[str]] = defaultdict(set)
+    for each in objects:
+        if not live.serves(each.api_version, each.kind):
+            missing[each.api_version].add(each.kind)
+    if not missing:
+        return
+    lines = []
+    for api_version, kinds in sorted(missing.items()):
+        group = api_version.rpartition("/")[0]
+        name, install = _OPERATORS.get(group, (f"the operator of {group or 'the core API'}", ""))
+        lines.append(
+            f"  {name}: the cluster does not serve {', '.join(sorted(kinds))} of {api_version}"
+            + (f"; install it: {install}" if install else "")
+        )
+    remedy = (
+        "Under the Pulumi CLI the simulated cluster runs no operator; rehearse the stack with: inferplan up {stack} --engine rehearsal"
+        if simulated
+        else "Install what is missing, then run: inferplan up {stack}"
+    )
+    raise CommandError(
+        "\n".join([f"{stack} needs operators that its cluster does not have. Nothing was changed.", *lines, remedy.format(stack=stack)]),
+        exit_code=1,
+    )
+
+
+def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, *, stack: str) -> None:
+    """Raise CommandError that names the rights which the account of `context` lacks for `objects`; quiet where nobody can tell."""
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for each in objects:
+        resource = f"{live.plural(each.api_version, each.kind)}{'.' if each.group else ''}{each.group}"
+        wanted[each.namespace].add(resource)
+    lacking: list[str] = []
+    for namespace, resources in sorted(wanted.items()):
+        rules = _rules(context, namespace or "default")
+        if rules is None:
+            return
+        for resource in sorted(resources):
+            verbs = [verb for verb in _VERBS if not any(rule.allows(verb, resource) for rule in rules)]
+            if verbs:
+                lacking.append(f"  {', '.join(verbs)} {resource}" + (f" in namespace {namespace}" if namespace else ""))
+    if lacking:
+        raise CommandError(
+            "\n".join(
+                [
+                    f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed.",
+                    *lacking,
+                    f"Ask for them; to check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
+                ]
+            ),
+            exit_code=1,
+        )
+
+
+def _rules(context: str, namespace: str) -> list[Rule] | None:
+    """The rules of the account in `namespace`; None where the cluster does not list all of them."""
+    if shutil.which("kubectl") is None:
+        return None
+    command = ["kubectl", "--context", context, "--request-timeout", "15s", "auth", "can-i", "--list", "--no-headers", "-n", namespace]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode or "may be incomplete" in done.stderr:
+        return None
+    return list(parse_rules(done.stdout.splitlines()))
+
+
+def parse_rules(lines: Collection[str]) -> Iterable[Rule]:
+    """The rules in the table of `kubectl auth can-i --list`: resources, non-resource URLs, resource names, verbs."""
+    for line in lines:
+        cells = [cell.strip() for cell in line.replace("[", "\t[").split("\t")]
+        if len(cells) != 4 or not cells[0] or cells[2] != "[]":
+            # Rules for single names or for URLs grant nothing to what a stack creates.
+            continue
+        yield Rule(frozenset({cells[0]}), frozenset(cells[3].strip("[]").split()))

@@ -1,0 +1,63 @@
+"""The objects of a Kubernetes cluster that a stack declares, as its program registers them; asks no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from operations.live import ObjectKey
+from operations.recovery.deployment import Declared
+from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from rehearsal.engine.wire.values import UNKNOWN, Secret
+
+if TYPE_CHECKING:
+    from rehearsal.engine.wire.recording import Recording, Registration
+
+
+def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:
+    """Every object that `recording` declares; `namespace` is the stack's, for names that only the cluster would tell."""
+    parents = {each.urn: each.parent for each in recording}
+    for each in recording:
+        if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type):
+            yield Declared(
+                urn=each.urn,
+                type=each.type,
+                key=_key(each, namespace),
+                parents=_chain(each.urn, parents),
+                inputs=_without_secrets(each.inputs),
+            )
+
+
+def _key(registration: Registration, namespace: str) -> ObjectKey:
+    inputs = registration.inputs
+    metadata = inputs.get("metadata") or {}
+    inside = metadata.get("namespace") or ""
+    name = metadata.get("name") or registration.name
+    return ObjectKey(inputs["apiVersion"], inputs["kind"], namespace if inside is UNKNOWN else inside, str(name))
+
+
+def _chain(urn: str, parents: Mapping[str, str]) -> tuple[str, ...]:
+    """The components that `urn` is a child of, the outermost first; the stack itself is none of them."""
+    chain: list[str] = []
+    while (urn := parents.get(urn, "")) in parents:
+        chain.insert(0, urn)
+    return tuple(chain)
+
+
+def _without_secrets(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """`inputs` if they are all known and hold no secret; otherwise what identifies the object, and the engine reads the rest."""
+    if not _holds_secret(inputs):
+        return dict(inputs)
+    metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if not _holds_secret(value)}
+    return {"apiVersion": inputs["apiVersion"], "kind": inputs["kind"], "metadata": metadata}
+
+
+def _holds_secret(value: Any) -> bool:
+    match value:
+        case Secret():
+            return True
+        case Mapping():
+            return any(map(_holds_secret, value.values()))
+        case list():
+            return any(map(_holds_secret, value))
+    return value is UNKNOWN

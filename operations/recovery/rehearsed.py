@@ -1,0 +1,38 @@
+"""What the last rehearsal of a stack left on its simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from operations.errors import CommandError
+from operations.live import LiveCluster, ObjectKey
+
+if TYPE_CHECKING:
+    from operations.workspace import Workspace
+    from rehearsal.cluster import Cluster
+
+
+def cluster_of(workspace: Workspace) -> Cluster:
+    """The running simulated cluster of `workspace`. Raises CommandError if it has none."""
+    from rehearsal.cluster import start, status
+
+    if status(workspace.stack).state == "absent":
+        raise CommandError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.typed}", exit_code=3)
+    return start(workspace.stack)
+
+
+def findings(cluster: Cluster) -> Iterator[str]:
+    """One sentence for each object that the last run left half-done, and for each that is gone since."""
+    from rehearsal.engine.apply.journal import read_entries
+    from rehearsal.engine.apply.prune import PATCH_SUFFIX
+
+    live = LiveCluster(cluster.get)
+    for entry in read_entries(cluster.directory, cluster.uid):
+        kind = entry.key.kind.removesuffix(PATCH_SUFFIX)
+        key = ObjectKey(entry.api_version, kind, entry.key.namespace, entry.key.name)
+        there = live.find(key) is not None
+        if not entry.done:
+            yield f"{key}: the run ended while it was applied, and it {'exists' if there else 'does not exist'}; it is applied again"
+        elif not there:
+            yield f"{key}: was applied and is gone; it is created again if the stack still declares it"

@@ -1,0 +1,159 @@
+"""Brings one revision of a stack up on the simulated cluster and writes down what happens, one JSON object a line.
+
+Run as a file by `rehearse-change`, with the revision's own checkout in front of the import path, so that it is the
+revision's code that composes and applies. It decides nothing about what it sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rehearsal.cluster import Cluster
+    from rehearsal.cluster.api import Api
+
+_CATCH_UP_SECONDS = 30.0
+
+
+class Diary:
+    """A file of records, one a line, each with the seconds since the run began. Safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = path.open("w", encoding="utf-8")
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Writes one record, at once: the run may be broken off at any moment."""
+        with self._lock:
+            record = {"at": round(time.monotonic() - self._began, 3), "kind": kind, **fields}
+            self._stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._stream.flush()
+
+
+def main(stack: str, path: Path) -> int:
+    """Runs the stack of the current folder and writes the diary to `path`; 0 when everything got ready."""
+    diary = Diary(path)
+    try:
+        _run(stack, diary)
+    except Exception as error:  # noqa: BLE001 - whatever refuses, faults of the stack or the cluster, is the finding
+        diary.write("refused", message=str(error) or type(error).__name__)
+        return 1
+    return 0
+
+
+def _run(stack: str, diary: Diary) -> None:
+    from operations.workspace import open_workspace
+    from rehearsal.cluster import start
+    from rehearsal.cluster.definitions import installer
+    from rehearsal.engine.apply.run import apply
+    from rehearsal.progress import silent
+
+    workspace = open_workspace(stack)
+    for name, spec in workspace.settings.models.items():
+        diary.write("model", name=name, seconds=_load_seconds(spec))
+    secrets = workspace.open_secrets()
+    cluster = start(workspace.stack)
+    with _observed(cluster, diary):
+        outcome = apply(
+            workspace.rehearsed(),
+            cluster,
+            **workspace.engine_input(secrets),
+            listener=lambda event: _note(diary, event),
+            ensure_crds=installer(cluster, silent),
+        )
+    for target in outcome.deleted:
+        diary.write("pruned", target=str(target))
+    diary.write("done", seconds=round(outcome.seconds, 1))
+
+
+def _load_seconds(spec: Any) -> int | None:
+    """Reading the weights and warming up, from what the model says of itself; None where it does not say its size."""
+    from components.spec import bytes_of
+
+    size, rate = getattr(spec.weights, "size", None), getattr(spec, "load_mib_per_second", None)
+    if size is None or not rate:
+        return None
+    return round(bytes_of(size) / 2**20 / rate) + (getattr(spec, "warmup_seconds", None) or 0)
+
+
+def _note(diary: Diary, event: Any) -> None:
+    """One event of the engine, whatever its kind in this revision."""
+    fields = {name: getattr(event, name) for name in ("change", "note", "reason", "message", "remedy", "because") if hasattr(event, name)}
+    diary.write(type(event).__name__.lower(), target=str(event.target), **fields)
+
+
+class _Follower(threading.Thread):
+    """Follows the objects at `path` of `api` until it is closed, and shows each of its states to `look`."""
+
+    def __init__(self, api: Api, path: str, look: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(daemon=True)
+        self._api, self._path, self._look = api, path, look
+        listed = api.request("GET", path)
+        for each in listed["items"]:
+            look(each)
+        self._seen, self._news = int(listed["metadata"]["resourceVersion"]), threading.Condition()
+        self._watch = api.watch(path, {"resourceVersion": listed["metadata"]["resourceVersion"]})
+        self.start()
+
+    def run(self) -> None:
+        """Show what comes."""
+        for kind, live in self._watch:
+            if kind in ("ADDED", "MODIFIED"):
+                self._look(live)
+            with self._news:
+                self._seen = int(live.get("metadata", {}).get("resourceVersion", self._seen))
+                self._news.notify_all()
+
+    def catch_up(self) -> None:
+        """Return when every state up to now was shown: news comes by a connection of its own, later than it is known elsewhere."""
+        newest = max((int(each["metadata"]["resourceVersion"]) for each in self._api.request("GET", self._path)["items"]), default=0)
+        with self._news:
+            self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS)
+
+    def close(self) -> None:
+        """End it."""
+        self._watch.close()
+        self.join(5)
+
+
+@contextlib.contextmanager
+def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
+    """Follows Deployments and pods of `cluster` while the block runs."""
+    from rehearsal.cluster.api import Api
+
+    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
+    followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]
+    try:
+        yield
+        for each in followers:
+            each.catch_up()
+    finally:
+        for each in followers:
+            each.close()
+        api.close()
+
+
+def _deployment(diary: Diary, live: dict[str, Any]) -> None:
+    status = live.get("status", {})
+    diary.write("replicas", name=live["metadata"]["name"], wanted=live["spec"].get("replicas", 1), ready=status.get("readyReplicas", 0))
+
+
+def _pod(diary: Diary, live: dict[str, Any]) -> None:
+    for condition in live.get("status", {}).get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            diary.write("pending", pod=live["metadata"]["name"], reason=condition.get("message", condition.get("reason", "")))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

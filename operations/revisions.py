@@ -1,0 +1,126 @@
+"""Revisions of the project's repository: their commits, checkouts, and the stacks that a change between two of them can touch.
+
+It changes no branch and no file of the working tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from operations.errors import CommandError
+from operations.project import stack_files, stack_name
+
+# What no program run reads.
+_WITHOUT_EFFECT = re.compile(r"^(docs/|tests/|benchmarks/|\.github/|\.ci/|[^/]*\.md$|LICENSE|\.gitignore$|Makefile$)")
+_NO_COMMIT = re.compile(r"^0*$")
+
+
+def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git on the repository in `root`. The caller judges the exit code."""
+    line = ["git", "-C", str(root), *arguments]
+    return subprocess.run(line, capture_output=True, check=False)
+
+
+def commit_of(root: Path, revision: str) -> str:
+    """The full commit that `revision` names. Raises CommandError for an unknown revision."""
+    commit = None if revision.startswith("-") else git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if commit is None or commit.returncode:
+        raise CommandError(f"{revision!r} is not a revision of {root}. Give a commit, branch or tag that `git log` accepts")
+    return commit.stdout.decode().strip()
+
+
+def check_out(root: Path, commit: str, place: Path) -> None:
+    """Write the files of `commit` to the new folder `place`. Raises CommandError if git cannot."""
+    worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
+    if worktree.returncode:
+        raise CommandError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}", exit_code=1)
+
+
+def remove(root: Path, place: Path) -> None:
+    """Remove a checkout and git's record of it."""
+    git(root, "worktree", "remove", "--force", str(place))
+
+
+@contextlib.contextmanager
+def checked_out(root: Path, commit: str) -> Iterator[Path]:
+    """The files of `commit` in a folder that is removed after the block."""
+    folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
+    place = folder / commit[:12]
+    try:
+        check_out(root, commit, place)
+        yield place
+    finally:
+        remove(root, place)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def changed_stacks(root: Path, base: str, head: str, *, every: bool = False, real: bool = False) -> list[str]:
+    """The stacks that the change from `base` to `head` can touch, `every` stack regardless, or only those on `real` clusters.
+
+    It errs on the side of too many: a file that is neither a stack's own nor without effect touches every stack.
+    """
+    files = stack_files(root)
+    paths = {name: path.relative_to(root).as_posix() for name, path in files.items()}
+    names = list(files) if every else touched(_changed_files(root, base, head), paths)
+    return [name for name in names if not (real and _is_simulated(files[name]))]
+
+
+def touched(changed: list[str] | None, stacks: dict[str, str]) -> list[str]:
+    """The stacks that changes of the files `changed` can touch, all if that is None; `stacks` are files by name."""
+    if changed is None:
+        return list(stacks)
+    effective = [path for path in changed if not _WITHOUT_EFFECT.match(path)]
+    own = {path: name for name, path in stacks.items()} | {f"policies/stacks/{name}.json": name for name in stacks}
+    folders = {path.rpartition("/")[0] for path in stacks.values()}
+    # The file of a deleted stack does not touch the other stacks.
+    others = [path for path in effective if path not in own and path.rpartition("/")[0] not in folders]
+    return list(stacks) if others else [name for name in stacks if any(own.get(path) == name for path in effective)]
+
+
+def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
+    """The stacks that the change from `base` to `head` can touch, each "changed", "new" or "deleted", read from git alone.
+
+    Raises CommandError if git cannot compare the two.
+    """
+    changed = _changed_files(root, base, head)
+    if changed is None:
+        raise CommandError(f"git cannot compare {base[:12]} with {head[:12]}. Fetch both commits first")
+    before, after = (_stacks_at(root, revision) for revision in (base, head))
+    names = {name: "changed" if name in before else "new" for name in touched(changed, after)}
+    return names | {name: "deleted" for name in before if name not in after}
+
+
+def _stacks_at(root: Path, revision: str) -> dict[str, str]:
+    """The stack files of `revision` by the names of their stacks."""
+    from stackfile.reader import stack_path
+
+    folder = stack_path(root, "any").parent.relative_to(root).as_posix()
+    listing = git(root, "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/").stdout.decode(errors="replace").split("\0")
+    return {stack_name(Path(each)): each for each in listing if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}
+
+
+def _changed_files(root: Path, base: str, head: str) -> list[str] | None:
+    if _NO_COMMIT.match(base):
+        return None
+    for commit in (base, head):
+        if commit.startswith("-"):
+            raise CommandError(f"{commit!r} is not a commit. Give a commit or a branch")
+    listing = git(root, "diff", "--name-only", "--no-renames", "-z", base, head, "--")
+    # A base that is missing here (a forced push, a shallow clone) says nothing about what changed.
+    return None if listing.returncode else [path for path in listing.stdout.decode(errors="replace").split("\0") if path]
+
+
+def _is_simulated(path: Path) -> bool:
+    from stackfile.reader import read_stack
+
+    try:
+        return json.loads(read_stack(path).config.get("inferplan:cluster", "{}")).get("provider") == "simulated"
+    except (ValueError, AttributeError):
+        return False
