@@ -1,6 +1,7 @@
 # make up      from a clone to models that answer, on a control plane of this machine
 # make test    lint, types and every test
 # make check   lint, types and the quick tests
+# make docs    the pages of the policy rules, in docs/policies/rules
 PYTHON ?= python3
 STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI where there is one
@@ -13,7 +14,7 @@ export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down status plan check test test-full lint bench setup setup-tests lock
+.PHONY: up down status plan check test test-full lint bench docs setup setup-tests lock
 
 up: setup
 	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
@@ -48,6 +49,10 @@ test-full: setup-tests lint
 
 bench: setup-tests
 	@.venv/bin/python -m benchmarks
+
+docs: setup
+	@rm -rf docs/policies/rules
+	@.venv/bin/python -m policies.pages docs/policies/rules
 
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock

@@ -96,8 +96,17 @@ def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
     assert "Use one of disabled, advisory, mandatory" in done.stderr
 
 
-def test_explain_tells_a_rule_and_the_nearest_one_to_a_misspelling():
-    assert "Set enableServiceLinks: false" in run("check", "--explain", "pod-disallow-service-links").stdout
+def test_explain_prints_the_page_of_a_rule_or_the_nearest_names():
+    page = run("check", "--explain", "key-limit-age").stdout
+    for part in (
+        "API keys are at most one year old.",
+        "Why: Everyone",
+        "Remedy: add a version",
+        "Parameter days:",
+        '"days": 365',
+        '"expires"',
+    ):
+        assert part in page
     done = run("check", "--explain", "pod-disallow-service-link")
     assert done.returncode == 2
-    assert "Did you mean pod-disallow-service-links" in done.stderr
+    assert "Unknown rule 'pod-disallow-service-link'. Did you mean pod-disallow-service-links" in done.stderr
