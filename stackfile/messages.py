@@ -12,6 +12,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from components.spec import Bytes, Cpu, DnsLabel, DnsName, KeyPath, LabelValue, SpecError
+from stackfile.corrections import FIELDS_ELSEWHERE, correction, wrapped
 from stackfile.errors import sentence, shown, suggestion
 from stackfile.schema_guide import SchemaGuide
 
@@ -19,6 +20,9 @@ _DISCRIMINATORS = ("engine", "kind", "provider")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
 _TYPES = {
     "bool_type": "true or false",
+    "date_from_datetime_parsing": "a date, for example 2026-11-02",
+    "date_parsing": "a date, for example 2026-11-02",
+    "date_type": "a date, for example 2026-11-02",
     "dict_type": "a mapping of names",
     "float_type": "a number",
     "int_from_float": "a whole number",
@@ -72,12 +76,12 @@ def errors_of(
             messages.setdefault(path, [])
             expectations.setdefault(path, []).append(expected)
         else:
-            for key_path, message in _messages(each, path, guide, secrets):
+            for key_path, message in _messages(each, path, data, guide, secrets):
                 messages.setdefault(key_path, []).append(message)
     return [
         SpecError(path, message)
         for path, texts in messages.items()
-        for message in dict.fromkeys(texts or [_mismatch(path, data, expectations[path], written)])
+        for message in dict.fromkeys(texts or [_mismatch(path, data, expectations[path], written, guide)])
     ]
 
 
@@ -114,7 +118,9 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
         return None
     if kind in _TYPES:
         keys = guide.keys(path) if kind.startswith("model") else []
-        return f"{_TYPES[kind]}{f' with {_listed(keys)}' if keys else ''}"
+        quantity = _FORMATS.get(guide.pattern(path), "") if kind == "string_type" else ""
+        text = quantity if quantity.startswith(("a size", "a number")) else _TYPES[kind]
+        return f"{text}{f' with {_listed(keys)}' if keys else ''}"
     if kind in _BOUNDS:
         name, phrase = _BOUNDS[kind]
         return phrase.format(context[name]).replace(" 1 entries", " 1 entry")
@@ -126,18 +132,29 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
     return None
 
 
-def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callable[[KeyPath], str | None]) -> str:
+def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callable[[KeyPath], str | None], guide: SchemaGuide) -> str:
     value = _at(data, path)
-    allowed = " or ".join(dict.fromkeys(expectations))
-    remedy = ""
+    allowed = " or ".join(dict.fromkeys(expectations)).removesuffix(".")
     text = written(path)
-    if "text" in expectations and isinstance(value, bool | int | float) and not _confidential(path):
-        remedy = f" Quote it: '{text or str(value).lower()}'"
-    elif isinstance(value, str) and any(each.startswith(("a whole number", "a number", "true or false")) for each in expectations):
-        remedy = " Remove the quotes." if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value) else ""
-    if isinstance(value, str) and not remedy and not _confidential(path):
-        remedy = suggestion(value, re.split(r", | or ", allowed))
-    return f"{_value_text(value, path, text)} is not valid. Expected {allowed.removesuffix('.')}.{remedy}"
+    remedy = "" if _confidential(path) and type(value) is not int else _remedy(path, value, text, expectations, guide)
+    return f"{_value_text(value, path, text)} is not valid. Expected {allowed}.{remedy}"
+
+
+def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str], guide: SchemaGuide) -> str:
+    expected = expectations[0]
+    if isinstance(value, dict | list | None):
+        return ""
+    if ("text" in expectations or "CPUs" in expected) and isinstance(value, bool | int | float):
+        return f" Quote it: '{text or str(value).lower()}'"
+    unquoted = expected.startswith(("a whole number", "a number", "true or false"))
+    if unquoted and isinstance(value, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value):
+        return " Remove the quotes."
+    choices = [each for each in re.split(r", | or ", expected) if " " not in each]
+    return (
+        correction(path, value, expected)
+        or wrapped(str(path[-1]), value, expected, guide.required(path))
+        or (suggestion(value, choices) if isinstance(value, str) else "")
+    )
 
 
 def _value_text(value: Any, path: KeyPath, text: str | None) -> str:
@@ -159,18 +176,21 @@ def _confidential(path: KeyPath) -> bool:
     return any(isinstance(part, str) and _CONFIDENTIAL.search(part) for part in path[1:])
 
 
-def _messages(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
+def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         rule = guide.key_description(path[:-1]) or error["msg"]
-        yield path, f"{shown(path[-1])} is not a valid name. Expected {rule[:1].lower()}{sentence(rule)[1:]}"
+        remedy = correction(path, path[-1], rule)
+        yield path, f"{shown(path[-1])} is not a valid name. Expected {rule[:1].lower()}{sentence(rule)[1:]}{remedy}"
     elif kind == "missing":
         yield path, f"Missing required field. {sentence(guide.description(path) or 'Add it')}"
     elif kind == "extra_forbidden":
         # Secrets are keys of the file, but no part of a spec.
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         name = str(path[-1])
-        yield path, f"Unknown field {shown(name)}.{suggestion(name, allowed)} Allowed fields: {_listed(allowed)}."
+        other = FIELDS_ELSEWHERE.get(name)
+        near = f" Did you mean {other!r}?" if other in allowed else suggestion(name, allowed)
+        yield path, f"Unknown field {shown(name)}.{near} Allowed fields: {_listed(allowed)}."
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         name = context["discriminator"].strip("'()")
         allowed = guide.tags(path, name)
@@ -180,7 +200,8 @@ def _messages(error: Any, path: KeyPath, guide: SchemaGuide, secrets: tuple[str,
             tag = str(context["tag"])
             yield (*path, name), f"Unsupported value {shown(tag)}.{suggestion(tag, allowed)} Supported values: {_listed(allowed)}."
     elif kind in ("value_error", "assertion_error"):
-        yield path, str(context.get("error", error["msg"]))
+        remedy = "" if _confidential(path) else correction(path, _at(data, path), "")
+        yield path, f"{context.get('error', error['msg'])}{remedy}"
     else:
         yield path, sentence(error["msg"])
 

@@ -49,6 +49,14 @@ class SchemaGuide:
                     return " ".join(text.split()).removesuffix(".")
         return ""
 
+    def pattern(self, path: KeyPath) -> str:
+        """The pattern of the text at `path`; "" if there is none."""
+        return next((part["pattern"] for schema, _ in self._at(path) for part in self._branches(schema) if "pattern" in part), "")
+
+    def required(self, path: KeyPath) -> list[str]:
+        """The keys that the mapping at `path` must have."""
+        return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("required", ())})
+
     def key_description(self, path: KeyPath) -> str:
         """The description of the names in the mapping at `path`."""
         for schema, data in self._at(path):

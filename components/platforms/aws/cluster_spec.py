@@ -52,14 +52,21 @@ def _network(cidr: str) -> str:
 
 def _public_source(cidr: str) -> str:
     try:
-        network = ipaddress.IPv4Network(cidr)
+        network = ipaddress.IPv4Network(cidr if "/" in cidr else "")
     except ValueError:
-        raise ValueError(f"{cidr!r} is not an IPv4 network. For a single address use for example 198.51.100.7/32.") from None
+        raise ValueError(f"{cidr!r} is not an IPv4 network. For a single address append /32, for example 198.51.100.7/32.") from None
     if network.prefixlen < 8:
         raise ValueError(f"{cidr!r} admits a large part of the internet to the API server. Use the networks of your users and CI runners.")
     return cidr
 
 
+def _aws_zone(zone: str) -> str:
+    if not aws_api.region_of_zone(zone):
+        raise ValueError(f"{zone!r} is not an AWS availability zone. Use its full name, for example us-east-1a.")
+    return zone
+
+
+AwsZone = Annotated[Zone, AfterValidator(_aws_zone)]
 Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region with EKS, for example us-east-1.")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
 PrincipalArn = Annotated[
@@ -76,7 +83,7 @@ class EksCreation(Spec):
     """The Kubernetes version, for example '1.34'. Raising it upgrades control plane and nodes in place; EKS rejects lowering it."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the created VPC. Ignored if subnets is set."""
-    zones: Annotated[list[Zone], Field(min_length=2, max_length=6)] | None = None
+    zones: Annotated[list[AwsZone], Field(min_length=2, max_length=6)] | None = None
     """At least two zones of the created VPC. Each gets a private and a small public subnet."""
     nat: Literal["single", "perZone"] = "perZone"
     """NAT gateways: one per zone, so that a zone failure does not affect other zones, or a single cheaper one."""
@@ -108,7 +115,7 @@ class EksCluster(Spec):
     """The name of the cluster."""
     region: Region
     create: EksCreation | None = None
-    subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1, max_length=6)] | None = None
+    subnets: Annotated[dict[AwsZone, SubnetId], Field(min_length=1, max_length=6)] | None = None
     """Existing private subnets by zone. Default: the subnets of the existing cluster, or those of the created VPC."""
     account: Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")] | None = None
     """The AWS account of this stack. Credentials of another account are rejected. Default: any account."""

@@ -1,0 +1,129 @@
+"""Mistakes that people make in their first stack file, and the correction that each message must show.
+
+The table was written from the user's side: what they typed, at which path, and the words that put them right.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stackfile.errors import InvalidStack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+
+ROOT = Path(__file__).parents[3]
+VLLM, POOL = "models.llama-3-8b", "nodePools.l40s"
+NFS, S3 = "storage.shared", "storage.weights"
+
+# Stack, path of the value, what the user typed (YAML), words of the message.
+MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
+    # Sizes.
+    ("local", f"{VLLM}.weights.size", "142GB", ("'142GB'", "142Gi")),
+    ("local", f"{VLLM}.weights.size", "140gb", ("'140gb'", "140Gi")),
+    ("local", f"{VLLM}.weights.size", "17g", ("'17g'", "17Gi")),
+    ("local", f"{VLLM}.weights.size", "18 Gi", ("'18 Gi'", "18Gi")),
+    ("local", f"{VLLM}.weights.size", "19GiB", ("'19GiB'", "19Gi")),
+    ("local", f"{VLLM}.weights.size", "20", ("20", "20Gi")),
+    ("local", f"{VLLM}.weights.size", "-21Gi", ("'-21Gi'", "21Gi")),
+    ("local", f"{VLLM}.weights.size", "1,5Ti", ("'1,5Ti'", "1.5Ti")),
+    ("local", f"{NFS}.capacity", "2TB", ("'2TB'", "2Ti")),
+    ("local", f"{NFS}.capacity", "500mb", ("'500mb'", "500Mi")),
+    ("local", f"{VLLM}.resources", "{memory: 64GB}", ("'64GB'", "64Gi")),
+    ("local", f"{VLLM}.resources", "{cpu: 4 cores}", ("'4 cores'", "cpu: '4'")),
+    ("local", f"{VLLM}.resources", "{cpu: 500M}", ("'500M'", "cpu: 500m")),
+    # Durations.
+    ("local", f"{VLLM}.drainSeconds", "10m", ("'10m'", "600")),
+    ("local", f"{VLLM}.drainSeconds", "30s", ("'30s'", "30")),
+    ("local", f"{VLLM}.preheat", "{into: shared, timeoutSeconds: 2h}", ("'2h'", "7200")),
+    ("local", "gateway.readTimeoutSeconds", "5 minutes", ("'5 minutes'", "300")),
+    # Numbers and flags.
+    ("local", f"{VLLM}.replicas", "'2'", ("'2'", "Remove the quotes")),
+    ("local", f"{VLLM}.replicas", "two", ("'two'", "whole number")),
+    ("local", f"{VLLM}.replicas", "-1", ("-1", "at least 0")),
+    ("local", f"{VLLM}.replicas", "2.5", ("2.5", "whole number")),
+    ("local", f"{VLLM}.gpuMemoryUtilization", "90%", ("'90%'", "0.9")),
+    ("local", f"{VLLM}.gpuMemoryUtilization", "90", ("90", "0.9")),
+    ("local", f"{VLLM}.maxModelLen", "32k", ("'32k'", "32768")),
+    ("local", "gateway.insecure", "'true'", ("'true'", "Remove the quotes")),
+    ("local", "budget", "{monthlyUsd: 120k}", ("'120k'", "120000")),
+    ("local", "budget", "{monthlyUsd: $5000}", ("'$5000'", "5000")),
+    # Hosts and addresses.
+    ("local", "gateway.host", "https://llm.acme.example", ("without the scheme", "llm.acme.example")),
+    ("local", "gateway.host", "llm.acme.example/", ("llm.acme.example",)),
+    ("local", "gateway.host", "llm.acme.example:8080", ("without the port", "llm.acme.example")),
+    ("local", "gateway.host", "LLM.acme.example", ("lower case", "llm.acme.example")),
+    ("local", f"{NFS}.server", "nfs://nfs.storage.svc", ("without the scheme", "nfs.storage.svc")),
+    ("local", f"{NFS}.server", "nfs.storage.svc:/export", ("path: /export", "nfs.storage.svc")),
+    ("local", f"{NFS}.path", "export/models", ("/export/models",)),
+    ("local", f"{S3}.bucket", "s3://acme-weights", ("bucket: acme-weights",)),
+    ("local", f"{S3}.bucket", "s3://acme-weights/llm", ("bucket: acme-weights", "prefix: llm")),
+    ("local", f"{S3}.bucket", "acme-weights/llm", ("bucket: acme-weights", "prefix: llm")),
+    ("local", f"{S3}.endpoint", "minio.storage.svc:9000", ("http://minio.storage.svc:9000",)),
+    ("local", f"{VLLM}.weights.path", "/llama-3-8b", ("'/llama-3-8b'", "llama-3-8b")),
+    ("prod", "cluster.create.publicAccessCidrs", "[198.51.100.7]", ("198.51.100.7/32",)),
+    # Names of things that exist.
+    ("local", f"{VLLM}.engine", "vLLM", ("'vLLM'", "'vllm'")),
+    ("local", f"{VLLM}.engine", "tensorrtllm", ("'tensorrtllm'", "'tensorrt-llm'")),
+    ("local", f"{POOL}.accelerator", "l40s", ("'l40s'", "nvidia-l40s")),
+    ("local", f"{POOL}.accelerator", "NVIDIA-L40S", ("nvidia-l40s",)),
+    ("local", "nodePools.gaudi2.accelerator", "gaudi2", ("'gaudi2'", "gaudi-2")),
+    ("local", f"{POOL}.machine", "g6e.12xl", ("'g6e.12xl'", "g6e.12xlarge")),
+    ("local", f"{VLLM}.pool", "l40", ("'l40'", "'l40s'")),
+    ("local", f"{VLLM}.weights.store", "weigths", ("'weigths'", "'weights'")),
+    ("local", f"{VLLM}.consumers", "[chatt]", ("'chatt'", "'chat'")),
+    ("local", f"{VLLM}.weights.revision", "main", ("'main'", "commit")),
+    ("local", "namespace", "Inference_Prod", ("'Inference_Prod'", "inference-prod")),
+    ("local", "models.Llama_3", "{engine: vllm}", ("'Llama_3'", "llama-3")),
+    ("prod", f"{POOL}.capacityTypes", "[spot]", ("'spot'", "SPOT")),
+    ("prod", f"{POOL}.instanceTypes", "[g6e.4xl]", ("'g6e.4xl'", "g6e.4xlarge")),
+    ("prod", "cluster.region", "us-east", ("'us-east'", "us-east-1")),
+    ("prod", "cluster.create.zones", "[a, b]", ("'a'", "us-east-1a")),
+    ("prod", "cluster.create.kubernetesVersion", "1.35", ("Quote it", "'1.35'")),
+    ("prod", "cluster.create.kubernetesVersion", "v1.35", ("'v1.35'", "'1.35'")),
+    ("prod", "consumers.chat.issued", "{'2': 2026/11/02}", ("'2026/11/02'", "2026-11-02")),
+    # Shapes.
+    ("local", f"{VLLM}.consumers", "chat", ("'chat'", "[chat]")),
+    ("local", f"{VLLM}.preheat", "shared", ("'shared'", "{into: shared}")),
+    ("local", f"{VLLM}.preheat", "true", ("true", "{into: ")),
+    ("local", "consumers.chat.keys", "2", ("2", "[2]")),
+    ("local", "consumers.chat.keys", "[v1]", ("whole number",)),
+    ("prod", f"{POOL}.size", "4", ("4", "{min: 4, max: 4}")),
+    ("prod", f"{POOL}.instanceTypes", "g6e.4xlarge", ("'g6e.4xlarge'", "[g6e.4xlarge]")),
+    ("local", f"{VLLM}.extraArgs", "--enforce-eager", ("'--enforce-eager'", "[--enforce-eager]")),
+    # Fields of other tools.
+    ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
+    ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),
+    ("local", f"{VLLM}.replicaCount", "2", ("'replicaCount'", "'replicas'")),
+    ("local", f"{VLLM}.tensor_parallel_size", "2", ("'tensor_parallel_size'", "'tensorParallelSize'")),
+    ("local", f"{VLLM}.nodeSelector", "{a: b}", ("'nodeSelector'", "'affinity'")),
+    ("local", f"{VLLM}.image", "vllm/vllm-openai", ("'vllm/vllm-openai'", "tag")),
+    ("local", f"{VLLM}.image", "vllm/vllm-openai:latest", ("'latest'", "tag")),
+]
+
+
+def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
+    """The settings of `stack` with the value at `path` replaced by what the user typed."""
+    tree = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    config: Any = tree["config"]
+    section, *keys = path.split(".")
+    keys = [f"inferplan:{section}", *keys]
+    for key in keys[:-1]:
+        config = config[key]
+    config[keys[-1]] = yaml.safe_load(typed)
+    return tree
+
+
+@pytest.mark.parametrize(("stack", "path", "typed", "words"), MISTAKES, ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES])
+def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: str, path: str, typed: str, words: tuple[str, ...]):
+    file = tmp_path / f"Pulumi.{stack}.yaml"
+    file.write_text(yaml.safe_dump(mistaken(stack, path, typed), sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    lines = [line for line in error.value.lines if f" {path}" in line]
+    assert lines, f"no error at {path}: {error.value.lines}"
+    for word in words:
+        assert word in lines[0], f"{word} is missing in: {lines[0]}"
