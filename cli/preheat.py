@@ -95,7 +95,7 @@ def _count(listing: Listing) -> str:
 def _stated(planned: PlannedPreheat, listing: Listing) -> list[str]:
     """What to correct where the stack file states another size than the source has."""
     from components.preheat.payload.progress import size
-    from components.spec import bytes_of
+    from kube.quantity import bytes_of
 
     if planned.stated_size is None or listing.bytes <= bytes_of(planned.stated_size):
         return []

@@ -12,16 +12,15 @@ import re
 import textwrap
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from kube.quantity import CPU_PATTERN, SIZE_PATTERN, bytes_of, millicores_of
 
+if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
@@ -73,81 +72,6 @@ def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
     return docstrings
 
 
-_SUFFIXES = {
-    "": Decimal(1),
-    "k": Decimal(10) ** 3,
-    "M": Decimal(10) ** 6,
-    "G": Decimal(10) ** 9,
-    "T": Decimal(10) ** 12,
-    "P": Decimal(10) ** 15,
-    "Ki": Decimal(2) ** 10,
-    "Mi": Decimal(2) ** 20,
-    "Gi": Decimal(2) ** 30,
-    "Ti": Decimal(2) ** 40,
-    "Pi": Decimal(2) ** 50,
-}
-_BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
-_DECIMAL = ("P", "T", "G", "M", "k")
-_BYTES = re.compile(r"^([0-9]{1,15}(?:\.[0-9]{1,3})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
-_CPU = re.compile(r"^(?:[0-9]{1,6}(?:\.[0-9]{1,3})?|[0-9]{1,9}m)$")
-
-
-def bytes_of(quantity: str) -> int:
-    """Return the bytes of a Kubernetes memory quantity such as `16Gi`, rounded up.
-
-    Raises ValueError if the text is not a quantity.
-    """
-    match = _BYTES.fullmatch(quantity)
-    if match is None:
-        raise ValueError(f"{quantity!r} is not a valid size. Use Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T, for example 16Gi.")
-    exact = Decimal(match[1]) * _SUFFIXES[match[2] or ""]
-    return int(exact.to_integral_value(rounding="ROUND_CEILING"))
-
-
-def millicores_of(quantity: str) -> int:
-    """Return the millicores of a Kubernetes CPU quantity such as `4` or `500m`.
-
-    Raises ValueError if the text is not a quantity.
-    """
-    if not _CPU.fullmatch(quantity):
-        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use cores ('4', '0.5') or millicores ('500m').")
-    return int(quantity[:-1]) if quantity.endswith("m") else int(Decimal(quantity) * 1000)
-
-
-def cpu_quantity(millicores: int) -> str:
-    """Return millicores as a Kubernetes CPU quantity, in whole cores if possible."""
-    return f"{millicores}m" if millicores % 1000 else str(millicores // 1000)
-
-
-def canonical_cpu(quantity: str) -> str:
-    """Return a CPU quantity in Kubernetes' canonical form. Webhooks return this form; any other form would differ at every update.
-
-    Raises ValueError if the text is not a quantity.
-    """
-    return cpu_quantity(millicores_of(quantity))
-
-
-def canonical_size(quantity: str) -> str:
-    """Return a memory quantity in Kubernetes' canonical form: in the largest exact unit, binary or decimal as written.
-
-    Raises ValueError if the text is not a quantity.
-    """
-    return in_largest_unit(bytes_of(quantity), _BINARY if quantity.endswith("i") else _DECIMAL)
-
-
-def size_quantity(amount: int) -> str:
-    """Return `amount` bytes in the API server's form, so that applying it again shows no difference."""
-    return in_largest_unit(amount, (*_BINARY, *_DECIMAL))
-
-
-def in_largest_unit(amount: int, units: Iterable[str]) -> str:
-    """Return `amount` bytes in the first exact unit of `units`, or without a unit."""
-    for unit in units:
-        if amount and amount % int(_SUFFIXES[unit]) == 0:
-            return f"{amount // int(_SUFFIXES[unit])}{unit}"
-    return str(amount)
-
-
 def _positive_size(quantity: str) -> str:
     if bytes_of(quantity) == 0:
         raise ValueError(f"{quantity!r} is not a valid size. Use more than zero.")
@@ -183,12 +107,12 @@ def _pinned_image(image: str) -> str:
 
 Bytes = Annotated[
     str,
-    StringConstraints(pattern=_BYTES.pattern),
+    StringConstraints(pattern=SIZE_PATTERN),
     AfterValidator(_positive_size),
 ]
 Cpu = Annotated[
     str,
-    StringConstraints(pattern=_CPU.pattern),
+    StringConstraints(pattern=CPU_PATTERN),
     AfterValidator(_positive_cpu),
 ]
 PinnedImage = Annotated[

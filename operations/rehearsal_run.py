@@ -78,7 +78,7 @@ def _run(stack: str, diary: Diary) -> None:
 
 def _load_seconds(spec: Any) -> int | None:
     """Reading the weights and warming up, from what the model says of itself; None where it does not say its size."""
-    from components.spec import bytes_of
+    from kube.quantity import bytes_of
 
     size, rate = getattr(spec.weights, "size", None), getattr(spec, "load_mib_per_second", None)
     if size is None or not rate:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kube.paths import mapping
 from review.kinds import RED, YELLOW
-from review.paths import mapping
 from review.preview import Preview
 from review.risk import Risk
 from review.summary import Side

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from kube.paths import mapping
+from kube.quantity import amount, number
 from review.declared import NODE_GROUP, Declared, with_templates
-from review.paths import mapping
 from review.pods import NO_POOL, PodSet, accelerators_in, pool_of
 from review.prices import price_list
-from review.quantity import amount, number
 
 NODE = "kubernetes:core/v1:Node"
 _GIB = Decimal(2**30)

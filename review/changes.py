@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kube.paths import MISSING, Path, order_of, parse, text_of
 from review.events import PropertyDiff, State
 from review.leaves import decoded
-from review.paths import MISSING, Path, order_of, parse, text_of
 from review.step import Step
 from review.text import clean
 from review.values import COMPUTED, HIDDEN, SECRET, Mark, show, veil, veil_at

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from kube.paths import mapping
+from kube.quantity import amount
 from review.capacity import NODE, machines_of
 from review.cost_lines import CostLine
 from review.declared import NODE_GROUP, Declared, with_templates
 from review.demand import Pool, pools_of
-from review.paths import mapping
 from review.prices import PriceList, price_list
-from review.quantity import amount
 from review.storage_cost import stored_weights
 
 BUDGET_KEY = "inferplan:budget"

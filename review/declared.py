@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from review.paths import mapping
+from kube.paths import mapping
+from kube.quantity import amount
 from review.pods import PodSet, pod_sets
 from review.preview import Preview
-from review.quantity import amount
 from review.summary import Side, StepSummary
 
 When = Literal["before", "after"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kube.paths import mapping
 from review.capacity import machines_of, sizes_of
 from review.declared import NODE_GROUP, Declared
-from review.paths import mapping
 from review.pods import NO_POOL, PodSet, pool_of
 from review.prices import Machine, price_list
 

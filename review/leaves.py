@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from review.paths import MISSING, Path, text_of
+from kube.paths import MISSING, Path, text_of
 
 _DEEPEST = 40
 

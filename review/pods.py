@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from review.paths import mapping
-from review.quantity import amount, number
+from kube.paths import mapping
+from kube.quantity import amount, number
 
 POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
 NO_POOL = "(no pool named)"

@@ -9,10 +9,10 @@ from functools import cached_property
 from operator import ne
 from typing import Any
 
+from kube.paths import MISSING
+from kube.quantity import amount
 from review.kinds import PropertyRule, rules_for
 from review.leaves import differing_leaves, leaves
-from review.paths import MISSING
-from review.quantity import amount
 from review.step import Step
 from review.text import clean, told_apart
 from review.values import show, veil, veil_at

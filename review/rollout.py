@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kube.paths import mapping
+from kube.quantity import number
 from review.capacity import PoolCapacity
-from review.paths import mapping
 from review.pods import PodSet
 from review.preview import Preview
-from review.quantity import number
 from review.summary import StepSummary
 from review.text import clean
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
+from kube.paths import mapping
+from kube.quantity import amount
 from review.cost_lines import CostLine
 from review.declared import Declared
-from review.paths import mapping
 from review.prices import PriceList
-from review.quantity import amount
 
 _GB = Decimal(10**9)
 _OLD_COPIES = 2

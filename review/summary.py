@@ -12,9 +12,9 @@ from functools import cache
 from sys import intern
 from typing import Any
 
+from kube.paths import mapping
 from review.changes import PropertyChange, property_changes
 from review.events import STACK_TYPE, State
-from review.paths import mapping
 from review.pods import PodSet, pod_sets, templates_of
 from review.risk import Risk, gone, risks_of
 from review.step import Step, kind_of, name_of

@@ -6,22 +6,20 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any
 
-from review.paths import MISSING, Path
+from kube import marks
+from kube.marks import SIGNATURE, UNKNOWN_TEXT
+from kube.paths import MISSING, Path
 from review.text import clean
 
-SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
-UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-_SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the mark of a secret in Pulumi's wire format, not one
 _FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
 _KINDS = {
-    "c44067f5952c0a294b673a41bacd8c17": "asset",
-    "0def7320c3a5731c473e5ecbe6d01bc7": "archive",
-    "5cf8f73096256a8f31e491e813e4eb8e": "resource",
-    "803fd3297a5875dc03ca845dda5d2a98": "bytes",
+    marks.ASSET: "asset",
+    marks.ARCHIVE: "archive",
+    marks.RESOURCE: "resource",
+    marks.BYTES: "bytes",
 }
-_OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 _MAX_DEPTH = 60
 _CREDENTIAL_KEY = re.compile(
     r"(?:pass(?:word|wd|phrase)|secret|token|api_?-?key|(?:private|access|server|signing)_?-?key|credentials?|seed)s?$", re.I
@@ -94,9 +92,9 @@ def _is_secret_object(type_: str) -> bool:
 
 def _marked(value: dict[str, Any], depth: int) -> Any:
     kind = value[SIGNATURE]
-    if kind == _SECRET:
+    if kind == marks.SECRET:
         return SECRET
-    if kind == _OUTPUT:
+    if kind == marks.OUTPUT:
         if value.get("secret"):
             return SECRET
         return _veil(value["value"], depth + 1) if "value" in value else COMPUTED
@@ -111,7 +109,7 @@ def veil_at(value: Any, path: Path, type_: str = "") -> Any:
         return at(veil(value, type_), path)
     depth = 0
     for part in path:
-        while isinstance(value, dict) and value.get(SIGNATURE) == _OUTPUT and not value.get("secret") and "value" in value:
+        while isinstance(value, dict) and value.get(SIGNATURE) == marks.OUTPUT and not value.get("secret") and "value" in value:
             value, depth = value["value"], depth + 1
         if depth > _MAX_DEPTH or not isinstance(value, dict | list) or (isinstance(value, dict) and SIGNATURE in value):
             veiled = _veil(value, depth)

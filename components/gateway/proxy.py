@@ -27,7 +27,7 @@ from components.gateway.answers import (
 from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
 from components.gateway.nlb import KEEPALIVE_SECONDS
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     import jinja2

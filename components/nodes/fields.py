@@ -11,7 +11,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from components.nodes import accelerators, machines
-from components.spec import Bytes, Cpu, DnsLabel, Spec, bytes_of
+from components.spec import Bytes, Cpu, DnsLabel, Spec
+from kube.quantity import bytes_of
 
 CPU_MACHINE = "m7i.2xlarge"
 MOST_NODES = 5000  # the size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters, read 2026-11)

@@ -28,7 +28,7 @@ from components.nodes.spec import (
     target_of,
 )
 from components.platforms.aws.pool_spec import EksPool
-from components.spec import cpu_quantity, size_quantity
+from kube.quantity import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

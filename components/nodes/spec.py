@@ -17,7 +17,8 @@ from components.nodes.accelerators import Accelerator, Taint
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, Pool, Zone
 from components.nodes.mig import MigProfile
 from components.platforms.aws.pool_spec import EksPool
-from components.spec import Labels, bytes_of, millicores_of
+from components.spec import Labels
+from kube.quantity import bytes_of, millicores_of
 
 _HOST = "kubernetes.io/hostname"
 

@@ -11,8 +11,8 @@ from typing import Any, assert_never
 from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.naming import content_key
 from components.preheat.spec import PreheatSpec
-from components.spec import bytes_of
 from components.storage.spec import WeightsSpec
+from kube.quantity import bytes_of
 
 SOURCE = "/source"
 _SLOWEST_BYTES_PER_SECOND = 50 << 20

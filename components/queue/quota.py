@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from components.handles import EFA_RESOURCE
-from components.spec import bytes_of, cpu_quantity, in_largest_unit, millicores_of
+from kube.quantity import bytes_of, cpu_quantity, in_largest_unit, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components.handles import EFA_RESOURCE, NodeTarget
 from components.serving.served_model import ServedModel
-from components.spec import bytes_of, canonical_cpu, canonical_size
+from kube.quantity import bytes_of, canonical
 
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9
@@ -35,7 +35,7 @@ class Scratch:
     def request(self, share: float, target: NodeTarget) -> dict[str, str]:
         """The request for the node's disk: all that the volumes may fill, at most `share` of the disk; empty where its size is unknown."""
         disk = min(self.tmp + self.cache, int(target.capacity.ephemeral_storage_bytes * share)) // 2**20
-        return {DISK: canonical_size(f"{disk}Mi")} if disk else {}
+        return {DISK: canonical(f"{disk}Mi")} if disk else {}
 
 
 def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, str]:
@@ -43,8 +43,8 @@ def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, st
     capacity, wanted = target.capacity, spec.resources
     share = share_of(cards, target)
     demand = {
-        "cpu": canonical_cpu(wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m"),
-        "memory": canonical_size(wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // _GI)}Gi"),
+        "cpu": canonical(wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m"),
+        "memory": canonical(wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // _GI)}Gi"),
     }
     if target.accelerator is not None:
         demand[target.accelerator.resource] = str(cards)
@@ -52,7 +52,7 @@ def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, st
         efa_pages = _EFA_PAGES * cards // capacity.accelerators // _PAGE * _PAGE if interfaces else 0
         pages = wanted.hugepages2_mi or _mebibytes(max(target.accelerator.hugepages_2mi_bytes * cards, efa_pages))
         if pages:
-            demand["hugepages-2Mi"] = canonical_size(pages)
+            demand["hugepages-2Mi"] = canonical(pages)
         if interfaces:
             demand[EFA_RESOURCE] = str(interfaces)
     return demand | scratch_of(spec, target, memory=demand["memory"], share=share).request(share, target)

@@ -20,8 +20,8 @@ from components.serving.demand import DISK, Scratch, demand_of, scratch_of, shar
 from components.serving.efa import network_environment
 from components.serving.served_model import ServedModel
 from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
-from components.spec import bytes_of, size_quantity
 from components.spread import spread
+from kube.quantity import bytes_of, size_quantity
 
 COMPONENT = "model"
 KEY_ANNOTATION = f"{DOMAIN}/server-key"

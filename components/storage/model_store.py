@@ -14,12 +14,12 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.naming import content_key
-from components.spec import bytes_of
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.node_disks import NodeDisks
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
 from components.storage.static_volume import static_claim
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from kube.quantity import bytes_of
 
 
 class NfsStore(pulumi.ComponentResource):

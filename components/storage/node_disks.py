@@ -13,9 +13,9 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import NodeTarget, VolumeClaim
 from components.naming import content_key
-from components.spec import bytes_of
 from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.static_volume import static_claim
+from kube.quantity import bytes_of
 
 
 class NodeDisks(pulumi.ComponentResource):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from kube.quantity import amount
 from policies.engine.fields import Field, MalformedFieldError, matching
 from policies.engine.resource import Resource, Stack, Subject
 from policies.subjects import kserve
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.quantities import parse
 from policies.subjects.serving import engine_containers
 
 _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
@@ -124,7 +124,7 @@ def rollout_of(pod: PodTemplate) -> tuple[int, int]:
 def share(field: Field, replicas: int, *, up: bool) -> int:
     """A number of pods, or a percentage of `replicas`, as a number; a quarter where nothing is said. Raises FieldError."""
     text = field.text() or "25%"
-    number = parse(text.removesuffix("%"))
+    number = amount(text.removesuffix("%"))
     if number is None:
         raise MalformedFieldError(field, "a number or a percentage")
     if not text.endswith("%"):

@@ -11,9 +11,10 @@ from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
 from components.serving.timing import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
-from components.spec import KeyPath, SpecError, bytes_of, millicores_of
+from components.spec import KeyPath, SpecError
 from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.spec import S3StoreSpec
+from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec

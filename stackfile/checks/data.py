@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import lookup
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.spec import KeyPath, SpecError, bytes_of
+from components.spec import KeyPath, SpecError
 from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
 from components.storage.spec import NfsStoreSpec, S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from kube.quantity import bytes_of
 from stackfile.checks import node_disks
 from stackfile.checks.references import unknown
 

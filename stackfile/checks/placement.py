@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from components.nodes.accelerators import vendor_of_image
 from components.nodes.spec import target_of
 from components.serving.demand import cards_of_others, demand_of
-from components.spec import SpecError, bytes_of, millicores_of
+from components.spec import SpecError
+from kube.quantity import bytes_of, millicores_of
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:

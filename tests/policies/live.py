@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kube import marks
 from rehearsal.engine.wire.recording import Options, Recording, Registration
 from rehearsal.engine.wire.values import Secret
 from rehearsal.secrets import SecretBox, unlock
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "live-stack"
-_SIGNATURE, _SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
 _PASSPHRASE = "inferplan-example"  # noqa: S105 - the throw-away passphrase of the examples
 
 
@@ -47,7 +47,7 @@ def _registration(each: dict[str, Any], box: SecretBox) -> Registration:
 def _opened(value: Any, box: SecretBox) -> Any:
     """`value` with what is encrypted in it as Secret, as the engine hands it to an analyzer."""
     if isinstance(value, dict):
-        if value.get(_SIGNATURE) == _SECRET:
+        if value.get(marks.SIGNATURE) == marks.SECRET:
             return Secret(json.loads(box.open(value["ciphertext"])))
         return {key: _opened(item, box) for key, item in value.items()}
     return [_opened(item, box) for item in value] if isinstance(value, list) else value

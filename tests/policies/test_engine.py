@@ -13,7 +13,6 @@ from policies.engine.report import make_report
 from policies.engine.resource import Resource
 from policies.engine.rule import Finding, Level
 from policies.engine.settings import Settings, SettingsError, parse_settings
-from policies.subjects.quantities import parse
 
 SERVICE = Resource(
     type="kubernetes:core/v1:Service", urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s", name="s", inputs={"spec": {}}
@@ -62,11 +61,6 @@ def test_a_field_of_another_type_is_told_with_its_path():
 def test_a_path_reads_as_people_write_it():
     field = next(iter(Field({"spec": {"a.b/c": [1]}}).at("spec", "a.b/c").each()))
     assert field.path == "spec['a.b/c'][0]"
-
-
-@pytest.mark.parametrize(("text", "number"), [("500m", 0.5), ("2Gi", 2 * 2**30), ("1e3", 1000), ("4", 4), ("2 Gi", None), ("", None)])
-def test_a_quantity_is_read_as_kubernetes_reads_it(text, number):
-    assert parse(text) == number
 
 
 def test_settings_tell_all_faults_at_once():

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
+from decimal import ROUND_UP, Decimal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from components.spec import canonical_cpu, canonical_size
+from kube.quantity import amount, canonical
 from rehearsal.cluster.api import Api, ApiError
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.kube.quantities import NOT_QUANTITIES, QUANTITIES, texts
 
 pytestmark = pytest.mark.cluster
 
@@ -188,11 +192,31 @@ def test_priority_classes_and_limit_ranges_fill_in_what_a_pod_leaves_out(api, na
     assert pod["spec"]["priority"] == 2_000_000_000
 
 
-def test_quantities_come_back_as_they_are_declared(api, namespace):
-    cpus = ["172000m", "172", "0.5", "1500m", "2.0"]
-    sizes = ["1024Mi", "1843Gi", "0.5Gi", "2048Gi", "1.5Ki", "16000M", "1073741824", "64000000000", "1536Mi"]
-    asked = [{"cpu": cpu} for cpu in cpus] + [{"memory": size} for size in sizes]
-    containers = [{"name": f"c{place}", "image": "example/none:1", "resources": {"limits": each}} for place, each in enumerate(asked)]
-    pod = create(api, namespace, "pods", "quantities", {"containers": containers})
-    answered = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
-    assert answered == [{"cpu": canonical_cpu(cpu)} for cpu in cpus] + [{"memory": canonical_size(size)} for size in sizes]
+def dry_run(api, amounts):
+    """Return what the API server makes of `amounts` as memory of the containers of one pod template."""
+    containers = [
+        {"name": f"c{place}", "image": "example/none:1", "resources": {"limits": {"memory": each}}} for place, each in enumerate(amounts)
+    ]
+    template = {"metadata": {"name": "quantities"}, "template": {"spec": {"containers": containers}}}
+    answer = api.request("POST", "/api/v1/namespaces/default/podtemplates?dryRun=All", template)
+    return [each["resources"]["limits"]["memory"] for each in answer["template"]["spec"]["containers"]]
+
+
+def test_the_api_server_reads_quantities_as_we_do(api):
+    values, written = [Decimal(value) for _, value, _ in QUANTITIES], [each for _, _, each in QUANTITIES]
+    answers = dry_run(api, [text for text, _, _ in QUANTITIES])
+    assert [amount(each) for each in answers] == [value.quantize(Decimal("0.001"), ROUND_UP) for value in values]
+    # What we declare comes back as it was declared.
+    assert dry_run(api, written) == written
+
+
+@pytest.mark.parametrize("text", NOT_QUANTITIES)
+def test_the_api_server_rejects_what_we_reject(api, text):
+    with pytest.raises(ApiError, match=r"quantities must match the regular expression|unable to parse quantity's suffix"):
+        dry_run(api, [text])
+
+
+@settings(max_examples=10)
+@given(st.lists(texts(), min_size=30, max_size=30))
+def test_the_api_server_reads_any_quantity_as_we_do(api, several):
+    assert [canonical(each) for each in dry_run(api, several)] == [canonical(each) for each in several]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = {"benchmarks", "cli", "components", "images", "infra", "operations", "policies", "rehearsal", "review", "stackfile", "tests"}
+OURS = {"benchmarks", "cli", "components", "images", "infra", "kube", "operations", "policies", "rehearsal", "review", "stackfile", "tests"}
 DIAGRAM = ROOT / "docs" / "architecture.md"
 
 

@@ -14,7 +14,7 @@ from pulumi_aws import ec2
 from components.handles import EksClusterHandle, NodeTarget
 from components.platforms.aws import user_data as boot
 from components.platforms.aws.pool_spec import SMALLEST_ROOT, EksPool
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 
 _GI = 2**30
 # A 14 GB engine image (see serving/timing.py) takes about twice that once unpacked.

@@ -11,7 +11,8 @@ from components.handles import Capacity
 from components.nodes import accelerators, machines
 from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineName, Pool, Zone
 from components.platforms.aws import aws_api
-from components.spec import Bytes, Labels, Spec, bytes_of
+from components.spec import Bytes, Labels, Spec
+from kube.quantity import bytes_of
 
 _GI = 2**30
 SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image

@@ -16,9 +16,9 @@ from components.serving.model_service import MODEL_VOLUME, model_mounts, model_v
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
-from components.spec import canonical_cpu, canonical_size
 from components.spread import spread
 from images.catalogue import catalogue, family_of
+from kube.quantity import canonical
 
 # The head is none of the models' share of a node: it stands in what they leave.
 _HEAD_SHARE = 0.05
@@ -36,10 +36,10 @@ def head_pod(
     may land on the head whatever `num-cpus` says.
     """
     files = _model_files(name, site, weights)
-    memory = canonical_size(spec.head.memory)
+    memory = canonical(spec.head.memory)
     sizes = scratch_of(spec, site.target, memory=memory, share=_HEAD_SHARE)
     resources = core.ResourceRequirementsArgs(
-        requests={"cpu": canonical_cpu(spec.head.cpu), "memory": memory, **sizes.request(_HEAD_SHARE, site.target)},
+        requests={"cpu": canonical(spec.head.cpu), "memory": memory, **sizes.request(_HEAD_SHARE, site.target)},
         limits={"memory": memory},
     )
     container = core.ContainerArgs(

@@ -17,7 +17,8 @@ from pydantic.alias_generators import to_camel
 from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
 from components.serving.served_model import ServedModel
-from components.spec import Bytes, Cpu, DnsName, Spec, SpecError, bytes_of, millicores_of
+from components.spec import Bytes, Cpu, DnsName, Spec, SpecError
+from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

@@ -15,7 +15,8 @@ from components.serving.triton.served import TritonServed
 from components.serving.triton.tensors import ModelName
 from components.serving.triton.texts import text_tensors
 from components.serving.triton.vllm_model import VllmModel
-from components.spec import Bytes, SpecError, bytes_of
+from components.spec import Bytes, SpecError
+from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

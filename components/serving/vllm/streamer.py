@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from components.serving.demand import demand_of
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.providers.kubernetes import is_object
 from rehearsal.engine.wire.masking import to_json
 from rehearsal.engine.wire.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
-from rehearsal.engine.wire.values import UNKNOWN_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
+from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.program import options as wire_options
 from rehearsal.engine.program.errors import RegistrationRefused
 from rehearsal.engine.providers.aws_stubs import document_texts
@@ -22,7 +23,7 @@ from rehearsal.engine.providers.kubernetes import with_name
 from rehearsal.engine.wire.order import ordered
 from rehearsal.engine.wire.recording import Diagnostic, Recording, Registration
 from rehearsal.engine.wire.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
-from rehearsal.engine.wire.values import UNKNOWN, UNKNOWN_TEXT, from_wire, to_wire
+from rehearsal.engine.wire.values import UNKNOWN, from_wire, to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rehearsal.engine.wire.values import SECRET_SIGNATURE, SIGNATURE, UNKNOWN, UNKNOWN_TEXT, Secret, has_unknown, reveal
+from kube import marks
+from rehearsal.engine.wire.values import UNKNOWN, Secret, has_unknown, reveal
 
 _PUBLIC_KEY: Final = b"inferplan plan digest 1"
 _KEYED_HEX: Final = 24
@@ -61,14 +62,14 @@ def _masked(clear: Any, place: str, key: bytes | None) -> Masked:
 def to_json(value: Any, *, digests: bool) -> Any:
     """`value` as Pulumi spells it in JSON: secrets as its marker (with our digest if `digests`), unknowns as its text."""
     if isinstance(value, Masked):
-        marker: dict[str, Any] = {SIGNATURE: SECRET_SIGNATURE, "ciphertext": "[secret]"}
+        marker: dict[str, Any] = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
         if digests:
             marker["digest"] = value.digest
             if value.fields is not None:
                 marker["fields"] = {name: to_json(item, digests=True) for name, item in value.fields.items()}
         return marker
     if value is UNKNOWN:
-        return UNKNOWN_TEXT
+        return marks.UNKNOWN_TEXT
     if isinstance(value, Secret):
         raise TypeError("a secret must be masked before it is written down")
     if isinstance(value, dict):
@@ -81,11 +82,11 @@ def to_json(value: Any, *, digests: bool) -> Any:
 def from_json(value: Any) -> Any:
     """The reverse of `to_json` with digests."""
     if isinstance(value, dict):
-        if value.get(SIGNATURE) == SECRET_SIGNATURE:
+        if value.get(marks.SIGNATURE) == marks.SECRET:
             parts = value.get("fields")
             fields = None if parts is None else {name: from_json(item) for name, item in parts.items()}
             return Masked(digest=value.get("digest", ""), fields=fields)
         return {name: from_json(item) for name, item in value.items()}
     if isinstance(value, list):
         return [from_json(item) for item in value]
-    return UNKNOWN if value == UNKNOWN_TEXT else value
+    return UNKNOWN if value == marks.UNKNOWN_TEXT else value

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from google.protobuf import struct_pb2
 
+from kube import marks
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-# The three constants are the SDK's own (pulumi/runtime/rpc.py), part of the protocol between program and engine.
-SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
-SECRET_SIGNATURE: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a protocol constant, not a credential
-UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 class Unknown:
@@ -67,10 +64,10 @@ def _value_from_wire(value: struct_pb2.Value) -> Any:
     match value.WhichOneof("kind"):
         case "string_value":
             text = value.string_value
-            plain: Any = UNKNOWN if text == UNKNOWN_TEXT else text
+            plain: Any = UNKNOWN if text == marks.UNKNOWN_TEXT else text
         case "struct_value":
             fields = value.struct_value.fields
-            is_secret = SIGNATURE in fields and fields[SIGNATURE].string_value == SECRET_SIGNATURE
+            is_secret = marks.SIGNATURE in fields and fields[marks.SIGNATURE].string_value == marks.SECRET
             plain = Secret(_value_from_wire(fields["value"])) if is_secret else from_wire(value.struct_value)
         case "list_value":
             plain = [_value_from_wire(item) for item in value.list_value.values]
@@ -96,10 +93,10 @@ def _fill(slot: struct_pb2.Value, value: Any) -> None:
     if value is None:
         slot.null_value = struct_pb2.NULL_VALUE
     elif value is UNKNOWN:
-        slot.string_value = UNKNOWN_TEXT
+        slot.string_value = marks.UNKNOWN_TEXT
     elif isinstance(value, Secret):
         wrapped = slot.struct_value.fields
-        wrapped[SIGNATURE].string_value = SECRET_SIGNATURE
+        wrapped[marks.SIGNATURE].string_value = marks.SECRET
         _fill(wrapped["value"], value.value)
     elif isinstance(value, bool):
         slot.bool_value = value

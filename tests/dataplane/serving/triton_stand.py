@@ -25,7 +25,7 @@ from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonServed
 from components.serving.triton.service import server_args
 from components.serving.triton.spec import TritonSpec
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 from tests.dataplane.serving.environment import Environment
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port

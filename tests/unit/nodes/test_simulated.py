@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from components.naming import MAX_NAME
 from components.nodes.simulated import cpu_nodes, node_name, pretend_nodes, pretend_runtime_classes, runtime_classes_of
 from components.nodes.spec import NodePoolSpec, capacity_of, target_of
-from components.spec import bytes_of, millicores_of, size_quantity
+from kube.quantity import bytes_of, millicores_of, size_quantity
 from tests.unit.nodes.pools import pools
 
 POOL = TypeAdapter(NodePoolSpec)

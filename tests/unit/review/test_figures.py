@@ -14,7 +14,6 @@ from review.figures import figures_of
 from review.markdown import render
 from review.pods import accelerators_in
 from review.prices import price_list
-from review.quantity import amount
 from review.report import make_report
 from review.rollout import rollouts, share_of
 from tests.review_streams import preview, step
@@ -307,31 +306,6 @@ def test_figures_of_a_part_are_not_made():
     figures = figures_of(shown)
     assert figures.tables == ()
     assert figures.over_budget.startswith("not judged")
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("16Gi", 16 * 2**30),
-        ("500m", Decimal("0.5")),
-        ("2k", 2000),
-        (8, 8),
-        ("1.5Ti", Decimal("1.5") * 2**40),
-        ("x", None),
-        (True, None),
-        ({}, None),
-        ("NaN", None),
-        ("1e999999P", None),
-    ],
-)
-def test_quantities(text, value):
-    assert amount(text) == value
-
-
-@given(st.text(max_size=20) | st.floats() | st.none() | st.lists(st.integers()))
-def test_any_quantity_is_a_finite_number_or_none(value):
-    read = amount(value)
-    assert read is None or read.is_finite()
 
 
 _JUNK = st.recursive(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube.marks import OUTPUT, SECRET, SIGNATURE, UNKNOWN_TEXT
 from review.leaves import differing_leaves, leaves
-from review.values import SIGNATURE, UNKNOWN_TEXT, at, veil, veil_at
+from review.values import at, veil, veil_at
 
 CANARY = "canary-1f6b0c2d9e"
-_SECRET = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": CANARY}
+_SECRET = {SIGNATURE: SECRET, "ciphertext": CANARY}
 _KEYS = st.sampled_from(("name", "value", "data", "password", "apiKey", "a.b", "spec", "env"))
 _TEXTS = st.sampled_from(("", "a", "HF_TOKEN", "[secret]", UNKNOWN_TEXT, f"x {UNKNOWN_TEXT}", '{"a": [1, {"name": "n", "b": 2}]}', "[1"))
 
 
 def _nested(inner):
-    output = {SIGNATURE: st.just("d0e6a833031e9bbcd3f4e8bde6ca49a4")}
+    output = {SIGNATURE: st.just(OUTPUT)}
     return st.one_of(
         st.dictionaries(_KEYS, inner, max_size=3),
         st.lists(inner, max_size=3),

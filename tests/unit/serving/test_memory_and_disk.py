@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.nodes.spec import ExistingPool, target_of
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 from tests.unit.serving.models import BUCKET, container_of, pool, vllm
 
 

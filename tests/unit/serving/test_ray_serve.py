@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from components.handles import EndpointProtocol, ModelMount
 from components.serving.ray_serve.service import endpoint
 from components.serving.ray_serve.spec import RayServeSpec
-from components.spec import bytes_of
+from kube.quantity import bytes_of
 from tests.unit.serving.models import GAUDI2, L40S, MOUNT, declared, pool
 
 LLM = {"kind": "llm", "modelId": "llama"}

@@ -28,7 +28,7 @@ def test_a_gaudi_replica_asks_for_its_cards_and_huge_pages_alike_in_requests_and
 
 def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_by_default():
     from components.serving.demand import demand_of
-    from components.spec import bytes_of, millicores_of
+    from kube.quantity import bytes_of, millicores_of
 
     for target in (L40S, GAUDI2, pool("nvidia-h100"), pool("nvidia-t4")):
         capacity = target.capacity

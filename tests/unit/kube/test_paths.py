@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.paths import MISSING, order_of, parse, text_of, value_at
+from kube.paths import MISSING, order_of, parse, text_of, value_at
 
 
 def spelled(key: str) -> bool:
