@@ -15,6 +15,7 @@ from components.handles import Endpoint
 from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
 from components.nodes.node_pool import declare_pools
+from components.objects.extra_objects import ExtraObjects
 from components.queue.queues import Queues
 from components.serving.site import endpoint_of
 from infra.image_evidence import image_evidence
@@ -54,6 +55,8 @@ def compose(stack: Stack) -> Exports:
         spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, gateway=requirements(spec.gateway), opts=kube
     )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
+    if spec.extra_objects:
+        ExtraObjects("extra-objects", spec.extra_objects, namespace=home.live_name, opts=inside)
     stores = stores_of(spec, platform, targets, namespace=home.live_name, opts=kube)
     keys = ApiKeys(
         "api-keys",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from components.benchmark.spec import BenchmarkSpec
 from components.gateway.consumer_spec import ConsumerSpec
@@ -12,6 +14,7 @@ from components.gateway.spec import GatewaySpec
 from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
+from components.objects.spec import ExtraObject
 from components.platforms.spec import ClusterSpec
 from components.queue.spec import QueueSpec
 from components.serving.spec import ModelSpec
@@ -46,6 +49,8 @@ class StackSettings(Spec):
     """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
     benchmark: BenchmarkSpec | None = None
     """A comparison of models under the same load. Omit it, or set {}, for none."""
+    extra_objects: Annotated[dict[Name, ExtraObject], Field(max_length=64)] = {}
+    """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal check them like all others."""
     budget: BudgetSpec | None = None
     """The maximum cost of the stack. Omit it, or set {}, for no limit."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from components.spec import KeyPath
 
 # Sections whose entries can be left out one by one, and sections that nothing else names.
-_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers")
+_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "extraObjects")
 _WHOLE = ("monitoring", "benchmark", "budget")
 
 

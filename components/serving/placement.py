@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import NodeTarget
+from components.serving.pod_settings import Toleration
 from components.serving.served_model import ServedModel
 
 
-def tolerations(target: NodeTarget) -> list[core.TolerationArgs]:
-    """One toleration for each taint of the pool, by exact value."""
-    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints]
+def tolerations(target: NodeTarget, further: Sequence[Toleration] = ()) -> list[core.TolerationArgs]:
+    """One toleration for each taint of the pool, by exact value, and the `further` ones of the model."""
+    return [
+        *(core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints),
+        *(
+            core.TolerationArgs(
+                key=each.key,
+                operator=each.operator,
+                value=each.value or None,
+                effect=each.effect,
+                toleration_seconds=each.toleration_seconds,
+            )
+            for each in further
+        ),
+    ]
+
+
+def volumes(spec: ServedModel) -> list[core.VolumeArgs]:
+    """The volumes that the user adds. The prefix keeps their names apart from ours."""
+    return [
+        core.VolumeArgs(
+            name=f"extra-{name}",
+            persistent_volume_claim=None
+            if each.persistent_volume_claim is None
+            else core.PersistentVolumeClaimVolumeSourceArgs(
+                claim_name=each.persistent_volume_claim.claim_name, read_only=each.read_only or None
+            ),
+            config_map=None if each.config_map is None else core.ConfigMapVolumeSourceArgs(name=each.config_map.name),
+        )
+        for name, each in sorted(spec.volumes.items())
+    ]
+
+
+def mounts(spec: ServedModel) -> list[core.VolumeMountArgs]:
+    """The mounts of the volumes that the user adds."""
+    return [
+        core.VolumeMountArgs(name=f"extra-{name}", mount_path=each.mount_path, sub_path=each.sub_path, read_only=each.read_only or None)
+        for name, each in sorted(spec.volumes.items())
+    ]
 
 
 def affinity(spec: ServedModel) -> core.AffinityArgs | None:

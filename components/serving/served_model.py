@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from components.preheat.artifacts import ArtifactSpec
 from components.preheat.spec import PreheatSpec
 from components.serving.affinity import AffinitySpec
-from components.spec import Bytes, Cpu, DnsLabel, Labels, PinnedImage, Spec, SpecError
+from components.serving.pod_settings import EnvValue, PodSettings
+from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Z_][A-Z0-9_]*$", max_length=128)]
 
 # Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
 RESERVED_ENV = {
@@ -45,7 +44,7 @@ class ModelResources(Spec):
     """2 MiB huge pages, request and limit alike; on Gaudi the accelerator table's figure for each card by default."""
 
 
-class ServedModel(Spec):
+class ServedModel(PodSettings):
     """What every engine's models share: where the weights come from, where they run, who may call them."""
 
     entry: ClassVar[str]
@@ -81,10 +80,6 @@ class ServedModel(Spec):
     resources: ModelResources = ModelResources()
     shared_memory: Bytes = "2Gi"
     """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
-    env: dict[EnvName, str] = {}
-    """Further environment variables, in plain text. Never a secret."""
-    labels: Labels = {}
-    """Further labels on the pods."""
     queue: DnsLabel | None = None
     """The queue of this stack that pods wait in until its quota has room; without one they start at once."""
     queue_priority: DnsLabel | None = None
@@ -126,7 +121,7 @@ class ServedModel(Spec):
 
     @field_validator("env")
     @classmethod
-    def _env_leaves_reserved_names_alone(cls, env: dict[str, str]) -> dict[str, str]:
+    def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
         taken = [f"{name} ({RESERVED_ENV[name]})" for name in env if name in RESERVED_ENV]
         if taken:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from components.serving.pod_settings import EnvName
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.ray_serve.spec import RayServeSpec
-from components.serving.served_model import RESERVED_ENV, EnvName, ModelResources, ServedModel
+from components.serving.served_model import RESERVED_ENV, ModelResources, ServedModel
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.spec import VllmSpec

@@ -132,7 +132,9 @@ def pod(
     """The pod of one replica, placed on the pool behind `target`."""
     labels = selector(COMPONENT, name)
     return core.PodTemplateSpecArgs(
-        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **server.labels, **labels}, annotations=dict(server.annotations) or None),
+        metadata=meta.ObjectMetaArgs(
+            labels={**spec.labels, **server.labels, **labels}, annotations={**spec.annotations, **server.annotations} or None
+        ),
         spec=core.PodSpecArgs(
             service_account_name=service_account,
             automount_service_account_token=False,
@@ -140,13 +142,15 @@ def pod(
             termination_grace_period_seconds=times.grace,
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
-            tolerations=placement.tolerations(target),
+            tolerations=placement.tolerations(target, spec.tolerations),
+            priority_class_name=spec.priority_class_name,
+            scheduler_name=spec.scheduler_name,
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(labels),
             security_context=pod_security(group=server.group),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
-            volumes=[*scratch(replica_scratch(spec, spec.cards, target), target), *volumes],
+            volumes=[*scratch(replica_scratch(spec, spec.cards, target), target), *volumes, *placement.volumes(spec)],
         ),
     )
 
@@ -193,7 +197,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=PRE_STOP_SECONDS)),
         ),
         security_context=container_security(read_only_root=read_only_root),
-        volume_mounts=[*scratch_mounts(target), *server.mounts],
+        volume_mounts=[*scratch_mounts(target), *server.mounts, *placement.mounts(spec)],
     )
 
 
@@ -213,7 +217,13 @@ def environment(
     """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **gaudi.environment(spec.cards, target), **network_environment(spec, target), **given, **spec.env}
+    clear = {**base, **gaudi.environment(spec.cards, target), **network_environment(spec, target), **given}
+    for name, value in spec.env.items():
+        if isinstance(value, str):
+            clear[name] = value
+        else:
+            clear.pop(name, None)
+            secrets = {**secrets, name: SecretRef(name=value.secret_name, key=value.key)}
     references = [
         core.EnvVarArgs(
             name=name,

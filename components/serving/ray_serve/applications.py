@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from components.serving.parallel import ParallelSizes
-from components.serving.served_model import EnvName
+from components.serving.pod_settings import EnvName
 from components.serving.vllm.engine_args import DECIDED, stray
 from components.spec import Spec
 from components.storage.spec import RelativePath

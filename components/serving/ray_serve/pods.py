@@ -35,7 +35,7 @@ def head_pod(
     Serve runs an application's builder as a task that asks for no CPU (ray 2.60, serve/_private/application_state.py), and such a task
     may land on the head whatever `num-cpus` says.
     """
-    files = _model_files(name, site, weights)
+    files = _model_files(name, spec, site, weights)
     memory = canonical(spec.head.memory)
     sizes = scratch_of(spec, site.target, memory=memory, share=_HEAD_SHARE)
     resources = core.ResourceRequirementsArgs(
@@ -84,14 +84,14 @@ def worker_pod(
         ),
         # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
         security_context=workload.container_security(read_only_root=not _has_nvidia(site)),
-        volume_mounts=[*workload.scratch_mounts(site.target), *_model_files(name, site, weights)],
+        volume_mounts=[*workload.scratch_mounts(site.target), *_model_files(name, spec, site, weights)],
     )
     sizes = workload.replica_scratch(spec, spec.cards, site.target)
     return _template(name, spec, site, container, service_account, weights=weights, sizes=sizes)
 
 
-def _model_files(name: str, site: Site, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
-    return [*model_mounts(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME)]
+def _model_files(name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
+    return [*model_mounts(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME), *placement.mounts(spec)]
 
 
 def _working_directory(spec: RayServeSpec) -> str | None:
@@ -114,7 +114,9 @@ def _template(
     files = model_mounts(f"/models/{name}", weights)
     gates = [*verification(weights, files, spec.preheat), *artifact_gates(site.artifacts, MODEL_VOLUME, spec.preheat)]
     return core.PodTemplateSpecArgs(
-        metadata=meta.ObjectMetaArgs(labels={**spec.labels, **selector(workload.COMPONENT, name)}),
+        metadata=meta.ObjectMetaArgs(
+            labels={**spec.labels, **selector(workload.COMPONENT, name)}, annotations=dict(spec.annotations) or None
+        ),
         spec=core.PodSpecArgs(
             service_account_name=account,
             automount_service_account_token=None if account is None else False,
@@ -122,12 +124,14 @@ def _template(
             termination_grace_period_seconds=workload.budget(spec, spec.cards, target).grace,
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
-            tolerations=placement.tolerations(target),
+            tolerations=placement.tolerations(target, spec.tolerations),
+            priority_class_name=spec.priority_class_name,
+            scheduler_name=spec.scheduler_name,
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(selector(workload.COMPONENT, name)),
             security_context=workload.pod_security(user=RAY_USER),
             init_containers=gates or None,
             containers=[container],
-            volumes=[*workload.scratch(sizes, target), *model_volumes(weights)],
+            volumes=[*workload.scratch(sizes, target), *model_volumes(weights), *placement.volumes(spec)],
         ),
     )

@@ -1,0 +1,32 @@
+"""Declares Kubernetes objects of the user's own, so that policies, rehearsal and report see them like all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from components.objects.spec import is_namespaced
+
+
+class ExtraObjects(pulumi.ComponentResource):
+    """The objects of `extraObjects`, by name."""
+
+    def __init__(
+        self,
+        name: str,
+        objects: Mapping[str, dict[str, Any]],
+        *,
+        namespace: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:objects:ExtraObjects", name, {"objects": dict(objects)}, opts)
+        for key, manifest in objects.items():
+            metadata = dict(manifest["metadata"])
+            if is_namespaced(manifest):
+                metadata.setdefault("namespace", namespace)
+            version = str(manifest["apiVersion"])
+            token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+            pulumi.CustomResource(token, key, {**manifest, "metadata": metadata}, pulumi.ResourceOptions(parent=self))
+        self.register_outputs({})
