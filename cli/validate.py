@@ -42,13 +42,16 @@ def _check(path: Path) -> bool:
     from operations.project import short_path
     from stackfile.errors import InvalidStack
     from stackfile.reader import read_stack
-    from stackfile.settings import validate
+    from stackfile.settings import advised, validate
 
     try:
-        settings = validate(read_stack(path, shown_path=short_path(path)))
+        file = read_stack(path, shown_path=short_path(path))
+        settings = validate(file)
     except InvalidStack as faults:
         progress().print(str(faults), highlight=False, markup=False, soft_wrap=True)
         return False
+    for warning in advised(settings, file):
+        progress().print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
     results().print(f"ok  {short_path(path)}: {_summary(settings)}", highlight=False, markup=False, soft_wrap=True)
     return True
 

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from components.gateway.keys import seed_error
 from components.spec import SpecError
 from stackfile import imported_keys, public_keys
+from stackfile.advice import advice
 from stackfile.checks import check
-from stackfile.errors import InvalidStack, LocatedError, suggestion
+from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
 from stackfile.messages import errors_of
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -38,6 +39,14 @@ def validate(file: StackFile) -> StackSettings:
     if settings is None or errors:
         raise InvalidStack(file.shown_path, errors)
     return settings
+
+
+def advised(settings: StackSettings, file: StackFile | None) -> Iterator[str]:
+    """Return each warning about valid `settings` as one line with its position in `file`; a missing key has that of its mapping."""
+    for each in advice(settings):
+        position = None if file is None else file.locate(each.path)
+        where = "" if file is None or position is None else f"{file.shown_path}:{position.line}:{position.column}: "
+        yield f"{where}{dotted(each.path)}: {each.message}"
 
 
 def load(*, rehearsal: bool = False) -> Stack:
@@ -70,6 +79,8 @@ def load(*, rehearsal: bool = False) -> Stack:
         errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file, harmless=harmless))]
     if settings is None or errors:
         raise StackRunError(file.shown_path if file else f"stack {name}", errors)
+    for each in advised(settings, file):
+        pulumi.log.warn(each)
     secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()), _secret_keys(keys))
     return Stack(name, settings, secrets, simulated_kubeconfig(name))
 

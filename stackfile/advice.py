@@ -1,0 +1,51 @@
+"""Warnings about valid stack files: what a user probably forgot or misspelt. They stop nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.spec import SpecError
+from stackfile.errors import suggestion
+
+if TYPE_CHECKING:
+    from components.serving.served_model import ServedModel
+    from stackfile.stack import StackSettings
+
+_SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
+
+
+def advice(settings: StackSettings) -> Iterator[SpecError]:
+    """Return the warnings about `settings`, in the order of the models, each with the path of the value."""
+    for name, model in settings.models.items():
+        here = ("models", name)
+        if settings.gateway is not None and not model.consumers:
+            yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
+        if model.engine == "vllm":
+            yield from _vllm_options((*here, "extraArgs"), model.extra_args)
+        yield from _weights((*here, "weights"), model, settings)
+
+
+def _vllm_options(path: tuple[str | int, ...], arguments: list[str]) -> Iterator[SpecError]:
+    from components.serving.vllm.options import VERSION, options, unknown_options
+
+    for option in unknown_options(arguments):
+        near = suggestion(option, options())
+        yield SpecError(path, f"{option!r} is not an option of vLLM {VERSION}.{near} An unknown option ends the server at its start.")
+
+
+def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:
+    weights, pool = model.weights, settings.node_pools[model.pool]
+    if weights is None:
+        return
+    if weights.size is None and pool.accelerator is not None:
+        text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
+        yield SpecError((*path, "size"), text)
+    store = settings.storage[weights.store]
+    if store.kind != "huggingface" and weights.revision is not None and _SHORTENED_COMMIT.fullmatch(weights.revision):
+        text = (
+            f"{weights.revision!r} looks like a shortened commit. A store of kind {store.kind} compares revisions as text. "
+            "Write all 40 digits, so that it matches what other stacks use."
+        )
+        yield SpecError((*path, "revision"), text)
