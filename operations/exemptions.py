@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from policies.engine.exemptions import STATES
+from policies.engine.settings import STATES
 
 if TYPE_CHECKING:
     from policies.engine.report import Report

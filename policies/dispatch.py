@@ -22,13 +22,11 @@ from pulumi_policy import (
 )
 
 from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack, remedied
-from policies.engine.exemptions import KEYS as EXEMPTION_KEYS
-from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import changes_of, exemption_message, expiry_message
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level, State
-from policies.engine.settings import Settings, SettingsError, parse_settings, read_settings, today
+from policies.engine.settings import EXEMPTION_KEYS, Exemption, Settings, SettingsError, parse_settings, read_settings, today
 from policies.wire import inputs_kept_by, plain, resource_of, stack_name, whole
 
 NAME = "inferplan"

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
-from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.resource import Stack
 from policies.engine.rule import AnyRule, Level
-from policies.engine.settings import Settings
+from policies.engine.settings import Exemption, Settings
 
 _STRICTNESS = {Level.DISABLED: 0, Level.ADVISORY: 1, Level.MANDATORY: 2}
 

@@ -6,7 +6,10 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import Field as PydanticField
+from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
     from policies.engine.fields import Field
@@ -53,11 +56,28 @@ Findings = Iterator[Finding]
 
 
 class Parameter(NamedTuple):
-    """A setting of a rule that a stack may change. `schema` is a JSON schema of the value."""
+    """A setting of a rule that a stack may change. Values have the type of `default`: a list of strings, a string, or a number from `minimum`."""
 
-    default: Any
+    default: list[str] | str | float
     description: str
-    schema: Mapping[str, Any]
+    minimum: float = 0
+
+    def problem(self, value: Any) -> str:
+        """Why `value` cannot be used, "" if it can."""
+        match self.default:
+            case list():
+                type_, words = list[str], "a list, each item a string"
+            case str():
+                type_, words = str, "a string"
+            case _:
+                type_, words = Annotated[float, PydanticField(ge=self.minimum, strict=True)], f"a number of {self.minimum:g} or more"
+        try:
+            TypeAdapter(type_).validate_python(value)
+        except ValidationError:
+            return f"must be {words}"
+        if isinstance(value, list) and any(not each.strip("*?:/. ") for each in value):
+            return "contains a value that matches everything. List the exact values"
+        return ""
 
 
 _NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})

@@ -1,35 +1,92 @@
-"""Settings of a stack for the pack: levels, parameters and exemptions.
-
-A file of one stack is JSON in the shape of the pack's own config schema. Bad input is refused as a whole, all faults at once.
-"""
+"""Settings of a stack for the pack: levels, parameters and exemptions. Wrong settings are rejected as a whole, with every error."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from policies.engine.exemptions import KEYS as EXEMPTION_KEYS
-from policies.engine.exemptions import Exemption, exemption_faults
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails
+
 from policies.engine.rule import AnyRule, Level, Parameters, State
 
-KEYS = ("levels", "parameters", "exemptions")
+MAX_DAYS = 365
+"""Maximum days until an exemption expires. To keep it longer, review and renew it."""
+STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
+"""The states that an exemption can cover, by name. It cannot cover a rule that failed with an error (State.DEFECT)."""
+_PATTERN = frozenset("*?")
+_Rules = Mapping[str, AnyRule]
+
+
+def _rule_name(name: str, info: ValidationInfo) -> str:
+    rules: _Rules = info.context["rules"]  # pyrefly: ignore[unsupported-operation] - parse_settings sets the context
+    if name not in rules:
+        raise ValueError(_unknown(name, rules, "rule"))
+    return name
+
+
+def _exact(text: str) -> str:
+    if _PATTERN & set(text):
+        raise ValueError(f"{text!r} is a pattern. Copy the exact value from inferplan check")
+    return text
+
+
+def _day(text: str, info: ValidationInfo) -> str:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise ValueError(f"{text!r} is not a day. Write it as YYYY-MM-DD")
+    last = dt.date.fromisoformat(info.context["today"]) + dt.timedelta(days=MAX_DAYS)  # pyrefly: ignore[unsupported-operation] - as above
+    if day > last:
+        raise ValueError(f"{text} is more than {MAX_DAYS} days ahead. Use {last} or an earlier day, and renew the exemption when it ends")
+    return text
+
+
+_RuleName = Annotated[str, AfterValidator(_rule_name)]
+_Text = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+@dataclass(frozen=True)
+class Exemption:
+    """One violation that a stack may keep until the day `expires`.
+
+    `resource` is `Kind/name` or `stack`, `path` the field as `inferplan check` prints it ("" for the whole resource).
+    """
+
+    rule: _RuleName
+    resource: Annotated[_Text, AfterValidator(_exact)]
+    path: Annotated[str, AfterValidator(_exact)]
+    state: Literal["violation", "unknown"]
+    reason: _Text
+    owner: _Text
+    expires: Annotated[str, AfterValidator(_day)]
+
+    def covers(self, rule: str, resource: str, path: str, state: State) -> bool:
+        """True if this exempts the field `path` of `resource` (as `Kind/name`) from `rule`."""
+        return (self.rule, self.resource, self.path, STATES[self.state]) == (rule, resource, path, state)
+
+
+EXEMPTION_KEYS = tuple(each.name for each in dataclasses.fields(Exemption))
 
 
 class SettingsError(Exception):
-    """The settings of a stack are wrong; `faults` says how, one sentence each."""
+    """The settings of a stack are wrong; `errors` has one sentence for each mistake."""
 
-    def __init__(self, where: str, faults: list[str]) -> None:
-        super().__init__("\n".join(f"{where}: {fault}" for fault in faults))
-        self.faults = faults
+    def __init__(self, where: str, errors: Iterable[str]) -> None:
+        self.errors = list(errors)
+        super().__init__("\n".join(f"{where}: {error}" for error in self.errors))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one stack. `today` (`YYYY-MM-DD`) decides which exemptions are over."""
+    """The settings of one stack. `today` (`YYYY-MM-DD`) decides which exemptions have expired."""
 
     today: str
     levels: Mapping[str, Level] = field(default_factory=dict)
@@ -43,20 +100,19 @@ class Settings:
 
     def parameters_of(self, rule: AnyRule) -> Parameters:
         """The parameters of `rule` in this stack."""
-        known = self._parameters.get(rule.id)
-        if known is None:
+        if rule.id not in self._parameters:
             defaults = {name: each.default for name, each in rule.parameters.items()}
-            known = self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
-        return known
+            self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
+        return self._parameters[rule.id]
 
     def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
-        """The exemption in force for what `rule` says of the field `path` of `resource` (as `Kind/name`), None where there is none."""
+        """The exemption in force for the field `path` of `resource` (as `Kind/name`), None if there is none."""
         live = (each for each in self.exemptions if each.expires >= self.today)
         return next((each for each in live if each.covers(rule, resource, path, state)), None)
 
     @property
     def expired(self) -> tuple[Exemption, ...]:
-        """The exemptions that are over."""
+        """The exemptions that have expired."""
         return tuple(each for each in self.exemptions if each.expires < self.today)
 
 
@@ -65,116 +121,94 @@ def today() -> str:
     return dt.datetime.now(tz=dt.UTC).date().isoformat()
 
 
-def read_settings(path: Path, rules: Mapping[str, AnyRule], day: str) -> Settings:
-    """The settings in the file `path`; the pack's own where there is no such file. Raises SettingsError."""
+def read_settings(path: Path, rules: _Rules, day: str) -> Settings:
+    """The settings in the file `path`, or the defaults if it does not exist. Raises SettingsError."""
     try:
-        given = json.loads(path.read_bytes(), object_pairs_hook=_once)
+        content = json.loads(path.read_bytes(), object_pairs_hook=_unique)
     except FileNotFoundError:
         return Settings(today=day)
     except (OSError, ValueError) as error:
         raise SettingsError(str(path), [f"cannot be read as JSON: {error}"]) from error
-    return parse_settings(given, rules, day, where=str(path))
+    return parse_settings(content, rules, day, where=str(path))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON map without a repeated key: of two, JSON takes the last, and a reader sees the first."""
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON map without repeated keys: JSON takes the last one, a reader sees the first."""
     keys = [key for key, _ in pairs]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"the key {twice[0]!r} occurs twice in one map")
+    if repeated := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(f"the key {repeated[0]!r} occurs twice in one map")
     return dict(pairs)
 
 
-def parse_settings(given: Any, rules: Mapping[str, AnyRule], day: str, *, where: str) -> Settings:
-    """`given`, as JSON has it, checked against `rules`. Raises SettingsError with every fault."""
-    if not isinstance(given, dict):
-        raise SettingsError(where, ["the top level is not a map. Use {} or these keys: " + ", ".join(KEYS)])
-    faults = [*_unknown(given, KEYS, "key"), *_shape_faults(given)]
-    if faults:
-        raise SettingsError(where, faults)
-    faults = [*_level_faults(given, rules), *_parameter_faults(given, rules), *_exemption_faults(given, rules, day)]
-    if faults:
-        raise SettingsError(where, faults)
-    return Settings(
-        today=day,
-        levels={rule: Level(level) for rule, level in given.get("levels", {}).items()},
-        parameters=given.get("parameters", {}),
-        exemptions=tuple(Exemption(**each) for each in given.get("exemptions", [])),
-    )
+class _File(BaseModel):
+    """The shape of a settings file, except the parameters, whose types depend on the rule."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    levels: dict[_RuleName, Level] = {}
+    parameters: dict[_RuleName, dict[str, Any]] = {}
+    exemptions: tuple[Exemption, ...] = ()
 
 
-def _shape_faults(given: Mapping[str, Any]) -> Iterator[str]:
-    wanted = {"levels": dict, "parameters": dict, "exemptions": list}
-    words = {dict: "a map", list: "a list"}
-    for key, type_ in wanted.items():
-        if key in given and not isinstance(given[key], type_):
-            yield f"{key} is not {words[type_]}"
+def parse_settings(content: Any, rules: _Rules, day: str, *, where: str) -> Settings:
+    """The settings in `content`, which is parsed JSON. Raises SettingsError with every error."""
+    errors: list[str] = []
+    file = _File()
+    try:
+        file = _File.model_validate(content, context={"rules": rules, "today": day})
+    except ValidationError as error:
+        errors += _sentences(error.errors())
+    errors += _parameter_errors(content, rules)
+    if errors:
+        raise SettingsError(where, errors)
+    return Settings(today=day, **dict(file))
 
 
-def _unknown(names: Collection[Any], known: Collection[str], what: str) -> Iterator[str]:
+def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
+    """One sentence for each error of pydantic, and one for all missing keys of an exemption."""
+    missing: dict[str, list[str]] = {}
+    for error in errors:
+        *above, name = error["loc"] or ("",)
+        if name == "[key]":
+            *above, name = above
+        parent = _path(above)
+        match error["type"]:
+            case "value_error":
+                yield f"{_path([*above, name])}: {error['ctx']['error']}"
+            case "extra_forbidden" | "unexpected_keyword_argument":
+                yield f"{parent or 'the top level'}: {_unknown(str(name), EXEMPTION_KEYS if above else tuple(_File.model_fields), 'key')}"
+            case "enum" | "literal_error" as kind:
+                what, allowed = ("level", Level) if kind == "enum" else ("state", STATES)
+                yield f"{_path([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
+            case "missing" | "string_type" | "string_pattern_mismatch":
+                missing.setdefault(parent, []).append(str(name))
+            case kind:
+                yield f"{_path([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
+    for parent, names in missing.items():
+        yield f"{parent} lacks {', '.join(names)}. An exemption needs {', '.join(EXEMPTION_KEYS)}"
+
+
+def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:
+    given = content.get("parameters") if isinstance(content, dict) else None
+    for rule, values in given.items() if isinstance(given, dict) else ():
+        for name, value in values.items() if rule in rules and isinstance(values, dict) else ():
+            parameter = rules[rule].parameters.get(name)
+            if parameter is None:
+                yield f"parameters.{rule}: {_unknown(name, rules[rule].parameters, 'parameter')}"
+            elif problem := parameter.problem(value):
+                yield f"parameters.{rule}.{name} {problem}"
+
+
+def _path(keys: Iterable[str | int]) -> str:
+    """`exemptions[0].rule`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+def _unknown(name: str, known: Collection[str], what: str) -> str:
     import difflib
 
-    for name in names:
-        if not isinstance(name, str) or name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            yield f"{name!r} is not a {what}. {f'Did you mean {near[0]}?' if near else 'To list the rules, run inferplan check --explain all'}"
-
-
-def _level_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
-    levels = given.get("levels", {})
-    yield from _unknown(levels, rules, "rule in levels")
-    for rule, level in levels.items():
-        if level not in list(Level):
-            yield f"levels.{rule}: {level!r} is not a level. Use one of {', '.join(Level)}"
-
-
-def _parameter_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule]) -> Iterator[str]:
-    parameters = given.get("parameters", {})
-    yield from _unknown(parameters, rules, "rule in parameters")
-    for rule, values in parameters.items():
-        if rule not in rules:
-            continue
-        if not isinstance(values, dict):
-            yield f"parameters.{rule} is not a map"
-            continue
-        yield from _unknown(values, rules[rule].parameters, f"parameter of {rule}")
-        for name in values.keys() & rules[rule].parameters.keys():
-            if not _fits(values[name], rules[rule].parameters[name].schema):
-                yield f"parameters.{rule}.{name} must be {_words(rules[rule].parameters[name].schema)}"
-            elif isinstance(values[name], list) and any(isinstance(each, str) and not each.strip("*?:/. ") for each in values[name]):
-                yield f"parameters.{rule}.{name} contains a value that matches everything. List the exact values"
-
-
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    match schema["type"]:
-        case "array":
-            return isinstance(value, list) and all(_fits(each, schema["items"]) for each in value)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and value >= schema.get("minimum", value)
-        case "object":
-            return isinstance(value, dict) and all(_fits(each, schema["additionalProperties"]) for each in value.values())
-        case _:
-            return isinstance(value, str)
-
-
-def _words(schema: Mapping[str, Any]) -> str:
-    match schema["type"]:
-        case "array":
-            return f"a list, each item {_words(schema['items'])}"
-        case "number":
-            return f"a number of {schema['minimum']} or more" if "minimum" in schema else "a number"
-        case "object":
-            return f"a map, each value {_words(schema['additionalProperties'])}"
-        case _:
-            return "a string"
-
-
-def _exemption_faults(given: Mapping[str, Any], rules: Mapping[str, AnyRule], day: str) -> Iterator[str]:
-    for position, each in enumerate(given.get("exemptions", [])):
-        where = f"exemptions[{position}]"
-        if not isinstance(each, dict):
-            yield f"{where} is not a map"
-            continue
-        yield from (f"{where}: {fault}" for fault in _unknown(each, EXEMPTION_KEYS, "key"))
-        if "rule" in each:
-            yield from (f"{where}: {fault}" for fault in _unknown([each["rule"]], rules, "rule"))
-        yield from exemption_faults(where, each, day)
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"{name!r} is not a {what}. Did you mean {near[0]}?"
+    few = f"Use one of {', '.join(known)}" if known else "The rule has none"
+    return f"{name!r} is not a {what}. {few if len(known) < 10 else 'To list the rules, run inferplan check --explain all'}"

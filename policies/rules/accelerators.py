@@ -18,13 +18,7 @@ BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.e
 @resource_rule(
     PODS,
     Severity.HIGH,
-    parameters={
-        "jobs": Parameter(
-            default=[],
-            description="Names of Jobs and DaemonSets that need accelerators",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"jobs": Parameter([], "Names of Jobs and DaemonSets that need accelerators")},
 )
 def accelerator_disallow_in_preheat(pod: PodTemplate, given: Parameters) -> Findings:
     """Preheat Jobs and DaemonSets request no accelerator.
@@ -152,13 +146,7 @@ def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
 @resource_rule(
     PODS,
     Severity.HIGH,
-    parameters={
-        "taints": Parameter(
-            default=[],
-            description="Taint keys of pools that differ from the name of the accelerator's resource",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"taints": Parameter([], "Taint keys of pools that differ from the name of the accelerator's resource")},
 )
 def accelerator_require_toleration(pod: PodTemplate, given: Parameters) -> Findings:
     """Pods with accelerators tolerate the taint of their pool.

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     Severity.HIGH,
     "inference",
     "Kueue: ClusterQueue",
-    parameters={
-        "excludedPrefixes": Parameter(
-            default=[],
-            description="Name prefixes of resources that Kueue is configured to ignore",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"excludedPrefixes": Parameter([], "Name prefixes of resources that Kueue is configured to ignore")},
 )
 def stack_require_covered_resources(stack: Stack, given: Parameters) -> Findings:
     """A queue has quota for every resource that its pods request.

@@ -27,11 +27,7 @@ BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "
     "CIS AWS 5.2",
     "CKV_AWS_24",
     "CKV_AWS_260",
-    parameters={
-        "ports": Parameter(
-            default=["443"], description="Ports that may be open to the internet", schema={"type": "array", "items": {"type": "string"}}
-        )
-    },
+    parameters={"ports": Parameter(["443"], "Ports that may be open to the internet")},
 )
 def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
     """No security group is open to the internet.
@@ -109,9 +105,7 @@ def _disks(machine: Resource) -> Iterator[Field]:
     "CIS AWS 5.6",
     "CKV_AWS_79",
     "CKV_AWS_341",
-    parameters={
-        "hops": Parameter(default=1, description="Maximum number of network hops of a response", schema={"type": "number", "minimum": 1})
-    },
+    parameters={"hops": Parameter(1, "Maximum number of network hops of a response", minimum=1)},
 )
 def ec2_require_imdsv2(machine: Resource, given: Parameters) -> Findings:
     """Instance metadata requires IMDSv2 and allows one hop.

@@ -41,13 +41,7 @@ def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Findings:
     "Security Hub EKS.8",
     "CIS EKS 2.1.1",
     "CKV_AWS_37",
-    parameters={
-        "types": Parameter(
-            default=["api", "audit", "authenticator"],
-            description="Log types that must be enabled",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"types": Parameter(["api", "audit", "authenticator"], "Log types that must be enabled")},
 )
 def eks_require_logs(cluster: Resource, given: Parameters) -> Findings:
     """The cluster keeps its audit log.
@@ -77,9 +71,7 @@ def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Findings:
     Severity.HIGH,
     "Security Hub EKS.2",
     "CKV_AWS_339",
-    parameters={
-        "oldest": Parameter(default="1.34", description="Oldest minor version of Kubernetes that is allowed", schema={"type": "string"})
-    },
+    parameters={"oldest": Parameter("1.34", "Oldest minor version of Kubernetes that is allowed")},
 )
 def eks_require_supported_version(cluster: Resource, given: Parameters) -> Findings:
     """The cluster runs a supported Kubernetes version.

@@ -148,9 +148,7 @@ IN_CLEAR = "nginx.ingress.kubernetes.io/ssl-redirect"
     "inference",
     parameters={
         "loadBalancerClasses": Parameter(
-            default=["alb"],
-            description="Ingress classes of load balancers that terminate TLS with the certificate in their certificate-arn annotation",
-            schema={"type": "array", "items": {"type": "string"}},
+            ["alb"], "Ingress classes of load balancers that terminate TLS with the certificate in their certificate-arn annotation"
         )
     },
 )

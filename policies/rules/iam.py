@@ -159,7 +159,7 @@ def _is_one(subject: str, *, literal: bool) -> bool:
     "CKV_AWS_290",
     parameters={
         "actions": Parameter(
-            default=[
+            [
                 "autoscaling:Describe*",
                 "cloudwatch:PutMetricData",
                 "ec2:Describe*",
@@ -171,8 +171,7 @@ def _is_one(subject: str, *, literal: bool) -> bool:
                 "xray:PutTelemetryRecords",
                 "xray:PutTraceSegments",
             ],
-            description="Actions, or patterns of actions, that AWS cannot limit to a resource",
-            schema={"type": "array", "items": {"type": "string"}},
+            "Actions, or patterns of actions, that AWS cannot limit to a resource",
         )
     },
 )

@@ -115,9 +115,8 @@ def _writable(container: Container) -> Iterator[str]:
     "inference",
     parameters={
         "registries": Parameter(
-            default=["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
-            description="Registries, or paths in registries, that images may come from",
-            schema={"type": "array", "items": {"type": "string"}},
+            ["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
+            "Registries, or paths in registries, that images may come from",
         )
     },
 )
@@ -140,9 +139,7 @@ RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
     Severity.CRITICAL,
     "inference",
     "CVE-2026-24207",
-    parameters={
-        "release": Parameter(default="26.06", description="Oldest release of Triton's container that is allowed", schema={"type": "string"})
-    },
+    parameters={"release": Parameter("26.06", "Oldest release of Triton's container that is allowed")},
 )
 def model_require_triton_floor(place: Field, given: Parameters) -> Findings:
     """Triton is recent enough.
@@ -169,7 +166,7 @@ OWN = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
     Severity.HIGH,
     "inference",
     "CVE-2026-47155",
-    parameters={"version": Parameter(default="0.22", description="Oldest version of vLLM that is allowed", schema={"type": "string"})},
+    parameters={"version": Parameter("0.22", "Oldest version of vLLM that is allowed")},
 )
 def model_require_vllm_floor(container: Container, given: Parameters) -> Findings:
     """vLLM is recent enough.

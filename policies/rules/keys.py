@@ -19,7 +19,7 @@ from policies.subjects.serving import starts_vllm
     Severity.MEDIUM,
     "inference",
     "NSA-CISA: key rotation",
-    parameters={"days": Parameter(default=365, description="Maximum age of a key in days", schema={"type": "number", "minimum": 1})},
+    parameters={"days": Parameter(365, "Maximum age of a key in days", minimum=1)},
 )
 def key_limit_age(secret: Resource, given: Parameters) -> Findings:
     """API keys are at most one year old.
@@ -43,9 +43,7 @@ def key_limit_age(secret: Resource, given: Parameters) -> Findings:
 @resource_rule(
     KEYS,
     Severity.MEDIUM,
-    parameters={
-        "versions": Parameter(default=2, description="Maximum number of valid versions of a key", schema={"type": "number", "minimum": 1})
-    },
+    parameters={"versions": Parameter(2, "Maximum number of valid versions of a key", minimum=1)},
 )
 def key_limit_valid_versions(secret: Resource, given: Parameters) -> Findings:
     """Few versions of a key are valid at the same time.
@@ -63,9 +61,7 @@ def key_limit_valid_versions(secret: Resource, given: Parameters) -> Findings:
     Severity.CRITICAL,
     "inference",
     "NSA-CISA: secrets",
-    parameters={
-        "bits": Parameter(default=128, description="Minimum entropy of an API key in bits", schema={"type": "number", "minimum": 64})
-    },
+    parameters={"bits": Parameter(128, "Minimum entropy of an API key in bits", minimum=64)},
 )
 def key_require_entropy(secret: Resource, given: Parameters) -> Findings:
     """API keys cannot be guessed.
@@ -108,9 +104,7 @@ def model_require_server_key(container: Container, _: Parameters) -> Findings:
     Severity.CRITICAL,
     "inference",
     "Envoy Gateway: SecurityPolicy",
-    parameters={
-        "bits": Parameter(default=128, description="Minimum entropy of a consumer's key in bits", schema={"type": "number", "minimum": 64})
-    },
+    parameters={"bits": Parameter(128, "Minimum entropy of a consumer's key in bits", minimum=64)},
 )
 def stack_require_client_keys(stack: Stack, given: Parameters) -> Findings:
     """Keys in a gateway's Secret cannot be guessed and have no prefix.

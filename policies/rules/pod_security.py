@@ -15,13 +15,7 @@ PREFIX = "pod-security.kubernetes.io/"
     "PSS restricted",
     "CIS EKS 4.2",
     "NSA-CISA: pod security enforcement",
-    parameters={
-        "privileged": Parameter(
-            default=[],
-            description="Namespaces of drivers and device plugins, which need more privileges",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"privileged": Parameter([], "Namespaces of drivers and device plugins, which need more privileges")},
 )
 def namespace_require_pod_security(stack: Stack, given: Parameters) -> Findings:
     """Namespaces enforce the restricted Pod Security Standard.

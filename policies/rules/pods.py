@@ -198,11 +198,7 @@ PLACES = (
     "CIS EKS 4.5.2",
     "CIS Kubernetes 5.7",
     parameters={
-        "namespaces": Parameter(
-            default=["default", "kube-system", "kube-public", "kube-node-lease"],
-            description="Namespaces that are not for workloads",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
+        "namespaces": Parameter(["default", "kube-system", "kube-public", "kube-node-lease"], "Namespaces that are not for workloads")
     },
 )
 def pod_restrict_reach(pod: PodTemplate, given: Parameters) -> Findings:

@@ -15,13 +15,7 @@ from policies.subjects.workloads import engines_of
 @resource_rule(
     PODS,
     Severity.HIGH,
-    parameters={
-        "marginSeconds": Parameter(
-            default=5,
-            description="Seconds between the end of draining and the end of the grace period",
-            schema={"type": "number", "minimum": 0},
-        )
-    },
+    parameters={"marginSeconds": Parameter(5, "Seconds between the end of draining and the end of the grace period")},
 )
 def pod_require_drain_time(pod: PodTemplate, given: Parameters) -> Findings:
     """Pods have enough time to shut down.
@@ -62,13 +56,7 @@ def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Findings:
 @resource_rule(
     PODS,
     Severity.HIGH,
-    parameters={
-        "minimumSeconds": Parameter(
-            default=600,
-            description="Minimum time in seconds that a server with accelerators has to start",
-            schema={"type": "number", "minimum": 1},
-        )
-    },
+    parameters={"minimumSeconds": Parameter(600, "Minimum time in seconds that a server with accelerators has to start", minimum=1)},
 )
 def pod_require_startup_budget(pod: PodTemplate, given: Parameters) -> Findings:
     """Model servers have enough time to start.
@@ -101,11 +89,7 @@ SIZE_LABEL = "inferplan.dev/model-size"
 @stack_rule(
     Severity.HIGH,
     parameters={
-        "bytesPerSecond": Parameter(
-            default=200000000.0,
-            description="Minimum speed at which a server reads its weights, in bytes per second",
-            schema={"type": "number", "minimum": 1},
-        )
+        "bytesPerSecond": Parameter(200000000.0, "Minimum speed at which a server reads its weights, in bytes per second", minimum=1)
     },
 )
 def stack_require_startup_budget_for_model(stack: Stack, given: Parameters) -> Findings:

@@ -47,7 +47,7 @@ VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
     Severity.CRITICAL,
     "inference",
     "CVE-2023-48022",
-    parameters={"version": Parameter(default="2.52", description="Oldest version of Ray that is allowed", schema={"type": "string"})},
+    parameters={"version": Parameter("2.52", "Oldest version of Ray that is allowed")},
 )
 def ray_require_floor(place: Field, given: Parameters) -> Findings:
     """Ray is recent enough to require a token.

@@ -14,11 +14,7 @@ GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kub
 
 @stack_rule(
     Severity.HIGH,
-    parameters={
-        "providers": Parameter(
-            default=1, description="Number of Kubernetes providers that the stack may use", schema={"type": "number", "minimum": 1}
-        )
-    },
+    parameters={"providers": Parameter(1, "Number of Kubernetes providers that the stack may use", minimum=1)},
 )
 def stack_disallow_several_providers(stack: Stack, given: Parameters) -> Findings:
     """All Kubernetes resources use one provider.
@@ -40,13 +36,7 @@ def stack_disallow_several_providers(stack: Stack, given: Parameters) -> Finding
 
 @stack_rule(
     Severity.HIGH,
-    parameters={
-        "kinds": Parameter(
-            default=[],
-            description="Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"kinds": Parameter([], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")},
 )
 def stack_disallow_unseen_objects(stack: Stack, given: Parameters) -> Findings:
     """Every powerful object is of a kind that the rules can check.

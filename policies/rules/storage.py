@@ -109,13 +109,7 @@ def volume_require_encryption(given: Resource, _: Parameters) -> Findings:
 @resource_rule(
     objects("kubernetes:core:PersistentVolume"),
     Severity.MEDIUM,
-    parameters={
-        "options": Parameter(
-            default=["nfsvers", "hard", "noresvport"],
-            description="Mount options, or their names, that every NFS volume must set",
-            schema={"type": "array", "items": {"type": "string"}},
-        )
-    },
+    parameters={"options": Parameter(["nfsvers", "hard", "noresvport"], "Mount options, or their names, that every NFS volume must set")},
 )
 def volume_require_nfs_options(volume: Resource, given: Parameters) -> Findings:
     """NFS volumes set their mount options.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -9,10 +10,9 @@ import pytest
 
 from cli.findings import render
 from operations.policy_check import stack_of
-from policies.engine.exemptions import Exemption
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
-from policies.engine.settings import Settings
+from policies.engine.settings import Exemption, Settings
 from tests.policies.cases import changed
 
 LINKS = "pod-disallow-service-links"
@@ -134,7 +134,7 @@ SARIF = strict(
 
 
 def test_sarif_is_as_its_specification_has_it(broken):
-    over = exemption("2026-01-01")._replace(rule="image-disallow-latest", resource="Pod/x")
+    over = dataclasses.replace(exemption("2026-01-01"), rule="image-disallow-latest", resource="Pod/x")
     for exemptions in ((), (exemption("2027-01-01"), over)):
         log = json.loads(render([report(broken, *exemptions)], "sarif"))
         jsonschema.validate(log, SARIF)
