@@ -35,6 +35,7 @@ from components.preheat.payload.manifest import Entry, Manifest, check
 SHARDS, SHARD_BYTES, ROUNDS = 4, 512 << 20, 3
 COPY_AT_LEAST, HASH_AT_LEAST, RECHECK_MILLISECONDS, MEMORY_MIB, REREAD_MIB = 0.9, 0.8, 100, 256, 8
 _KILL_AT = SHARDS * SHARD_BYTES * 2 // 5
+_DIRECTORY = "m/0123456789-r0"
 _ONE_STREAM = ("--multi-thread-streams", "0")
 _PAYLOAD_HOME = Path(__file__).parents[1] / "components" / "preheat"
 
@@ -123,12 +124,15 @@ def _compared(base: Path, env: dict[str, str], evidence: str) -> Iterator[Result
 
 
 def _resumed(share: Path, env: dict[str, str]) -> Result:
-    """The part of each file that a run reads again after the previous one got kill -9."""
+    """The part of each file that a run reads again after the previous one got kill -9 in the middle."""
     share.mkdir()
     with _running(share, env) as process:
         while process.poll() is None and _staged(share) < _KILL_AT:
             time.sleep(0.002)
-    staged = _staged(share)
+        ended = process.poll() is not None
+    staged, published = _staged(share), (share / _DIRECTORY).exists()
+    if ended or published:
+        raise SystemExit(f"the run that should be killed {'published' if published else 'ended'} with {staged >> 20} MiB staged")
     _preheat(share, env)
     again = (_moved(share) - (SHARDS * SHARD_BYTES - staged)) / SHARDS / 2**20
     shutil.rmtree(share)
@@ -137,11 +141,12 @@ def _resumed(share: Path, env: dict[str, str]) -> Result:
 
 
 def _staged(share: Path) -> int:
-    found = 0
-    for path in share.glob(".inferplan/staging/*/files/*.dat"):
+    """Bytes that are written of large files, in the staging directory of any generation of the lock."""
+    total = 0
+    for path in share.glob(".inferplan/staging/*/*/files/*.dat"):
         with contextlib.suppress(FileNotFoundError):
-            found += path.stat().st_blocks * 512
-    return found
+            total += path.stat().st_blocks * 512
+    return total
 
 
 def _moved(share: Path) -> int:
@@ -193,7 +198,7 @@ def _rclone_alone(into: Path, env: dict[str, str], flags: Sequence[str] = ()) ->
 @contextlib.contextmanager
 def _running(share: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A run of the payload; with the block ends, by kill -9, what is left of it and of its rclones."""
-    request = {"kind": "remote", "root": f"source:{BUCKET}/m", "target": str(share), "directory": "m/0123456789-r0", "job": "bench"}
+    request = {"kind": "remote", "root": f"source:{BUCKET}/m", "target": str(share), "directory": _DIRECTORY, "job": "bench"}
     request |= {"lease_seconds": 3.0}
     process = subprocess.Popen(
         [sys.executable, "-m", "payload"],
