@@ -21,7 +21,7 @@ from .large_files import Fetch, Reach, free_bytes
 from .manifest import Entry, Manifest
 from .progress import Progress, size
 from .request import Request
-from .small_files import SMALL
+from .small_files import SMALL, batches
 from .source import Source, SourceFile, prove
 from .standing import standing
 from .workspace import workspace
@@ -146,13 +146,13 @@ class Preheat:
         self._progress.expect(total)
         self._progress.await_files(sum(file.size < SMALL for file in missing))
         fetch = Fetch(self._request, self._source, self._staging, lease=self._lease, progress=self._progress, stop=self._stop)
+        small: list[SourceFile] = []
         proofs: dict[str, Future[Entry]] = {}
-        to_read_again: list[SourceFile] = []
         with ThreadPoolExecutor(max(os.cpu_count() or 1, self._request.streams), thread_name_prefix="proof") as pool:
 
             def begun(file: SourceFile, reach: Reach) -> None:
-                if file.size < SMALL and not file.has_checksum:
-                    to_read_again.append(file)
+                if file.size < SMALL:
+                    small.append(file)
                 else:
                     proofs[file.path] = pool.submit(self._prove, file, fetch, reach)
 
@@ -161,13 +161,16 @@ class Preheat:
             try:
                 fetch.bring(missing, begun)
                 self._progress.verify()
-                second = fetch.second_sha256s(to_read_again)
-                for file in to_read_again:
-                    proofs[file.path] = pool.submit(self._prove, replace(file, second_sha256=second.get(file.path)), fetch, None)
+                failures = _sort_out(proofs, proven)
+                # One batch at a time: the futures of 100,000 files together would take 100 MiB.
+                for batch in batches(small):
+                    second = fetch.second_sha256s([file for file in batch if not file.has_checksum])
+                    twice = [replace(file, second_sha256=second.get(file.path)) for file in batch]
+                    failures |= _sort_out({file.path: pool.submit(self._prove, file, fetch, None) for file in twice}, proven)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-        return _sort_out(proofs, proven)
+        return failures
 
     def _prove(self, file: SourceFile, fetch: Fetch, reach: Reach) -> Entry:
         path = self._staging.files / file.path

@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 
 from components.handles import ObjectStore
 
-from .invariants import check_ready, publish, published
+from .invariants import Invariants, publish, published
 from .proxy import BUCKET, Proxy
 from .rig import MIB, MODEL, SECRET, Job, tiny_model
 from .web import COMMIT, Commit, Hub, Web
@@ -49,12 +49,18 @@ def proxy_server(moto):
 def proxy(proxy_server):
     proxy_server.faults = type(proxy_server.faults)()
     proxy_server.released = threading.Event()
+    servers.append(proxy_server)
     yield proxy_server
     proxy_server.released.set()
 
 
+servers = []
+"""The servers of the running test, whose faults can end."""
+
+
 def running(server):
     """Serves until the test has ended."""
+    servers.append(server)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server
@@ -128,23 +134,26 @@ def store(proxy):
     return ObjectStore(bucket=BUCKET, prefix="llm", region="us-east-1", endpoint=proxy.url, path_style=True, credentials="minio")
 
 
-@pytest.fixture
-def job(tmp_path, store):
-    """Makes the container of a preheat Job that copies from the S3 server to a temporary share.
+@pytest.fixture(autouse=True)
+def invariants():
+    """Checks docs/preheat-invariants.md for every Job of the test."""
+    published.clear()
+    servers.clear()
+    return Invariants()
 
-    When the test ends, every READY mark that its Jobs left is checked: docs/preheat-invariants.md.
-    """
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Check the ends of a test's Jobs while its servers are still up."""
+    result = yield
+    if (made := pyfuncitem.funcargs.get("invariants")) is not None:
+        made.finish(lambda: [server.mend() for server in servers])
+    return result
+
+
+@pytest.fixture
+def job(tmp_path, store, invariants):
+    """Makes the container of a preheat Job that copies from the S3 server to a temporary share."""
     target = tmp_path / "share"
     target.mkdir()
-    jobs = []
-
-    def make(**changes):
-        jobs.append(Job(**{"target": target, "source": store, **changes}))
-        return jobs[-1]
-
-    yield make
-    try:
-        for each in jobs:
-            check_ready(each)
-    finally:
-        published.clear()
+    return lambda **changes: Job(**{"target": target, "source": store, "invariants": invariants, **changes})

@@ -74,6 +74,10 @@ class Job:
     tuning: Mapping[str, Any] = field(default_factory=dict)
     name: str = "tiny"
     claim: VolumeClaim = field(default_factory=lambda: VolumeClaim(name="shared"))
+    invariants: Any = None
+    """Checks what holds at any moment, at the start and at the end of every run (invariants.py)."""
+    repair: Callable[[Job], Job | None] = lambda _job: None
+    """Ends a fault that is neither a server's nor a system call's; the Job to run then, if it is another one."""
 
     def __post_init__(self) -> None:
         weights = WeightsSpec.model_validate({"store": "weights", "path": MODEL, **self.weights})
@@ -106,10 +110,7 @@ class Job:
     def start(self, before: Sequence[str] = ()) -> subprocess.Popen[str]:
         """The running container, its output readable as text; `before` is a command that starts it."""
         compile_payload()
-        command = [*before, sys.executable, *self._container["command"][1:]]
-        return subprocess.Popen(
-            command, cwd=PAYLOAD_HOME, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
+        return Container(self, [*before, sys.executable, *self._container["command"][1:]])
 
     def run(self, timeout: float = PATIENCE_SECONDS, before: Sequence[str] = ()) -> Outcome:
         """Run to the end."""
@@ -160,6 +161,44 @@ class Job:
             path for path in self.directory.rglob("*") if path.is_file() and path.name not in ("READY", "READY.damaged", "READY.sizes")
         )
         return {path.relative_to(self.directory).as_posix(): path.read_bytes() for path in found}
+
+
+class Container(subprocess.Popen[str]):
+    """A running container of a Job, whose end the Job's invariants hear of, however a test waits for it."""
+
+    def __init__(self, job: Job, command: Sequence[str]) -> None:
+        self._job: Job | None = None
+        super().__init__(
+            command, cwd=PAYLOAD_HOME, env=job.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        if job.invariants is not None:
+            self._job = job
+            job.invariants.started(job, self)
+
+    def poll(self) -> int | None:
+        code = super().poll()
+        self._report(None)
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self._report(None)
+        return code
+
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002 - the name in Popen
+        job, self._job = self._job, None
+        try:
+            texts = super().communicate(input, timeout)
+        finally:
+            self._job = job
+        self._report(texts[0])
+        return texts
+
+    def _report(self, output: str | None) -> None:
+        job = self._job
+        if job is not None and self.returncode is not None:
+            self._job = None
+            job.invariants.ended(job, self, self.returncode, output)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import threading
 from dataclasses import replace
 
 import pytest
 from boto3.s3.transfer import TransferConfig
 
-from components.handles import VolumeClaim
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -147,9 +145,10 @@ def test_an_empty_source_says_where_it_looked(job):
     assert "weights.path" in outcome.output
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("model")
 def test_a_source_that_is_down_ends_with_a_remedy_and_no_traceback(job, store):
-    outcome = job(source=replace(store, endpoint=f"http://127.0.0.1:{free_port()}"), tuning={"retries": 1}).run()
+    down = replace(store, endpoint=f"http://127.0.0.1:{free_port()}")
+    outcome = job(source=down, tuning={"retries": 1}, repair=lambda _job: job()).run()
     assert outcome.code == 5, outcome.output
     assert "check that it is up" in outcome.output
     assert "Traceback" not in outcome.output
@@ -227,29 +226,3 @@ def test_old_rounds_go_when_nobody_uses_them(job):
     assert not first.directory.exists()
     assert other.ready, "another model still reads round 1"
     assert job(preheat={"round": 2}).ready, "keep: 2 leaves the round that a rollout replaces"
-
-
-def test_a_mounted_directory_is_a_source_as_well(job, tmp_path):
-    files = tiny_model()
-    share = tmp_path / "other-share" / MODEL
-    for path, data in files.items():
-        share.mkdir(parents=True, exist_ok=True)
-        (share / path).write_bytes(data)
-    preheat = job(source=VolumeClaim(name="origin"), mounts={"/source": share.parent})
-    outcome = preheat.run()
-    assert outcome.code == 0, outcome.output
-    assert preheat.files() == files
-    assert {each["evidence"] for each in manifest(preheat)["files"]} == {"second reading"}
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("model")
-def test_a_ready_directory_as_a_source_hands_its_checksums_on(job, tmp_path):
-    first = job()
-    first.run()
-    share = tmp_path / "copy"
-    shutil.copytree(first.directory, share / MODEL)
-    second = job(source=VolumeClaim(name="origin"), mounts={"/source": share})
-    outcome = second.run()
-    assert outcome.code == 0, outcome.output
-    assert {each["evidence"] for each in manifest(second)["files"]} == {"sha256"}

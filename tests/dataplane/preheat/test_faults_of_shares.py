@@ -46,6 +46,10 @@ def source(tmp_path):
     return folder
 
 
+def without_fault(made):
+    made.env["FAULT"] = ""
+
+
 @pytest.fixture
 def preheat(job, source, tmp_path):
     """Makes the container of a Job that reads the directory through an rclone that misbehaves."""
@@ -58,7 +62,7 @@ def preheat(job, source, tmp_path):
 
     def make(fault="", faults="once", **tuning):
         tuning = {"segment_bytes": 4 * MIB, "streams": 1, **tuning}
-        made = job(source=VolumeClaim(name="origin"), mounts={"/source": source.parent}, tuning=tuning)
+        made = job(source=VolumeClaim(name="origin"), mounts={"/source": source.parent}, tuning=tuning, repair=without_fault)
         made.env |= {"PATH": f"{tools}:/usr/bin:/bin", "FAULT": fault, "FAULTS": faults}
         made.env |= {"REPLACEMENT": str(tmp_path / "new"), "REPLACED": str(source / SHARD)}
         return made

@@ -25,7 +25,7 @@ def small_share(tmp_path):
 @pytest.mark.usefixtures("model")
 def test_a_share_too_small_is_refused_before_a_byte_moves(job, proxy, small_share):
     (small_share / "filler").write_bytes(bytes(20 * MIB))
-    preheat = job(target=small_share)
+    preheat = job(target=small_share, repair=lambda _job: (small_share / "filler").unlink())
     refused(preheat.run(), preheat, 4, "too full", "expected 24.0 MiB free", "preheat.keep")
     assert not proxy.faults.gets
 
@@ -43,6 +43,9 @@ def test_a_share_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(job, 
 
 @pytest.mark.usefixtures("model")
 def test_a_read_only_share_is_told_with_the_user_that_needs_to_write(job, small_share):
-    subprocess.run(["/bin/mount", "-o", "remount,ro", str(small_share)], check=True)
-    preheat = job(target=small_share)
+    def remount(mode):
+        subprocess.run(["/bin/mount", "-o", f"remount,{mode}", str(small_share)], check=True)
+
+    remount("ro")
+    preheat = job(target=small_share, repair=lambda _job: remount("rw"))
     refused(preheat.run(), preheat, 4, "does not let this user write", "preheat.runAsUser", "Read-only file system")

@@ -36,7 +36,8 @@ def origin(request):
 
 @pytest.fixture
 def preheat(job, origin):
-    return lambda: job(source=origin.source, tuning={"segment_bytes": 4 * MIB, "streams": 1, "retries": 1, "report_seconds": 60.0})
+    tuning = {"segment_bytes": 4 * MIB, "streams": 1, "retries": 1, "report_seconds": 60.0}
+    return lambda: job(source=origin.source, tuning=tuning, repair=lambda _job: origin.put(WHOLE))
 
 
 def grow_once(origin, size):

@@ -31,7 +31,7 @@ def pod(job, tmp_path):
 def test_each_node_gets_a_copy_and_a_pod_that_lands_on_a_filled_one_says_that_another_is_empty(pod, model):
     first = pod(0)
     verified(first.run(), first, model)
-    again = pod(1).run()
+    again = pod(1, repair=lambda _job: pod(1, node="c")).run()
     assert again.code == 4, again.output
     assert "pod 0 of this Job has filled this node already" in again.output
     assert "the node that pod 1 was meant for has no copy" in again.output

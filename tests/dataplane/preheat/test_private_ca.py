@@ -148,10 +148,16 @@ def test_a_server_behind_the_hub_that_nobody_knows_is_told_by_its_own_name(job, 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["bucket", "web", "hub"])
-def test_a_server_that_speaks_no_tls_is_never_asked_in_clear(job, servers, kind, lent):
+def test_a_server_that_speaks_no_tls_is_never_asked_in_clear(job, servers, kind, lent, certificate):
     server, source, weights = servers[kind]
     address = server.url.replace("http://", "https://")
-    preheat = job(source=replace(source(address), ca=BUNDLE), weights=weights, tuning={"retries": 1, "stall_seconds": 0.5}, **lent())
+
+    def speak_tls(_job):
+        for each in (server, server.blobs) if kind == "hub" else (server,):
+            each.secure(certificate())
+
+    tuning = {"retries": 1, "stall_seconds": 0.5}
+    preheat = job(source=replace(source(address), ca=BUNDLE), weights=weights, tuning=tuning, repair=speak_tls, **lent())
     refused(preheat.run(), preheat, 5, "check that it is up")
     untouched(preheat, server)
 

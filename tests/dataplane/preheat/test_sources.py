@@ -1,16 +1,17 @@
-"""Models from an HTTP server and from a Hugging Face hub, moved by the real payload with the real rclone and huggingface_hub."""
+"""Models from an HTTP server, a Hugging Face hub and a mounted directory, copied by the real payload with the real rclone and huggingface_hub."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import shutil
 
 import pytest
 
-from components.handles import HubStore, WebStore
+from components.handles import HubStore, VolumeClaim, WebStore
 
-from .rig import MIB, SECRET, refused, tiny_model, verified
+from .rig import MIB, MODEL, SECRET, refused, tiny_model, verified
 from .web import COMMIT, REPOSITORY
 
 SHARD = "model-00001-of-00002.safetensors"
@@ -116,7 +117,7 @@ def test_a_secret_opens_a_server_and_stays_out_of_log_and_share(job, web):
 def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.authorization = SECRET["AUTHORIZATION"]
-    preheat = job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 1})
+    preheat = job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 1}, repair=lambda _job: setattr(web, "authorization", None))
     refused(preheat.run(), preheat, 5, "check that it is up and that the key may read it", "401")
 
 
@@ -187,5 +188,32 @@ def test_an_image_without_the_hubs_client_is_told_as_such(job, hub, tmp_path):
 @pytest.mark.usefixtures("repository")
 def test_a_hub_that_falls_silent_is_not_waited_for_without_end(job, hub):
     hub.stall_listing = True
-    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED, tuning={"stall_seconds": 0.5})
+    repair = lambda _job: setattr(hub, "stall_listing", False)  # noqa: E731 - the fault and its end, next to each other
+    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED, tuning={"stall_seconds": 0.5}, repair=repair)
     refused(preheat.run(), preheat, 5, "the hub was silent for", "check that it is up")
+
+
+def test_a_mounted_directory_is_a_source_as_well(job, tmp_path):
+    files = tiny_model()
+    share = tmp_path / "other-share" / MODEL
+    for path, data in files.items():
+        share.mkdir(parents=True, exist_ok=True)
+        (share / path).write_bytes(data)
+    preheat = job(source=VolumeClaim(name="origin"), mounts={"/source": share.parent})
+    outcome = preheat.run()
+    assert outcome.code == 0, outcome.output
+    assert preheat.files() == files
+    assert set(evidence(preheat).values()) == {"second reading"}
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("model")
+def test_a_ready_directory_as_a_source_hands_its_checksums_on(job, tmp_path):
+    first = job()
+    first.run()
+    share = tmp_path / "copy"
+    shutil.copytree(first.directory, share / MODEL)
+    second = job(source=VolumeClaim(name="origin"), mounts={"/source": share})
+    outcome = second.run()
+    assert outcome.code == 0, outcome.output
+    assert set(evidence(second).values()) == {"sha256"}
