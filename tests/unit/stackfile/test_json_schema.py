@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,8 @@ import yaml
 from components.nodes.accelerators import accelerators
 from components.nodes.machines import machines
 from stackfile.json_schema import stack_schema, stack_schema_text
+from stackfile.reference import reference
+from stackfile.schema_editor import has_choices
 from stackfile.stack import StackSettings
 
 PROJECT = Path(__file__).parents[3]
@@ -108,3 +111,47 @@ def test_pulumi_yaml_declares_every_key_with_type_and_description_and_no_other()
     assert declared["inferplan:apiKeySeed"]["secret"] is True
     # The CLI demands every declared key that has no default, so defaults here and there must agree.
     assert {key for key, field in fields.items() if field.is_required()} == {key for key in fields if "default" not in declared[key]}
+
+
+@cache
+def typed_fields():
+    """Every field whose value a person types, so not one of fixed choices."""
+    definitions = stack_schema()["definitions"]
+    return [
+        (f"{name}.{key}", {**field, "definitions": definitions})
+        for name, definition in definitions.items()
+        for key, field in definition.get("properties", {}).items()
+        if not has_choices(field, definitions)
+    ]
+
+
+def test_every_field_that_a_person_types_has_valid_examples():
+    wrong = {
+        name: [error.message for example in field.get("examples", ()) for error in jsonschema.Draft7Validator(field).iter_errors(example)]
+        for name, field in typed_fields()
+    }
+    assert {name: errors for name, errors in wrong.items() if errors} == {}
+    assert [name for name, field in typed_fields() if not field.get("examples")] == [], "add them to stackfile/examples.toml"
+
+
+def test_the_snippets_are_valid_entries(local, validator):
+    sections = stack_schema()["properties"]["config"]["properties"]
+    labels = []
+    for key in ("nodePools", "storage", "models"):
+        for snippet in sections[f"inferplan:{key}"]["defaultSnippets"]:
+            [body] = snippet["body"].values()
+            local["config"][f"inferplan:{key}"]["typed"] = body
+            labels.append(snippet["label"])
+    assert list(validator.iter_errors(local)) == []
+    assert len(labels) == 6
+
+
+def test_an_editor_shows_description_default_and_example():
+    field = stack_schema()["definitions"]["VllmSpec"]["properties"]["replicas"]
+    assert field["markdownDescription"] == f"{field['description']}\n\nDefault: `1`\n\n```yaml\nreplicas: 2\n```"
+
+
+def test_the_reference_has_a_row_for_every_field():
+    rows = {line.split("|")[1].strip(" `*") for line in reference().splitlines() if line.startswith("| `")}
+    assert {name.partition(".")[2] for name, _ in typed_fields()} <= rows
+    assert "| `tensorParallelSize` | integer | `1` | `4` |" in reference()
