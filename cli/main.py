@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "toolchain": ("cli.toolchain", "Build the programs of the simulated cluster, once."),
     "validate": ("cli.validate", "Check stack files and list every fault with its line."),
     "check": ("cli.check", "Hold plans to the policy pack; findings as a table, SARIF or JUnit."),
+    "images": ("cli.images", "List every image that a stack needs."),
     "schema": ("cli.schema", "Print or write the JSON Schema of stack files."),
 }
 

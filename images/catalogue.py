@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from images.mirror import names_of
+
 
 class WrittenPath(NamedTuple):
     """A directory that an image's programs write to. `env` is the variable that moves it, None where nothing does."""
@@ -52,15 +54,16 @@ def default_image(name: str) -> str:
 
 
 def facts_of(image: str) -> ImageFacts | None:
-    """The row of exactly this image (a digest aside), None for every other one."""
-    tagged = _without_digest(image)
-    return next((row for row in catalogue().values() if row.image == tagged), None)
+    """The row of exactly this image, also below a mirror and with any digest; None for every other one."""
+    tagged = names_of(_without_digest(image))
+    return next((row for row in catalogue().values() if row.image in tagged), None)
 
 
 def family_of(image: str) -> ImageFacts | None:
     """The row that describes how `image` is built: its own, or that of another release of the same image. None where nothing is known."""
-    tagged = _without_digest(image)
-    return facts_of(image) or next((row for row in catalogue().values() if re.fullmatch(rf"(?:{row.family})(?::.*)?", tagged)), None)
+    names = names_of(_without_digest(image))
+    families = (row for row in catalogue().values() if any(re.fullmatch(rf"(?:{row.family})(?::.*)?", name) for name in names))
+    return facts_of(image) or next(families, None)
 
 
 @cache

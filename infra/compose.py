@@ -12,6 +12,7 @@ from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import requirements
 from components.gateway.gateway import GATEWAY_PODS, declare_gateway
 from components.handles import Endpoint
+from components.images.rewriting import image_options
 from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
 from components.nodes.node_pool import declare_pools
@@ -49,6 +50,7 @@ def compose(stack: Stack) -> Exports:
     pulumi.log.info(image_evidence(spec))
     platform = aws_platform_of(spec, stack.name)
     kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
+    kube = pulumi.ResourceOptions.merge(kube, image_options(spec.images))
     targets = declare_pools(spec.node_pools, {} if platform is None else platform.targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(

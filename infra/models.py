@@ -111,8 +111,11 @@ def image_pulls_of(
     pulls: dict[str, ImagePull] = {}
     for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
         images = sorted({image_of(model, model.engine, targets[name]) for model in spec.models.values() if model.pool == name})
+        secrets = {each.name for model in spec.models.values() if model.pool == name for each in model.image_pull_secrets}
         if images:
-            pulls[name] = ImagePull(f"{name}-images", images, target=targets[name], namespace=namespace, opts=opts)
+            pulls[name] = ImagePull(
+                f"{name}-images", images, target=targets[name], namespace=namespace, pull_secrets=sorted(secrets), opts=opts
+            )
     return pulls
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from components.benchmark.spec import BenchmarkSpec
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.spec import GatewaySpec
+from components.images.spec import ImagesSpec
 from components.monitoring.spec import MonitoringSpec
 from components.naming import NAMESPACE
 from components.nodes.spec import NodePoolSpec
@@ -49,6 +50,8 @@ class StackSettings(Spec):
     """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
     benchmark: BenchmarkSpec | None = None
     """A comparison of models under the same load. Omit it, or set {}, for none."""
+    images: ImagesSpec = ImagesSpec()
+    """The registry mirror and the pull secrets of all images."""
     extra_objects: Annotated[dict[Name, ExtraObject], Field(max_length=64)] = {}
     """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal check them like all others."""
     budget: BudgetSpec | None = None

@@ -43,6 +43,7 @@ class ImagePull(pulumi.ComponentResource):
         *,
         target: NodeTarget,
         namespace: pulumi.Input[str],
+        pull_secrets: Sequence[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:nodes:ImagePull", name, {"spec": {"pool": target.pool, "images": list(images)}}, opts)
@@ -50,13 +51,13 @@ class ImagePull(pulumi.ComponentResource):
         self.ready = apps.DaemonSet(
             name,
             metadata=meta.ObjectMetaArgs(name=bounded(target.pool, "images"), namespace=namespace, labels=labels(COMPONENT, target.pool)),
-            spec=_daemon_set(images, target),
+            spec=_daemon_set(images, target, pull_secrets),
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=limit, update=limit)),
         )
         self.register_outputs({"images": list(images)})
 
 
-def _daemon_set(images: Sequence[str], target: NodeTarget) -> apps.DaemonSetSpecArgs:
+def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequence[str]) -> apps.DaemonSetSpecArgs:
     own = selector(COMPONENT, target.pool)
     return apps.DaemonSetSpecArgs(
         selector=meta.LabelSelectorArgs(match_labels=own),
@@ -68,6 +69,7 @@ def _daemon_set(images: Sequence[str], target: NodeTarget) -> apps.DaemonSetSpec
             metadata=meta.ObjectMetaArgs(labels=own),
             spec=core.PodSpecArgs(
                 automount_service_account_token=False,
+                image_pull_secrets=[core.LocalObjectReferenceArgs(name=each) for each in pull_secrets] or None,
                 enable_service_links=False,
                 termination_grace_period_seconds=1,
                 node_selector=dict(target.node_selector),

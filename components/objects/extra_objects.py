@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import pulumi
@@ -21,12 +22,12 @@ class ExtraObjects(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("inferplan:objects:ExtraObjects", name, {"objects": dict(objects)}, opts)
+        super().__init__("inferplan:objects:ExtraObjects", name, {"objects": list(objects)}, opts)
         for key, manifest in objects.items():
             metadata = dict(manifest["metadata"])
             if is_namespaced(manifest):
                 metadata.setdefault("namespace", namespace)
             version = str(manifest["apiVersion"])
             token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
-            pulumi.CustomResource(token, key, {**manifest, "metadata": metadata}, pulumi.ResourceOptions(parent=self))
+            pulumi.CustomResource(token, key, {**deepcopy(manifest), "metadata": metadata}, pulumi.ResourceOptions(parent=self))
         self.register_outputs({})

@@ -29,6 +29,11 @@ def tolerations(target: NodeTarget, further: Sequence[Toleration] = ()) -> list[
     ]
 
 
+def pull_secrets(spec: ServedModel) -> list[core.LocalObjectReferenceArgs] | None:
+    """The Secrets that open the registry of the model's image."""
+    return [core.LocalObjectReferenceArgs(name=each.name) for each in spec.image_pull_secrets] or None
+
+
 def volumes(spec: ServedModel) -> list[core.VolumeArgs]:
     """The volumes that the user adds. The prefix keeps their names apart from ours."""
     return [

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator, model_validator
 
+from components.images.spec import PullSecrets
 from components.spec import DnsLabel, DnsName, LabelKey, LabelValue, Spec
 
 EnvName = Annotated[
@@ -116,6 +117,8 @@ class PodSettings(Spec):
     """Further labels on the pods."""
     annotations: dict[LabelKey, str] = {}
     """Further annotations on the pods."""
+    image_pull_secrets: PullSecrets = []
+    """Secrets that open the private registry of the image, in addition to the stack's."""
     priority_class_name: DnsName | None = None
     """The PriorityClass of the pods, which must exist."""
     scheduler_name: DnsName | None = None

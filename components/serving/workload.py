@@ -145,6 +145,7 @@ def pod(
             tolerations=placement.tolerations(target, spec.tolerations),
             priority_class_name=spec.priority_class_name,
             scheduler_name=spec.scheduler_name,
+            image_pull_secrets=placement.pull_secrets(spec),
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(labels),
             security_context=pod_security(group=server.group),

@@ -127,6 +127,7 @@ def _template(
             tolerations=placement.tolerations(target, spec.tolerations),
             priority_class_name=spec.priority_class_name,
             scheduler_name=spec.scheduler_name,
+            image_pull_secrets=placement.pull_secrets(spec),
             affinity=placement.affinity(spec),
             topology_spread_constraints=spread(selector(workload.COMPONENT, name)),
             security_context=workload.pod_security(user=RAY_USER),

@@ -96,6 +96,7 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgs:
         runtime_class_name=target.runtime_class,
         node_selector=dict(target.node_selector),
         tolerations=placement.tolerations(target),
+        image_pull_secrets=placement.pull_secrets(engines.spec),
         # The share takes no ownership from Kubernetes: engines are written as the user who may write there.
         security_context=workload.pod_security(user=engines.preheat.run_as_user),
         containers=[_container(engines)],
