@@ -33,7 +33,7 @@ def command(
     target = None if output is None else output.absolute()
     reports = _reports(stacks or [])
     _write(reports, format_, target)
-    if any(report.refused for report in reports):
+    if any(report.blocked for report in reports):
         raise typer.Exit(1)
 
 

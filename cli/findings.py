@@ -38,14 +38,14 @@ def _print_report(report: Report, console: Any) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    verdict = Text("blocked", style="bold red") if report.refused else Text("passes", style="bold green")
-    count = len(report.refusals) + len(report.expired)
+    verdict = Text("blocked", style="bold red") if report.blocked else Text("passes", style="bold green")
+    count = len(report.violations) + len(report.expired)
     counts = f"{count} violation{'' if count == 1 else 's'}, {len(report.advice)} advisory, {len(report.exempt)} exempt"
     console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {report.rules} of {len(all_rules())} rules ran"))
     for change in report.changes:
         # Settings that weaken the pack come first, because the verdict depends on them.
         console.print(Text(f"{'lowered' if change.lowered else 'stricter'}: {change.message}", style="yellow" if change.lowered else ""))
-    for title, outcomes in (("violations", report.refusals), ("advice", report.advice)):
+    for title, outcomes in (("violations", report.violations), ("advice", report.advice)):
         if outcomes:
             _print_findings(title, outcomes, report, console)
     for each in report.expired:
@@ -97,7 +97,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
 
 def _sarif_results(report: Report) -> Iterable[dict[str, Any]]:
-    for level, outcomes in (("error", report.refusals), ("warning", report.advice)):
+    for level, outcomes in (("error", report.violations), ("warning", report.advice)):
         yield from (_sarif_result(report, level, outcome) for outcome in outcomes)
     for each in report.exempt:
         suppression = {"kind": "external", "status": "accepted", "justification": _justification(each.exemption)}
@@ -139,12 +139,12 @@ def as_junit(reports: Sequence[Report]) -> str:
 
 
 def _junit_suite(top: Xml.Element, report: Report) -> None:
-    failed = {outcome.rule.id for outcome in report.refusals} | {each.rule for each in report.expired}
+    failed = {outcome.rule.id for outcome in report.violations} | {each.rule for each in report.expired}
     rules = all_rules()
     suite = Xml.SubElement(top, "testsuite", name=report.stack, tests=str(len(rules)), failures=str(len(failed)))
     for rule in rules.values():
         case = Xml.SubElement(suite, "testcase", classname=f"{report.stack}.policies", name=rule.id)
-        told = [outcome.message for outcome in report.refusals if outcome.rule.id == rule.id]
+        told = [outcome.message for outcome in report.violations if outcome.rule.id == rule.id]
         told += [expiry_message(each) for each in report.expired if each.rule == rule.id]
         if told:
             Xml.SubElement(case, "failure", message=rule.title, type=str(rule.severity)).text = "\n".join(told)

@@ -97,7 +97,7 @@ def _obey_policies(workspace: Workspace) -> Recording:
     recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
     note(program_notes(recording))
     report = judge(recording, workspace.root)
-    if report.refused:
+    if report.blocked:
         from operations.exemptions import drafts
 
         console = progress()
@@ -105,7 +105,7 @@ def _obey_policies(workspace: Workspace) -> Recording:
         if lines := drafts(report):
             console.print("If there is a reason for an exemption, its entry would be:", highlight=False, soft_wrap=True)
             console.out("\n".join(f"  {line}" for line in lines), highlight=False)
-        count = len(report.refusals) + len(report.expired)
+        count = len(report.violations) + len(report.expired)
         raise CommandError(
             f"{workspace.stack} has {count} policy violation{'' if count == 1 else 's'}. Nothing was applied. "
             f"Fix the violations, or add exemptions to policies/stacks/{workspace.stack}.json.",

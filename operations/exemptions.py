@@ -19,7 +19,9 @@ def drafts(report: Report) -> list[str]:
     The pack takes none of them before a day stands under `expires`. A rule that failed by itself gets no draft.
     """
     names = {state: name for name, state in STATES.items()}
-    refused = dict.fromkeys((each.rule.id, each.resource, each.path, names[each.state]) for each in report.refusals if each.state in names)
+    refused = dict.fromkeys(
+        (each.rule.id, each.resource, each.path, names[each.state]) for each in report.violations if each.state in names
+    )
     blank = {"reason": "why this one may", "owner": "who answers for it", "expires": "YYYY-MM-DD"}
     keys = ("rule", "resource", "path", "state")
     return [json.dumps({**dict(zip(keys, each, strict=True)), **blank}) for each in list(refused)[:MOST]]

@@ -55,7 +55,7 @@ def judge(recording: Recording, root: Path) -> Report:
     if not path.exists():
         return report
     file = read_stack(path, shown_path=str(path.relative_to(root)))
-    return dataclasses.replace(report, places=finding_places(recording, file, (*report.refusals, *report.advice)))
+    return dataclasses.replace(report, places=finding_places(recording, file, (*report.violations, *report.advice)))
 
 
 def settings_file(root: Path, stack: str) -> Path:

@@ -27,7 +27,7 @@ def packs() -> dict[str, str]:
 
 def policy_events(report: Report) -> Iterator[dict[str, Any]]:
     """One event for each outcome of `report`, under the rule's own name and severity; none for what is exempt."""
-    for level, outcomes in (("mandatory", report.refusals), ("advisory", report.advice)):
+    for level, outcomes in (("mandatory", report.violations), ("advisory", report.advice)):
         for outcome in outcomes:
             yield _event(level, outcome)
     for expired in report.expired:

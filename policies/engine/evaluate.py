@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from policies.engine.fields import FieldError, MalformedFieldError
 from policies.engine.registry import rules_for, stack_rules
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import AnyRule, Edit, Finding, Findings, Level, Parameters, Rule, StackRule, State
+from policies.engine.rule import AnyRule, Edit, Level, Parameters, Rule, StackRule, State, Violation, Violations
 from policies.engine.settings import Settings
 
 _NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "PersistentVolumeClaim"})
@@ -87,21 +87,21 @@ def _of_stack(rule: StackRule, stack: Stack, parameters: Parameters) -> Iterator
     mine = stack.for_rule()
     told = list(_judge(rule, "", lambda: [rule.check(mine, parameters)]))
     yield from told
-    yield from (each for each in (_unread(rule, "", error) for error in mine.doubts) if each not in told)
+    yield from (each for each in (_unread(rule, "", error) for error in mine.unreadable) if each not in told)
 
 
-def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Findings]:
+def _of_parts(rule: Rule, resource: Resource, parameters: Parameters) -> Iterator[Violations]:
     parts = resource.parts(rule.subject)
-    return (rule.check(part, parameters) for part in parts) if rule.id not in rule.subject.excused(resource) else iter(())
+    return (rule.check(part, parameters) for part in parts) if rule.id not in rule.subject.inapplicable(resource) else iter(())
 
 
-def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Findings]]) -> Iterator[Outcome]:
+def _judge(rule: AnyRule, urn: str, checks: Callable[[], Iterable[Violations]]) -> Iterator[Outcome]:
     """The outcomes of `checks`, one per part. A part that cannot be evaluated does not affect the others.
 
     A field that cannot be read is reported for its own resource.
     """
     told: set[tuple[str, str, str]] = set()
-    each: Iterator[Findings] | None = None
+    each: Iterator[Violations] | None = None
     while True:
         try:
             each = iter(checks()) if each is None else each
@@ -131,7 +131,7 @@ def _unread(rule: AnyRule, urn: str, unreadable: FieldError) -> Outcome:
     return Outcome(rule, State.NOT_EVALUATED, urn, unreadable.path, f"{unreadable.why}, so the rule cannot be evaluated")
 
 
-def _violation(rule: AnyRule, urn: str, finding: Finding) -> Outcome:
+def _violation(rule: AnyRule, urn: str, finding: Violation) -> Outcome:
     return Outcome(rule, State.VIOLATION, finding.urn or urn, finding.path, finding.problem)
 
 

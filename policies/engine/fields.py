@@ -206,7 +206,7 @@ def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[
         raise unread
 
 
-class Doubts:
+class Unreadable:
     """The fields that a stack rule could not read. As a context manager it records a FieldError of the block, and the rule continues after it."""
 
     def __init__(self) -> None:

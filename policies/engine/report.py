@@ -72,14 +72,14 @@ class Exempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`refusals` keep a stack from being applied; `advice` does not. Each list is in the order of resources.
+    """`violations` keep a stack from being applied; `advice` does not. Each list is in the order of resources.
 
     `rules` counts the rules that were evaluated, `changes` is what the stack's settings change about the pack. `places` holds, by rule
     and URN, the place in the stack file that a finding comes from.
     """
 
     stack: str
-    refusals: tuple[Outcome, ...]
+    violations: tuple[Outcome, ...]
     advice: tuple[Outcome, ...]
     exempt: tuple[Exempt, ...]
     expired: tuple[Exemption, ...]
@@ -89,9 +89,9 @@ class Report:
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
-    def refused(self) -> bool:
+    def blocked(self) -> bool:
         """True if the stack must not be applied."""
-        return bool(self.refusals or self.expired)
+        return bool(self.violations or self.expired)
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
@@ -102,7 +102,7 @@ def check_stack(stack: Stack, settings: Settings) -> Report:
 
 def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> Report:
     """`outcomes` sorted into what they lead to."""
-    refusals: list[Outcome] = []
+    violations: list[Outcome] = []
     advice: list[Outcome] = []
     exempt: list[Exempt] = []
     for outcome in outcomes:
@@ -110,13 +110,13 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
         if exemption is not None:
             exempt.append(Exempt(outcome, exemption))
         elif settings.level(outcome.rule) is Level.MANDATORY:
-            refusals.append(outcome)
+            violations.append(outcome)
         else:
             advice.append(outcome)
     used = {each.exemption for each in exempt}
     unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
     changes, rules = changes_of(settings, all_rules()), rules_run(settings, all_rules())
-    return Report(stack, tuple(refusals), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules)
+    return Report(stack, tuple(violations), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules)
 
 
 def exemption_message(exemption: Exemption) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from policies.engine.fields import Doubts, Field, Root
+from policies.engine.fields import Field, Root, Unreadable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def _nothing(_: Resource) -> frozenset[str]:
 class Subject(NamedTuple):
     """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
 
-    Rules of one subject share the parts of a resource, which are taken apart once. `excused` names the rules that cannot be
+    Rules of one subject share the parts of a resource, which are taken apart once. `inapplicable` names the rules that cannot be
     obeyed by a resource, because of what it is and not of how it is called. `also` finds resources of any
     other kind that hold such parts.
     """
@@ -78,7 +78,7 @@ class Subject(NamedTuple):
     name: str
     kinds: frozenset[str]
     parts: Callable[[Resource], Iterable[Any]]
-    excused: Callable[[Resource], frozenset[str]] = _nothing
+    inapplicable: Callable[[Resource], frozenset[str]] = _nothing
     also: Callable[[Resource], bool] | None = None
 
 
@@ -88,12 +88,12 @@ def objects(*kinds: str) -> Subject:
 
 
 class Stack:
-    """All resources of one stack. A rule puts what it could not read into `doubts`: `with stack.doubts:` around what one resource decides."""
+    """All resources of one stack. A rule puts what it could not read into `doubts`: `with stack.unreadable:` around what one resource decides."""
 
     def __init__(self, name: str, resources: Iterable[Resource]) -> None:
         self.name = name
         self.resources = tuple(resources)
-        self.doubts = Doubts()
+        self.unreadable = Unreadable()
         self._by_kind: dict[str, list[Resource]] = {}
         for each in self.resources:
             self._by_kind.setdefault(each.kind, []).append(each)
@@ -102,7 +102,7 @@ class Stack:
     def for_rule(self) -> Stack:
         """The same stack with no doubts yet."""
         view = copy.copy(self)
-        view.doubts = Doubts()
+        view.unreadable = Unreadable()
         return view
 
     def __iter__(self) -> Iterator[Resource]:
@@ -113,7 +113,7 @@ class Stack:
         for kind in kinds:
             yield from self._by_kind.get(kind, ())
 
-    def behind(self, resource: Resource) -> set[str]:
+    def dependencies_of(self, resource: Resource) -> set[str]:
         """The URNs of all resources that `resource` waits for, by whatever number of steps."""
         seen: set[str] = set()
         waiting = list(resource.dependencies)

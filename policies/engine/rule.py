@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field as PydanticField
 from pydantic import TypeAdapter, ValidationError
@@ -41,7 +41,7 @@ class State(enum.StrEnum):
     DEFECT = "defect"
 
 
-class Finding(NamedTuple):
+class Violation(NamedTuple):
     """One violation: the path of the field, and what is wrong in words that never hold the field's value.
 
     `urn` is "" for the resource that was looked at; stack rules name the resource, or "" for the stack as a whole.
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
     urn: str = ""
 
 
-Findings = Iterator[Finding]
+Violations = Iterator[Violation]
 
 
 class Parameter(NamedTuple):
@@ -111,7 +111,7 @@ class Rule(NamedTuple):
     severity: Severity
     refs: tuple[str, ...]
     subject: Subject
-    check: Callable[[Any, Parameters], Findings]
+    check: Callable[[Any, Parameters], Violations]
     level: Level = Level.MANDATORY
     parameters: Mapping[str, Parameter] = _NO_PARAMETERS
     remediate: Callable[[Any], Iterable[Edit]] | None = None
@@ -126,7 +126,7 @@ class StackRule(NamedTuple):
     remedy: str
     severity: Severity
     refs: tuple[str, ...]
-    check: Callable[[Stack, Parameters], Findings]
+    check: Callable[[Stack, Parameters], Violations]
     level: Level = Level.MANDATORY
     parameters: Mapping[str, Parameter] = _NO_PARAMETERS
 
@@ -139,6 +139,7 @@ class Edit(NamedTuple):
 
 
 AnyRule = Rule | StackRule
+_AnyRule = TypeVar("_AnyRule", Rule, StackRule)
 
 
 def resource_rule(
@@ -146,27 +147,29 @@ def resource_rule(
     severity: Severity,
     *refs: str,
     level: Level = Level.MANDATORY,
-    parameters: Mapping[str, Parameter] = _NO_PARAMETERS,
     remediate: Callable[[Any], Iterable[Edit]] | None = None,
-) -> Callable[[Callable[[Any, Parameters], Findings]], Rule]:
+) -> Callable[[Callable[[Any, Parameters], Violations]], Rule]:
     """Make a rule on one resource of the decorated check.
 
     The name of the function is the id, with hyphens. Its docstring holds the title, a paragraph `Why:` and a paragraph `Remedy:`.
     Without `refs` the rule is specific to inference.
     """
-    return lambda check: Rule(
-        *_texts(check), severity, refs or _INFERENCE, subject, check, level=level, parameters=parameters, remediate=remediate
-    )
+    return lambda check: Rule(*_texts(check), severity, refs or _INFERENCE, subject, check, level=level, remediate=remediate)
 
 
 def stack_rule(
-    severity: Severity, *refs: str, level: Level = Level.MANDATORY, parameters: Mapping[str, Parameter] = _NO_PARAMETERS
-) -> Callable[[Callable[[Stack, Parameters], Findings]], StackRule]:
+    severity: Severity, *refs: str, level: Level = Level.MANDATORY
+) -> Callable[[Callable[[Stack, Parameters], Violations]], StackRule]:
     """Make a rule on a whole stack of the decorated check; otherwise as `resource_rule`."""
-    return lambda check: StackRule(*_texts(check), severity, refs or _INFERENCE, check, level=level, parameters=parameters)
+    return lambda check: StackRule(*_texts(check), severity, refs or _INFERENCE, check, level=level)
 
 
-def _texts(check: Callable[..., Findings]) -> tuple[str, str, str, str]:
+def parameter(name: str, default: list[str] | str | float, description: str, *, minimum: float = 0) -> Callable[[_AnyRule], _AnyRule]:
+    """Add a parameter to a rule."""
+    return lambda rule: rule._replace(parameters={**rule.parameters, name: Parameter(default, description, minimum)})
+
+
+def _texts(check: Callable[..., Violations]) -> tuple[str, str, str, str]:
     """The id, title, reason and remedy of a rule, from the name and the docstring of its check."""
     title, _, rest = inspect.cleandoc(check.__doc__ or "").partition("Why: ")
     why, _, remedy = rest.partition("\nRemedy: ")
@@ -176,6 +179,6 @@ def _texts(check: Callable[..., Findings]) -> tuple[str, str, str, str]:
     return check.__name__.replace("_", "-"), texts[0], texts[1], texts[2]
 
 
-def found(at: Field, problem: str, *, urn: str = "") -> Finding:
+def violation(at: Field, problem: str, *, urn: str = "") -> Violation:
     """A finding at the field `at`."""
-    return Finding(at.path, problem, urn)
+    return Violation(at.path, problem, urn)

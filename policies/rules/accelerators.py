@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from policies.engine.resource import Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, RAY_CLUSTERS, VENDOR_RESOURCES, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
@@ -15,12 +15,9 @@ from policies.subjects.workloads import copies_of, group_size_of, pods_of
 BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
 
 
-@resource_rule(
-    PODS,
-    Severity.HIGH,
-    parameters={"jobs": Parameter([], "Names of Jobs and DaemonSets that need accelerators")},
-)
-def accelerator_disallow_in_preheat(pod: PodTemplate, given: Parameters) -> Findings:
+@parameter("jobs", [], "Names of Jobs and DaemonSets that need accelerators")
+@resource_rule(PODS, Severity.HIGH)
+def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Preheat Jobs and DaemonSets request no accelerator.
 
     Why: A copy can take an hour, and a DaemonSet's pod never ends. The accelerator would sit idle for that time. A Job that
@@ -28,15 +25,15 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, given: Parameters) -> Find
     Remedy: remove the accelerator from resources and resourceClaims, or list a Job that computes under
     parameters.accelerator-disallow-in-preheat.jobs.
     """
-    if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in given["jobs"]:
+    if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in parameters["jobs"]:
         for container in pod.containers:
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
                 continue
             for _vendor, _side, field in container.accelerators():
                 if quantity(field):
-                    yield found(field, f"requests an accelerator in a {pod.resource.short_kind}")
+                    yield violation(field, f"requests an accelerator in a {pod.resource.short_kind}")
         for claim in pod.at("resourceClaims").each():
-            yield found(claim, f"claims a device in a {pod.resource.short_kind}")
+            yield violation(claim, f"claims a device in a {pod.resource.short_kind}")
 
 
 NAMES = frozenset(
@@ -46,7 +43,7 @@ HIDING = ("void", "none")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Findings:
+def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Violations:
     """Only the device plugin decides which devices a container sees.
 
     Why: A literal value overrides the allocation, and two pods then use the same accelerator.
@@ -54,11 +51,11 @@ def accelerator_disallow_visible_devices(container: Container, _: Parameters) ->
     """
     for name, entry in container.environment().items():
         if name in NAMES and entry.at("value").text() not in HIDING:
-            yield found(entry, "overrides the allocation of the device plugin")
+            yield violation(entry, "overrides the allocation of the device plugin")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def accelerator_require_integer(container: Container, _: Parameters) -> Findings:
+def accelerator_require_integer(container: Container, _: Parameters) -> Violations:
     """Accelerator requests are whole numbers.
 
     Why: Extended resources are counted in whole devices. Kubernetes rejects a fraction when it creates the pod.
@@ -67,11 +64,11 @@ def accelerator_require_integer(container: Container, _: Parameters) -> Findings
     for _vendor, _side, field in container.accelerators():
         count = quantity(field) or 0
         if count != int(count):
-            yield found(field, "is not a whole number")
+            yield violation(field, "is not a whole number")
 
 
 @resource_rule(PODS, Severity.HIGH)
-def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Findings:
+def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods with accelerators select their pool.
 
     Why: Without a selector the scheduler can pick any node that offers the resource, for example an L4 instead of an H100.
@@ -79,11 +76,11 @@ def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Findings:
     """
     affinity = pod.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     if pod.demand and not pod.at("nodeSelector").value and not affinity.value:
-        yield found(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
+        yield violation(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "inference", "Kyverno check-nvidia-gpu")
-def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Findings:
+def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Violations:
     """Accelerator requests equal their limits.
 
     Why: Kubernetes rejects a pod whose request and limit of an extended resource differ, but only when it creates the pod.
@@ -93,7 +90,7 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
         name = str(field.keys[-1])
         limit = container.at("resources", "limits", name)
         if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
-            yield found(field, "differs from the limit")
+            yield violation(field, "differs from the limit")
 
 
 # The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
@@ -106,7 +103,7 @@ VENDORS = ("nvidia", "habana", "amd")
 
 
 @resource_rule(PODS, Severity.HIGH)
-def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Findings:
+def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Violations:
     """The engine's parallelism matches the accelerators of its pod.
 
     Why: An engine that needs more accelerators than its pod has never starts. If it uses fewer, the rest are paid for and idle.
@@ -122,12 +119,12 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
         for alternatives in SIZES:
             size = next((told for names in alternatives if (told := container.option(*names)) is not None), "1")
             if not size.isdigit():
-                yield found(container.at("args"), "reads a parallel size from another source")
+                yield violation(container.at("args"), "reads a parallel size from another source")
                 break
             ranks *= int(size)
         else:
             if ranks != cards * _pods(pod, container):
-                yield found(container.at("args"), "does not match the number of accelerators of its pods")
+                yield violation(container.at("args"), "does not match the number of accelerators of its pods")
 
 
 def _pods(pod: PodTemplate, container: Container) -> float:
@@ -143,12 +140,9 @@ def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
     return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
 
 
-@resource_rule(
-    PODS,
-    Severity.HIGH,
-    parameters={"taints": Parameter([], "Taint keys of pools that differ from the name of the accelerator's resource")},
-)
-def accelerator_require_toleration(pod: PodTemplate, given: Parameters) -> Findings:
+@parameter("taints", [], "Taint keys of pools that differ from the name of the accelerator's resource")
+@resource_rule(PODS, Severity.HIGH)
+def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Pods with accelerators tolerate the taint of their pool.
 
     Why: Accelerator nodes are tainted to keep other pods away. Without the toleration the pod stays Pending.
@@ -158,19 +152,19 @@ def accelerator_require_toleration(pod: PodTemplate, given: Parameters) -> Findi
     keys = {each.at("key").text() for each in pod.at("tolerations").each()}
     for vendor in pod.demand:
         wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
-        if not keys & {*wanted, *given["taints"], ""}:
-            yield found(pod.at("tolerations"), "has no toleration for the accelerator's taint")
+        if not keys & {*wanted, *parameters["taints"], ""}:
+            yield violation(pod.at("tolerations"), "has no toleration for the accelerator's taint")
     claims = any(True for _ in pod.at("resourceClaims").each())
     # Whose device a claim is for stands elsewhere, so the taint of any vendor will do.
-    if claims and not pod.demand and not keys & {*VENDOR_RESOURCES, *given["taints"], ""}:
-        yield found(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
+    if claims and not pod.demand and not keys & {*VENDOR_RESOURCES, *parameters["taints"], ""}:
+        yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 
 MARKS = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def accelerator_require_vendor_image(container: Container, _: Parameters) -> Findings:
+def accelerator_require_vendor_image(container: Container, _: Parameters) -> Violations:
     """Images match the vendor of the pod's accelerators.
 
     Why: A CUDA image on Gaudi finds no device. After minutes of pulling it uses the CPU or exits.
@@ -180,11 +174,11 @@ def accelerator_require_vendor_image(container: Container, _: Parameters) -> Fin
     vendors = {vendor for vendor, _side, _field in container.accelerators()}
     for_gaudi = bool(MARKS.search(container.at("image").text()))
     if vendors and for_gaudi != ("habana" in vendors):
-        yield found(container.at("image"), "is built for accelerators of another vendor")
+        yield violation(container.at("image"), "is built for accelerators of another vendor")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def gaudi_require_huge_pages(container: Container, _: Parameters) -> Findings:
+def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
     """Gaudi containers reserve huge pages.
 
     Why: The Gaudi driver maps its buffers in 2 MiB pages. Without them, loading the model fails halfway.
@@ -194,24 +188,24 @@ def gaudi_require_huge_pages(container: Container, _: Parameters) -> Findings:
         limit = container.at("resources", "limits", "hugepages-2Mi")
         request = container.at("resources", "requests", "hugepages-2Mi")
         if not quantity(limit):
-            yield found(limit, "is not set, but the container requests Gaudi")
+            yield violation(limit, "is not set, but the container requests Gaudi")
         elif not request.absent and quantity(request) != quantity(limit):
-            yield found(request, "differs from the limit")
+            yield violation(request, "differs from the limit")
 
 
 @resource_rule(PODS, Severity.HIGH)
-def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Findings:
+def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Violations:
     """Gaudi pods set their runtime class.
 
     Why: If habana is not the node's default runtime, a pod without it cannot use several accelerators.
     Remedy: set runtimeClassName: habana.
     """
     if not pod.partial and "habana" in pod.demand and not pod.at("runtimeClassName").text():
-        yield found(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
+        yield violation(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
 
 
 @stack_rule(Severity.HIGH, "inference", "Kubernetes: Dynamic Resource Allocation")
-def stack_require_own_claims(stack: Stack, _: Parameters) -> Findings:
+def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
     """Each replica claims its own devices.
 
     Why: A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the second
@@ -220,12 +214,12 @@ def stack_require_own_claims(stack: Stack, _: Parameters) -> Findings:
     """
     claimed: set[tuple[str, str]] = set()
     for pod in pods_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for reference in pod.at("resourceClaims").each():
                 claim = reference.at("resourceClaimName")
                 if not claim.text():
                     continue
                 named = (pod.resource.at("metadata", "namespace").text(), claim.text())
                 if named in claimed or copies_of(pod) > 1:
-                    yield found(claim, "is shared by several pods", urn=pod.resource.urn)
+                    yield violation(claim, "is shared by several pods", urn=pod.resource.urn)
                 claimed.add(named)

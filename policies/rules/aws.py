@@ -9,7 +9,7 @@ from typing import Any
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
 
 Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
@@ -142,10 +142,10 @@ def _one(value: Any) -> Any:
     "CIS AWS 3.6",
     "EKS best practices: IAM",
 )
-def aws_restrict_settings(resource: Resource, _: Parameters) -> Findings:
+def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     """AWS networks, clusters, keys and registries follow AWS recommendations.
 
     Why: Each of these settings alone can expose a node, a cluster or a store.
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file.
     """
-    yield from (found(place, problem) for place, problem in wrong(resource))
+    yield from (violation(place, problem) for place, problem in wrong(resource))

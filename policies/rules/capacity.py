@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.engine.fields import MalformedFieldError
 from policies.engine.resource import Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from policies.subjects.claims import demand_of
 from policies.subjects.kserve import INFERENCE_SERVICE
 from policies.subjects.placement import cluster_queue_of, covered, fits_on, grows_by_itself, local_queue, local_queues, nodes_of, queue_of
@@ -19,20 +19,16 @@ if TYPE_CHECKING:
     from review.declared import Declared
 
 
-@stack_rule(
-    Severity.HIGH,
-    "inference",
-    "Kueue: ClusterQueue",
-    parameters={"excludedPrefixes": Parameter([], "Name prefixes of resources that Kueue is configured to ignore")},
-)
-def stack_require_covered_resources(stack: Stack, given: Parameters) -> Findings:
+@parameter("excludedPrefixes", [], "Name prefixes of resources that Kueue is configured to ignore")
+@stack_rule(Severity.HIGH, "inference", "Kueue: ClusterQueue")
+def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Violations:
     """A queue has quota for every resource that its pods request.
 
     Why: If no resource group covers one of the resources, Kueue never admits the pod.
     Remedy: list cpu, memory, the accelerator and huge pages in coveredResources of the ClusterQueue.
     """
     for each in stack.of(*sorted(PODS.kinds)):
-        with stack.doubts:
+        with stack.unreadable:
             name = queue_of(each).text()
             local = local_queue(stack, each.at("metadata", "namespace").text(), name) if name else None
             queue = cluster_queue_of(stack, local) if local else None
@@ -40,8 +36,8 @@ def stack_require_covered_resources(stack: Stack, given: Parameters) -> Findings
                 continue
             handed_out = set(covered(queue))
             for pod in each.parts(PODS):
-                if any(not resource.startswith(tuple(given["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
-                    yield found(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
+                if any(not resource.startswith(tuple(parameters["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
+                    yield violation(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
 
 
 def _asked(pod: PodTemplate) -> set[str]:
@@ -50,24 +46,24 @@ def _asked(pod: PodTemplate) -> set[str]:
 
 
 @stack_rule(Severity.HIGH, "inference", "Kueue: LocalQueue")
-def stack_require_known_queue(stack: Stack, _: Parameters) -> Findings:
+def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
     """Queued workloads name an existing queue.
 
     Why: Kueue suspends a workload until its queue exists, and reports it only in a condition of the Workload.
     Remedy: set the label kueue.x-k8s.io/queue-name to a LocalQueue of the same namespace, or declare that queue.
     """
     for each in stack.of(*sorted(PODS.kinds)):
-        with stack.doubts:
+        with stack.unreadable:
             name, namespace = queue_of(each).text(), each.at("metadata", "namespace").text()
             if not name or local_queue(stack, namespace, name) is not None:
                 continue
             # A stack that declares no queue in the namespace uses one that is there already.
             if any(True for _ in local_queues(stack, namespace)):
-                yield found(queue_of(each), "is not a LocalQueue of the stack in that namespace", urn=each.urn)
+                yield violation(queue_of(each), "is not a LocalQueue of the stack in that namespace", urn=each.urn)
 
 
 @stack_rule(Severity.HIGH)
-def stack_require_matching_pool(stack: Stack, _: Parameters) -> Findings:
+def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
     """Selectors and tolerations match a pool of the stack.
 
     Why: A pod with a misspelled pool stays Pending.
@@ -77,16 +73,16 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Findings:
         return
     nodes = list(nodes_of(stack))
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for vendor in demand_of(stack, pod):
                 declared = [node for node in nodes if node.accelerators.get(vendor)]
                 # A stack that declares no node with that accelerator runs on nodes that exist already.
                 if declared and not any(fits_on(pod, node) for node in declared):
-                    yield found(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
+                    yield violation(pod.at("nodeSelector"), "matches no node of the stack with that accelerator", urn=workload.urn)
 
 
 @stack_rule(Severity.HIGH)
-def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Findings:
+def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
     """The nodes of the stack have the capacity that its models request.
 
     Why: A pod that does not fit stays Pending while everything else is paid for.
@@ -97,22 +93,22 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Findings:
     nodes = list(nodes_of(stack))
     asked: dict[tuple[str, tuple[int, ...]], float] = {}
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for vendor, cards in demand_of(stack, pod).items():
                 fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
                 if not fitting:
                     # Other stacks or people declare the other nodes. A separate rule checks selectors.
                     continue
                 if all(nodes[place].accelerators[vendor] < cards for place in fitting):
-                    yield found(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)
+                    yield violation(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)
                 key = (vendor, fitting)
                 asked[key] = asked.get(key, 0) + cards * copies_of(pod)
                 if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
-                    yield found(count_of(pod), "requests more accelerators than the pool has left", urn=workload.urn)
+                    yield violation(count_of(pod), "requests more accelerators than the pool has left", urn=workload.urn)
 
 
 @stack_rule(Severity.HIGH)
-def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Findings:
+def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
     """A rollout has the accelerators that it needs.
 
     Why: With surge on a full pool, the new pod waits for an accelerator that the old pod keeps.
@@ -126,7 +122,7 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Findings:
         if workload.kind in GROUPS and workload.kind != INFERENCE_SERVICE:
             # Their operators roll them by rules of their own, which a field of the object does not tell.
             continue
-        with stack.doubts:
+        with stack.unreadable:
             if pod.partial or group_size_of(pod) > 1:
                 continue
             surge, unavailable = rollout_of(pod)
@@ -136,13 +132,13 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Findings:
                 spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
                 for _other, its in engines:
                     # The use of a workload that cannot be read is unknown, so it frees no room.
-                    with stack.doubts:
+                    with stack.unreadable:
                         if any(fits_on(its, node) and fits_on(pod, node) for node in nodes):
                             spare -= demand_of(stack, its).get(vendor, 0) * copies_of(its)
                 if spare < cards * surge:
                     place = strategy_of(pod).at("rollingUpdate", "maxSurge")
                     known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
-                    yield found(place, f"needs accelerators that {known} to spare", urn=workload.urn)
+                    yield violation(place, f"needs accelerators that {known} to spare", urn=workload.urn)
 
 
 ANNOTATION = "inferplan.dev/monthly-budget-usd"
@@ -150,7 +146,7 @@ _NODE_GROUP = "aws:eks:NodeGroup"
 
 
 @stack_rule(Severity.HIGH)
-def stack_limit_spend(stack: Stack, _: Parameters) -> Findings:
+def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     """The stack stays within its budget.
 
     Why: The maximum size of a pool can cost a lot per hour, and the plan is the cheapest place to notice.
@@ -162,7 +158,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Findings:
     named = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
     budgets = []
     for each in named:
-        with stack.doubts:
+        with stack.unreadable:
             budgets += [] if each.absent else [each]
     if not budgets:
         return
@@ -171,7 +167,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Findings:
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:
-        with stack.doubts:
+        with stack.unreadable:
             limit = quantity(budget)
             if limit is None or limit < 0:
                 raise MalformedFieldError(budget, "a number of US dollars")
@@ -179,7 +175,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Findings:
             if over_budget(cost, allowed):
                 # In words of its own: those of the report name machines, which are values of a resource.
                 broken = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
-                yield found(budget, broken if cost.most > allowed else "cannot be checked: a node group has no list price")
+                yield violation(budget, broken if cost.most > allowed else "cannot be checked: a node group has no list price")
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:
@@ -187,7 +183,7 @@ def _declared(stack: Stack) -> Iterator[Declared]:
     from review.declared import Declared
 
     for each in stack:
-        with stack.doubts:
+        with stack.unreadable:
             if each.kind == _NODE_GROUP:
                 for key in ("minSize", "desiredSize", "maxSize"):
                     each.at("scalingConfig", key).number()

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.subjects.networks import Network, is_everybody, network
 
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
 
+@parameter("ports", ["443"], "Ports that may be open to the internet")
 @resource_rule(
     objects(
         "aws:ec2:SecurityGroup",
@@ -27,9 +28,8 @@ BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "
     "CIS AWS 5.2",
     "CKV_AWS_24",
     "CKV_AWS_260",
-    parameters={"ports": Parameter(["443"], "Ports that may be open to the internet")},
 )
-def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
+def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violations:
     """No security group is open to the internet.
 
     Why: Scanners find an open port of an engine or a node within minutes.
@@ -38,7 +38,7 @@ def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
     if group.short_kind == "NodeGroup":
         remote = group.at("remoteAccess")
         if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
-            yield found(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to the internet")
+            yield violation(remote.at("sourceSecurityGroupIds"), "is not set, so EKS opens port 22 to the internet")
         return
     if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
         return
@@ -48,10 +48,10 @@ def ec2_disallow_open_ingress(group: Resource, given: Parameters) -> Findings:
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
             continue
-        if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in given["ports"]):
+        if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in parameters["ports"]):
             blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
     if is_everybody(block for _place, block in blocks):
-        yield from (found(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
+        yield from (violation(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
 
 
 def _block(place: Field, text: str) -> Network:
@@ -68,7 +68,7 @@ def _block(place: Field, text: str) -> Network:
     "CKV_AWS_8",
     "CKV_AWS_3",
 )
-def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Findings:
+def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Violations:
     """Disks of nodes are encrypted.
 
     Why: They hold caches of weights and the kubelet's copies of Secrets.
@@ -78,11 +78,11 @@ def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Findings:
     if machine.short_kind == "NodeGroup":
         # EKS makes the disks itself, by the account's default, unless a launch template says how.
         if machine.at("launchTemplate").absent:
-            yield found(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
+            yield violation(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
         return
     for encrypted in _disks(machine):
         if encrypted.value not in (True, "true"):
-            yield found(encrypted, "is not true")
+            yield violation(encrypted, "is not true")
 
 
 def _disks(machine: Resource) -> Iterator[Field]:
@@ -98,16 +98,11 @@ def _disks(machine: Resource) -> Iterator[Field]:
         yield disk.at("encrypted")
 
 
+@parameter("hops", 1, "Maximum number of network hops of a response", minimum=1)
 @resource_rule(
-    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"),
-    Severity.HIGH,
-    "Security Hub EC2.8",
-    "CIS AWS 5.6",
-    "CKV_AWS_79",
-    "CKV_AWS_341",
-    parameters={"hops": Parameter(1, "Maximum number of network hops of a response", minimum=1)},
+    objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"), Severity.HIGH, "Security Hub EC2.8", "CIS AWS 5.6", "CKV_AWS_79", "CKV_AWS_341"
 )
-def ec2_require_imdsv2(machine: Resource, given: Parameters) -> Findings:
+def ec2_require_imdsv2(machine: Resource, parameters: Parameters) -> Violations:
     """Instance metadata requires IMDSv2 and allows one hop.
 
     Why: With two hops, or with IMDSv1, a pod can get the node's role with one request.
@@ -117,17 +112,17 @@ def ec2_require_imdsv2(machine: Resource, given: Parameters) -> Findings:
     if options.at("httpEndpoint").text() == "disabled":
         return
     if options.at("httpTokens").text() != "required":
-        yield found(options.at("httpTokens"), "is not required")
-    if (options.at("httpPutResponseHopLimit").number() or 1) > given["hops"]:
-        yield found(options.at("httpPutResponseHopLimit"), f"is more than {given['hops']:g}")
+        yield violation(options.at("httpTokens"), "is not required")
+    if (options.at("httpPutResponseHopLimit").number() or 1) > parameters["hops"]:
+        yield violation(options.at("httpPutResponseHopLimit"), f"is more than {parameters['hops']:g}")
 
 
 @resource_rule(objects("aws:efs:FileSystem"), Severity.HIGH, "Security Hub EFS.1", "CKV_AWS_42")
-def efs_require_encryption(system: Resource, _: Parameters) -> Findings:
+def efs_require_encryption(system: Resource, _: Parameters) -> Violations:
     """EFS file systems are encrypted.
 
     Why: A file system can be encrypted only when it is created.
     Remedy: set encrypted: true.
     """
     if system.at("encrypted").flag() is not True:
-        yield found(system.at("encrypted"), "is not true")
+        yield violation(system.at("encrypted"), "is not true")

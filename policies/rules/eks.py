@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.subjects.networks import block_of, is_everybody
 from policies.subjects.programs import at_least
 
 
 @resource_rule(objects("aws:eks:NodeGroup"), Severity.HIGH, "Security Hub EKS.2", "inference")
-def eks_disallow_amazon_linux_2(group: Resource, _: Parameters) -> Findings:
+def eks_disallow_amazon_linux_2(group: Resource, _: Parameters) -> Violations:
     """Nodes run a maintained operating system.
 
     Why: AWS stopped releasing Amazon Linux 2 images for EKS on 2025-11-26, so their drivers and kernels get no fixes.
     Remedy: use AL2023_x86_64_NVIDIA, AL2023_x86_64_STANDARD or BOTTLEROCKET_x86_64_NVIDIA.
     """
     if group.at("amiType").text().startswith("AL2_"):
-        yield found(group.at("amiType"), "is Amazon Linux 2")
+        yield violation(group.at("amiType"), "is Amazon Linux 2")
 
 
 @resource_rule(objects("aws:eks:Cluster"), Severity.CRITICAL, "Security Hub EKS.1", "CIS EKS 5.4.1", "CKV_AWS_38", "CKV_AWS_39")
-def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Findings:
+def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations:
     """The cluster's API server is not open to the internet.
 
     Why: With an open endpoint, one stolen token is enough to use the cluster.
@@ -30,50 +30,39 @@ def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Findings:
     if vpc.at("endpointPublicAccess").flag() is not False:
         listed = list(vpc.at("publicAccessCidrs").each())
         if not listed or is_everybody(map(block_of, listed)):
-            yield found(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
+            yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
         if vpc.at("endpointPrivateAccess").flag() is not True:
-            yield found(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
+            yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
 
 
-@resource_rule(
-    objects("aws:eks:Cluster"),
-    Severity.MEDIUM,
-    "Security Hub EKS.8",
-    "CIS EKS 2.1.1",
-    "CKV_AWS_37",
-    parameters={"types": Parameter(["api", "audit", "authenticator"], "Log types that must be enabled")},
-)
-def eks_require_logs(cluster: Resource, given: Parameters) -> Findings:
+@parameter("types", ["api", "audit", "authenticator"], "Log types that must be enabled")
+@resource_rule(objects("aws:eks:Cluster"), Severity.MEDIUM, "Security Hub EKS.8", "CIS EKS 2.1.1", "CKV_AWS_37")
+def eks_require_logs(cluster: Resource, parameters: Parameters) -> Violations:
     """The cluster keeps its audit log.
 
     Why: Without the audit log you cannot tell who read a Secret.
     Remedy: set enabledClusterLogTypes: [api, audit, authenticator].
     """
     kept = cluster.at("enabledClusterLogTypes").texts()
-    for wanted in given["types"]:
+    for wanted in parameters["types"]:
         if wanted not in kept:
-            yield found(cluster.at("enabledClusterLogTypes"), f"does not hold {wanted}")
+            yield violation(cluster.at("enabledClusterLogTypes"), f"does not hold {wanted}")
 
 
 @resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.3", "CIS EKS 5.3.1", "CKV_AWS_58")
-def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Findings:
+def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Violations:
     """Kubernetes Secrets are encrypted with your own KMS key.
 
     Why: etcd holds the API keys. A KMS key controls who can read its backups.
     Remedy: set encryptionConfig with resources: [secrets] and a KMS key.
     """
     if "secrets" not in cluster.at("encryptionConfig", "resources").texts():
-        yield found(cluster.at("encryptionConfig", "resources"), "does not include secrets")
+        yield violation(cluster.at("encryptionConfig", "resources"), "does not include secrets")
 
 
-@resource_rule(
-    objects("aws:eks:Cluster"),
-    Severity.HIGH,
-    "Security Hub EKS.2",
-    "CKV_AWS_339",
-    parameters={"oldest": Parameter("1.34", "Oldest minor version of Kubernetes that is allowed")},
-)
-def eks_require_supported_version(cluster: Resource, given: Parameters) -> Findings:
+@parameter("oldest", "1.34", "Oldest minor version of Kubernetes that is allowed")
+@resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.2", "CKV_AWS_339")
+def eks_require_supported_version(cluster: Resource, parameters: Parameters) -> Violations:
     """The cluster runs a supported Kubernetes version.
 
     Why: A version past standard support costs six times as much and is finally upgraded by AWS.
@@ -81,6 +70,6 @@ def eks_require_supported_version(cluster: Resource, given: Parameters) -> Findi
     """
     version = cluster.at("version")
     if not version.text():
-        yield found(version, "is not set")
-    elif not at_least(version.text(), given["oldest"]):
-        yield found(version, f"is older than {given['oldest']}")
+        yield violation(version, "is not set")
+    elif not at_least(version.text(), parameters["oldest"]):
+        yield violation(version, f"is older than {parameters['oldest']}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.programs import Word
 from policies.subjects.serving import engine_containers, is_vllm, model_of
@@ -29,7 +29,7 @@ ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "vLLM: Security")
-def model_disallow_development_switches(container: Container, _: Parameters) -> Findings:
+def model_disallow_development_switches(container: Container, _: Parameters) -> Violations:
     """Servers run without development features.
 
     Why: These switches let a client call any method of the workers, load weights from a hub or read files of the pod.
@@ -40,16 +40,16 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
         if name in DEVELOPMENT_SWITCHES_VARIABLES and (
             not entry.at("valueFrom").absent or entry.at("value").text().lower() not in DEVELOPMENT_SWITCHES_OFF
         ):
-            yield found(entry, "enables a development feature")
+            yield violation(entry, "enables a development feature")
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
         # A dot leads into an option that is a map: --profiler-config.profiler.
         if name.replace("_", "-").partition(".")[0] in DEVELOPMENT_SWITCHES_OPTIONS and not (
             equals and value.lower() in DEVELOPMENT_SWITCHES_OFF
         ):
-            yield found(word.field, "enables a development feature")
+            yield violation(word.field, "enables a development feature")
         if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
-            yield found(word.field, "lets every website send requests with the browser's credentials")
+            yield violation(word.field, "lets every website send requests with the browser's credentials")
 
 
 FORMATS = ("pt", "npcache", "pickle")
@@ -62,7 +62,7 @@ PICKLE_OFF = ("0", "false", "no", "off")
 
 
 @resource_rule(PODS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
-def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Findings:
+def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
     """Weights are not pickle files.
 
     Why: Loading a pickle file runs the code in it, with the pod's keys.
@@ -71,16 +71,16 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Findings:
     for model in pod.models:
         kind = model if model.keys[-1] in PICKLED else model.at("modelFormat", "name")
         if kind is model or kind.text() in PICKLED:
-            yield found(kind, "is a format that loads pickle files")
+            yield violation(kind, "is a format that loads pickle files")
     for container in engine_containers(pod):
         if container.option("--load-format") in FORMATS:
-            yield found(container.at("args"), "loads weights from pickle files")
+            yield violation(container.at("args"), "loads weights from pickle files")
         for word in container.arguments:
             if FILES.search(word.text):
-                yield found(word.field, "names a pickle file")
+                yield violation(word.field, "names a pickle file")
         for name, entry in container.environment().items():
             if name in SWITCHES and entry.at("value").text().lower() not in PICKLE_OFF:
-                yield found(entry, "loads pickle files")
+                yield violation(entry, "loads pickle files")
 
 
 # vLLM's first two, SGLang's last; vLLM's variable prints whole answers.
@@ -90,7 +90,7 @@ REQUEST_LOGGING_OFF = ("0", "false", "no", "off")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def model_disallow_request_logging(container: Container, _: Parameters) -> Findings:
+def model_disallow_request_logging(container: Container, _: Parameters) -> Violations:
     """Prompts and answers are not logged.
 
     Why: Logs are kept longer than requests and read by more people, and prompts contain names, contracts and keys.
@@ -100,10 +100,10 @@ def model_disallow_request_logging(container: Container, _: Parameters) -> Findi
     for word in container.arguments:
         name, _equals, value = word.text.partition("=")
         if name.replace("_", "-") in REQUEST_LOGGING_OPTIONS and value.lower() not in REQUEST_LOGGING_OFF:
-            yield found(word.field, "logs prompts")
+            yield violation(word.field, "logs prompts")
     for name, entry in container.environment().items():
         if name in REQUEST_LOGGING_VARIABLES and entry.at("value").text().lower() not in ("", *REQUEST_LOGGING_OFF):
-            yield found(entry, "logs answers")
+            yield violation(entry, "logs answers")
 
 
 NAMES = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
@@ -132,7 +132,7 @@ INSTALLS = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wge
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
-def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Findings:
+def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Violations:
     """Servers run only code from their image.
 
     Why: With trust_remote_code, files of the model are programs that run with the server's keys.
@@ -142,13 +142,13 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Fin
     for word in container.arguments:
         name, _equals, value = word.text.partition("=")
         if _means_it(name.replace("_", "-")) and value.lower() in ON:
-            yield found(word.field, "lets the model's files run as code")
+            yield violation(word.field, "lets the model's files run as code")
     for name, entry in container.environment().items():
         if NAMES.match(name) and entry.at("value").text().lower() in ON:
-            yield found(entry, "lets the model's files run as code")
+            yield violation(entry, "lets the model's files run as code")
     for field in (*container.at("command").each(), *container.at("args").each()):
         if INSTALLS.search(field.text()):
-            yield found(field, "runs what it downloads")
+            yield violation(field, "runs what it downloads")
     if is_vllm(container) or _is_triton(container):
         yield from _doors(container)
 
@@ -161,29 +161,29 @@ def _is_triton(container: Container) -> bool:
     return any(word.rpartition("/")[2] == "tritonserver" for word in container.words)
 
 
-def _doors(container: Container) -> Findings:
+def _doors(container: Container) -> Violations:
     """Other ways to code than the model's repository."""
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for word in container.arguments:
         name = word.text.partition("=")[0].replace("_", "-")
         if is_vllm(container) and name in IMPORTS:
-            yield found(word.field, "imports code, or reads options, from a place that no rule can read")
+            yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
         if MODULE.search(word.text):
-            yield found(word.field, "imports a connector from a module path")
+            yield violation(word.field, "imports a connector from a module path")
         if name in FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
-            yield found(word.field, "loads libraries from the model repository")
+            yield violation(word.field, "loads libraries from the model repository")
     for name, entry in container.environment().items():
         if LOADED.fullmatch(name) and (entry.at("value").text() or not entry.at("valueFrom").absent):
-            yield found(entry, "loads code before the server's own")
+            yield violation(entry, "loads code before the server's own")
     for source in container.at("envFrom").each():
-        yield found(source, "sets variables that no rule can read")
+        yield violation(source, "sets variables that no rule can read")
 
 
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
 @resource_rule(PODS, Severity.HIGH, "inference", "CVE-2026-47155")
-def model_require_revision(pod: PodTemplate, _: Parameters) -> Findings:
+def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
     """Models from a hub are pinned to a commit.
 
     Why: A branch can change, so the next restart could serve other weights and other code.
@@ -193,15 +193,15 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Findings:
     for store in pod.stores:
         address = store.text()
         if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
-            yield found(store, "downloads a model from a hub without a commit")
+            yield violation(store, "downloads a model from a hub without a commit")
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
             if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
-                yield found(container.at("args"), "serves a model from a hub without a commit in --revision")
+                yield violation(container.at("args"), "serves a model from a hub without a commit in --revision")
             code = container.option("--code-revision")
             if code is not None and not COMMIT.match(code):
-                yield found(container.at("args"), "downloads code with a --code-revision that is not a commit")
+                yield violation(container.at("args"), "downloads code with a --code-revision that is not a commit")
 
 
 API = "model-repository"
@@ -212,7 +212,7 @@ IN_CLEAR = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "Triton: Secure Deployment Considerations")
-def model_restrict_triton_repository(container: Container, _: Parameters) -> Findings:
+def model_restrict_triton_repository(container: Container, _: Parameters) -> Violations:
     """Loading models into a running Triton requires a key.
 
     Why: A model of Triton's Python backend is a program. Anyone who can load one can run code with access to the weights and keys.
@@ -221,13 +221,15 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Fin
     """
     for server in _servers(container):
         yield from (
-            found(word.field, "downloads models over a connection without TLS") for word, value in _pairs(server) if IN_CLEAR.match(value)
+            violation(word.field, "downloads models over a connection without TLS")
+            for word, value in _pairs(server)
+            if IN_CLEAR.match(value)
         )
         mode = _told(server, "--model-control-mode")
         if mode is None or mode[1] == "none":
             continue
         if mode[1] == "poll":
-            yield found(mode[0].field, "loads every model that appears in the repository")
+            yield violation(mode[0].field, "loads every model that appears in the repository")
         for door, restriction in DOORS:
             allowed = _told(server, door)
             open_ = allowed is None or allowed[1].lower() not in TRITON_REPOSITORY_OFF
@@ -236,7 +238,7 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Fin
                 and open_
                 and not any(API in value.partition(":")[0].split(",") for value in _all(server, restriction))
             ):
-                yield found(mode[0].field, f"allows loading models without a key, past {restriction}")
+                yield violation(mode[0].field, f"allows loading models without a key, past {restriction}")
 
 
 def _servers(container: Container) -> Iterator[list[Word]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from policies.engine.fields import UNKNOWN, Field
 from policies.engine.resource import Resource, Subject, objects
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
 from policies.iam.documents import BUCKET_POLICIES, DOCUMENTS, GRANTS, KEYS, Statement, document_of, sources_of, statements
 
@@ -26,7 +26,7 @@ BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+Full
     "CIS AWS 1.16",
     "CKV_AWS_274",
 )
-def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Findings:
+def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Violations:
     """No role has a broad managed policy.
 
     Why: A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account.
@@ -34,7 +34,7 @@ def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Find
     """
     for place in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
         if BROAD.search(place.text()):
-            yield found(place, "gives full access to one or more services")
+            yield violation(place, "gives full access to one or more services")
 
 
 # Actions that stand for all of their service: who reads, writes, lists and deletes by wildcards does everything.
@@ -42,7 +42,7 @@ VERBS = ("Get", "Put", "Delete", "List")
 
 
 @resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16", "Security Hub IAM.1", "CKV_AWS_63")
-def iam_disallow_wildcard_actions(place: Field, _: Parameters) -> Findings:
+def iam_disallow_wildcard_actions(place: Field, _: Parameters) -> Violations:
     """IAM policies name their actions.
 
     Why: A wildcard also allows every action that AWS adds later.
@@ -50,9 +50,9 @@ def iam_disallow_wildcard_actions(place: Field, _: Parameters) -> Findings:
     """
     for statement in statements(place):
         if statement.effect == "Allow" and _is_every(statement.actions):
-            yield found(statement.field, "allows every action of a service")
+            yield violation(statement.field, "allows every action of a service")
         if statement.effect == "Allow" and "NotAction" in statement.raw:
-            yield found(statement.field, "allows every action except some")
+            yield violation(statement.field, "allows every action except some")
 
 
 def _is_every(actions: list[str]) -> bool:
@@ -89,7 +89,7 @@ def _holders(resource: Resource) -> Iterator[tuple[Resource, Field]]:
 
 
 @resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _holders), Severity.CRITICAL, "CKV_AWS_60", "Security Hub IAM")
-def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Findings:
+def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Violations:
     """Roles and resource policies name their principals.
 
     Why: If anyone is trusted, every AWS account can use the role, the key or the secret.
@@ -104,29 +104,29 @@ def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameter
         elif statement.is_public():
             # Buckets have a rule of their own for the public.
             if resource.kind not in BUCKET_POLICIES:
-                yield found(statement.field, "allows any principal")
+                yield violation(statement.field, "allows any principal")
         elif "Service" in statement.kinds_of_principals and resource.kind.split(":")[1] in DEPUTIES and not statement.is_narrow():
-            yield found(statement.field, "allows a service on behalf of any account")
+            yield violation(statement.field, "allows a service on behalf of any account")
     if resource.kind != ROLE:
         yield from _everything(resource, listed)
 
 
-def _trust(statement: Statement) -> Findings:
+def _trust(statement: Statement) -> Violations:
     if any(each.endswith("*") for each in statement.principals) and not statement.is_narrow():
-        yield found(statement.field, "lets anyone assume the role")
+        yield violation(statement.field, "lets anyone assume the role")
     federated = "Federated" in statement.kinds_of_principals and any(overlaps(each, FEDERATED) for each in statement.actions)
     if federated and not _names_subject(statement):
-        yield found(statement.field, "lets every identity of a provider assume the role")
+        yield violation(statement.field, "lets every identity of a provider assume the role")
 
 
-def _everything(resource: Resource, listed: list[Statement]) -> Findings:
+def _everything(resource: Resource, listed: list[Statement]) -> Violations:
     """Statements that give a whole service to another principal. The default statement of a key for its own account is allowed."""
     wide = [each for each in listed if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
     owners = [match.group(1) for each in wide for principal in each.principals if (match := ACCOUNT.fullmatch(principal))]
     if resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1:
         return
     for each in wide:
-        yield found(each.field, "allows every action to a principal")
+        yield violation(each.field, "allows every action to a principal")
 
 
 def _names_subject(statement: Statement) -> bool:
@@ -151,43 +151,36 @@ def _is_one(subject: str, *, literal: bool) -> bool:
     return not subject.startswith("system:serviceaccount:") and not is_wild(subject[:1])
 
 
-@resource_rule(
-    DOCUMENTS,
-    Severity.HIGH,
-    "Security Hub IAM.21",
-    "CKV_AWS_355",
-    "CKV_AWS_290",
-    parameters={
-        "actions": Parameter(
-            [
-                "autoscaling:Describe*",
-                "cloudwatch:PutMetricData",
-                "ec2:Describe*",
-                "ecr:GetAuthorizationToken",
-                "eks:ListClusters",
-                "s3:ListAllMyBuckets",
-                "sts:GetCallerIdentity",
-                "xray:GetSampling*",
-                "xray:PutTelemetryRecords",
-                "xray:PutTraceSegments",
-            ],
-            "Actions, or patterns of actions, that AWS cannot limit to a resource",
-        )
-    },
+@parameter(
+    "actions",
+    [
+        "autoscaling:Describe*",
+        "cloudwatch:PutMetricData",
+        "ec2:Describe*",
+        "ecr:GetAuthorizationToken",
+        "eks:ListClusters",
+        "s3:ListAllMyBuckets",
+        "sts:GetCallerIdentity",
+        "xray:GetSampling*",
+        "xray:PutTelemetryRecords",
+        "xray:PutTraceSegments",
+    ],
+    "Actions, or patterns of actions, that AWS cannot limit to a resource",
 )
-def iam_disallow_wildcard_resources(place: Field, given: Parameters) -> Findings:
+@resource_rule(DOCUMENTS, Severity.HIGH, "Security Hub IAM.21", "CKV_AWS_355", "CKV_AWS_290")
+def iam_disallow_wildcard_resources(place: Field, parameters: Parameters) -> Violations:
     """IAM policies name their resources.
 
     Why: A model's role needs one prefix of one bucket. A wildcard gives it all of them.
     Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
     """
     for statement in statements(place):
-        if statement.effect != "Allow" or _is_free(statement.actions, given["actions"]):
+        if statement.effect != "Allow" or _is_free(statement.actions, parameters["actions"]):
             continue
         if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
-            yield found(statement.field, "allows actions on every resource")
+            yield violation(statement.field, "allows actions on every resource")
         if "NotResource" in statement.raw:
-            yield found(statement.field, "allows actions on every resource except some")
+            yield violation(statement.field, "allows actions on every resource except some")
 
 
 def _is_free(actions: list[str], patterns: list[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from images.catalogue import family_of
 from images.starts import missing_programs, programs_called, unwritable_paths
 from policies.engine.fields import Field
-from policies.engine.rule import Findings, Level, Parameter, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Level, Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.subjects import kserve
 from policies.subjects.pods import CONTAINERS, IMAGES, RAY_CLUSTERS, Container
 from policies.subjects.programs import at_least, image_of
@@ -20,7 +20,7 @@ _VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0
 
 
 @resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5", "CKV_K8S_14", "inference")
-def image_disallow_latest(place: Field, _: Parameters) -> Findings:
+def image_disallow_latest(place: Field, _: Parameters) -> Violations:
     """Images name their version.
 
     Why: The tag latest, or no tag, changes without notice, and two replicas can run different versions.
@@ -28,7 +28,7 @@ def image_disallow_latest(place: Field, _: Parameters) -> Findings:
     """
     image = image_of(place)
     if not image.digest and image.tag in ("", "latest") and not (image.tag and _VERSION_IN_PATH.match(image.name)):
-        yield found(place, "names no version")
+        yield violation(place, "names no version")
 
 
 # KubeRay writes the command of Ray's containers, and KServe that of its models.
@@ -36,7 +36,7 @@ _WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def image_require_command(container: Container, _: Parameters) -> Findings:
+def image_require_command(container: Container, _: Parameters) -> Violations:
     """Containers name a program that their image has.
 
     Why: Entrypoints differ between images and releases. For example, the entrypoint of vLLM's Gaudi image is a launcher that takes
@@ -50,21 +50,21 @@ def image_require_command(container: Container, _: Parameters) -> Findings:
     words = [*command.texts(), *container.at("args").texts()]
     if command.absent:
         if facts is not None and not facts.keeps_entrypoint:
-            yield found(command, "is not set, so the image's entrypoint decides what the arguments mean")
+            yield violation(command, "is not set, so the image's entrypoint decides what the arguments mean")
         return
     if facts is not None and facts.programs and missing_programs(facts, words):
-        yield found(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
+        yield violation(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
 
 
 @resource_rule(IMAGES, Severity.MEDIUM, "CKV_K8S_43", "inference", level=Level.DISABLED)
-def image_require_digest(place: Field, _: Parameters) -> Findings:
+def image_require_digest(place: Field, _: Parameters) -> Violations:
     """Images are pinned by digest.
 
     Why: A tag can be moved to another image, a digest cannot.
     Remedy: use name:tag@sha256:<digest>.
     """
     if not image_of(place).digest:
-        yield found(place, "has no digest")
+        yield violation(place, "has no digest")
 
 
 _FIXED = ("configMap", "secret", "projected", "downwardAPI", "image")
@@ -73,7 +73,7 @@ _IDLE = {"sh", "bash", "cp", "mkdir", "pause", "true"}
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
-def image_require_writable_paths(container: Container, _: Parameters) -> Findings:
+def image_require_writable_paths(container: Container, _: Parameters) -> Violations:
     """Paths that an image's programs write to are writable volumes.
 
     Why: With a read-only root file system such a program fails at start. For example, Gaudi's software exits with code 134 if it
@@ -94,7 +94,7 @@ def image_require_writable_paths(container: Container, _: Parameters) -> Finding
     told = {name: named[name].at("value").text() for name in movable if name in named}
     missing = [each.path for each in unwritable_paths(facts, told, _writable(container))]
     if missing:
-        yield found(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
+        yield violation(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
 
 
 def _writable(container: Container) -> Iterator[str]:
@@ -107,41 +107,29 @@ def _writable(container: Container) -> Iterator[str]:
             yield mount.at("mountPath").text()
 
 
-@resource_rule(
-    IMAGES,
-    Severity.HIGH,
-    "CIS EKS 5.1.4",
-    "restrict-image-registries",
-    "inference",
-    parameters={
-        "registries": Parameter(
-            ["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
-            "Registries, or paths in registries, that images may come from",
-        )
-    },
+@parameter(
+    "registries",
+    ["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
+    "Registries, or paths in registries, that images may come from",
 )
-def image_restrict_registries(place: Field, given: Parameters) -> Findings:
+@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5.1.4", "restrict-image-registries", "inference")
+def image_restrict_registries(place: Field, parameters: Parameters) -> Violations:
     """Images come from listed registries.
 
     Why: An image from an unknown registry is unreviewed code that runs with access to keys and weights.
     Remedy: mirror the image to a listed registry, or add its registry under parameters.image-restrict-registries.registries.
     """
     name = image_of(place).name
-    if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in given["registries"]):
-        yield found(place, "comes from a registry that is not listed")
+    if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in parameters["registries"]):
+        yield violation(place, "comes from a registry that is not listed")
 
 
 RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
 
 
-@resource_rule(
-    IMAGES,
-    Severity.CRITICAL,
-    "inference",
-    "CVE-2026-24207",
-    parameters={"release": Parameter("26.06", "Oldest release of Triton's container that is allowed")},
-)
-def model_require_triton_floor(place: Field, given: Parameters) -> Findings:
+@parameter("release", "26.06", "Oldest release of Triton's container that is allowed")
+@resource_rule(IMAGES, Severity.CRITICAL, "inference", "CVE-2026-24207")
+def model_require_triton_floor(place: Field, parameters: Parameters) -> Violations:
     """Triton is recent enough.
 
     Why: Older servers let requests bypass authentication (CVE-2026-24207, May 2026) or run a client's code (CVE-2025-23319).
@@ -150,8 +138,8 @@ def model_require_triton_floor(place: Field, given: Parameters) -> Findings:
     image = image_of(place)
     if "tritonserver" in image.name:
         match = RELEASE.match(image.tag)
-        if match is None or not at_least(match.group(1), given["release"]):
-            yield found(place, f"is not release {given['release']} or newer")
+        if match is None or not at_least(match.group(1), parameters["release"]):
+            yield violation(place, f"is not release {parameters['release']} or newer")
 
 
 NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
@@ -161,14 +149,9 @@ BARE = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
 OWN = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 
-@resource_rule(
-    CONTAINERS,
-    Severity.HIGH,
-    "inference",
-    "CVE-2026-47155",
-    parameters={"version": Parameter("0.22", "Oldest version of vLLM that is allowed")},
-)
-def model_require_vllm_floor(container: Container, given: Parameters) -> Findings:
+@parameter("version", "0.22", "Oldest version of vLLM that is allowed")
+@resource_rule(CONTAINERS, Severity.HIGH, "inference", "CVE-2026-47155")
+def model_require_vllm_floor(container: Container, parameters: Parameters) -> Violations:
     """vLLM is recent enough.
 
     Why: Before 0.22, a pinned revision did not apply to every file of the model.
@@ -181,6 +164,6 @@ def model_require_vllm_floor(container: Container, given: Parameters) -> Finding
     if match is None:
         # A digest alone names one build, chosen on purpose. The plan does not contain its version.
         if image.tag or not image.digest:
-            yield found(container.at("image"), "does not state the version of vLLM")
-    elif not at_least(match.group(1), given["version"]):
-        yield found(container.at("image"), f"is older than vLLM {given['version']}")
+            yield violation(container.at("image"), "does not state the version of vLLM")
+    elif not at_least(match.group(1), parameters["version"]):
+        yield violation(container.at("image"), f"is older than vLLM {parameters['version']}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.keys import KEYS, days_between, decoded, entropy_bits, key_entries, versions_in
 from policies.subjects.placement import same_namespace
 from policies.subjects.pods import CONTAINERS, Container
@@ -14,14 +14,9 @@ from policies.subjects.routes import SECURITY_POLICY
 from policies.subjects.serving import starts_vllm
 
 
-@resource_rule(
-    KEYS,
-    Severity.MEDIUM,
-    "inference",
-    "NSA-CISA: key rotation",
-    parameters={"days": Parameter(365, "Maximum age of a key in days", minimum=1)},
-)
-def key_limit_age(secret: Resource, given: Parameters) -> Findings:
+@parameter("days", 365, "Maximum age of a key in days", minimum=1)
+@resource_rule(KEYS, Severity.MEDIUM, "inference", "NSA-CISA: key rotation")
+def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
     """API keys are at most one year old.
 
     Why: Everyone who ever had a key can use it until it changes.
@@ -30,55 +25,47 @@ def key_limit_age(secret: Resource, given: Parameters) -> Findings:
     issued = secret.at("metadata", "annotations", "inferplan.dev/issued")
     if issued.absent:
         return
-    age = days_between(issued.text(), given.today)
+    age = days_between(issued.text(), parameters.today)
     if age is None:
-        yield found(issued, "is not a date (YYYY-MM-DD)")
+        yield violation(issued, "is not a date (YYYY-MM-DD)")
     elif age < -1:
         # A day of grace, since clocks and time zones differ.
-        yield found(issued, "is in the future")
-    elif age > given["days"]:
-        yield found(issued, f"is more than {given['days']:g} days ago")
+        yield violation(issued, "is in the future")
+    elif age > parameters["days"]:
+        yield violation(issued, f"is more than {parameters['days']:g} days ago")
 
 
-@resource_rule(
-    KEYS,
-    Severity.MEDIUM,
-    parameters={"versions": Parameter(2, "Maximum number of valid versions of a key", minimum=1)},
-)
-def key_limit_valid_versions(secret: Resource, given: Parameters) -> Findings:
+@parameter("versions", 2, "Maximum number of valid versions of a key", minimum=1)
+@resource_rule(KEYS, Severity.MEDIUM)
+def key_limit_valid_versions(secret: Resource, parameters: Parameters) -> Violations:
     """Few versions of a key are valid at the same time.
 
     Why: Each valid version is one more key that can leak. Two are enough to rotate without downtime.
     Remedy: retire the oldest version when its consumer has moved.
     """
     for field, count in versions_in(secret):
-        if count > given["versions"]:
-            yield found(field, f"holds more than {given['versions']:g} versions of a key")
+        if count > parameters["versions"]:
+            yield violation(field, f"holds more than {parameters['versions']:g} versions of a key")
 
 
-@resource_rule(
-    KEYS,
-    Severity.CRITICAL,
-    "inference",
-    "NSA-CISA: secrets",
-    parameters={"bits": Parameter(128, "Minimum entropy of an API key in bits", minimum=64)},
-)
-def key_require_entropy(secret: Resource, given: Parameters) -> Findings:
+@parameter("bits", 128, "Minimum entropy of an API key in bits", minimum=64)
+@resource_rule(KEYS, Severity.CRITICAL, "inference", "NSA-CISA: secrets")
+def key_require_entropy(secret: Resource, parameters: Parameters) -> Violations:
     """API keys cannot be guessed.
 
     Why: A key with less than 128 random bits can be brute-forced.
     Remedy: use 32 random bytes, for example from openssl rand -hex 32.
     """
     for field, text in key_entries(secret):
-        if entropy_bits(text) < given["bits"]:
-            yield found(field, f"has less than {given['bits']:g} bits of entropy")
+        if entropy_bits(text) < parameters["bits"]:
+            yield violation(field, f"has less than {parameters['bits']:g} bits of entropy")
 
 
 VARIABLE, OPTION = "VLLM_API_KEY", "--api-key"
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "inference", "vLLM: Security, API key")
-def model_require_server_key(container: Container, _: Parameters) -> Findings:
+def model_require_server_key(container: Container, _: Parameters) -> Violations:
     """vLLM servers require an API key.
 
     Why: A pod that gets past a network policy reaches the model without the gateway. The server's own key still stops it.
@@ -91,44 +78,40 @@ def model_require_server_key(container: Container, _: Parameters) -> Findings:
         return
     entry = container.environment().get(VARIABLE)
     if entry is None:
-        yield found(container.at("env"), f"has no {VARIABLE}, so anyone who can reach the port can use the model")
+        yield violation(container.at("env"), f"has no {VARIABLE}, so anyone who can reach the port can use the model")
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():
-        yield found(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
+        yield violation(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
     if reference.at("optional").flag():
-        yield found(reference.at("optional"), "lets the server start without its key")
+        yield violation(reference.at("optional"), "lets the server start without its key")
 
 
-@stack_rule(
-    Severity.CRITICAL,
-    "inference",
-    "Envoy Gateway: SecurityPolicy",
-    parameters={"bits": Parameter(128, "Minimum entropy of a consumer's key in bits", minimum=64)},
-)
-def stack_require_client_keys(stack: Stack, given: Parameters) -> Findings:
+@parameter("bits", 128, "Minimum entropy of a consumer's key in bits", minimum=64)
+@stack_rule(Severity.CRITICAL, "inference", "Envoy Gateway: SecurityPolicy")
+def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violations:
     """Keys in a gateway's Secret cannot be guessed and have no prefix.
 
     Why: Envoy compares the whole entry. A short key can be brute-forced, and a key with the prefix Bearer matches no request.
     Remedy: give each consumer an entry with 32 random bytes, for example from openssl rand -hex 32, without a prefix.
     """
     for policy in stack.of(SECURITY_POLICY):
-        with stack.doubts:
+        with stack.unreadable:
             named = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
             for secret in stack.of("kubernetes:core:Secret"):
-                with stack.doubts:
+                with stack.unreadable:
                     if secret.at("metadata", "name").text() in named and same_namespace(secret, policy):
-                        yield from _weak(stack, secret, given["bits"])
+                        yield from _weak(stack, secret, parameters["bits"])
 
 
-def _weak(stack: Stack, secret: Resource, bits: float) -> Findings:
+def _weak(stack: Stack, secret: Resource, bits: float) -> Violations:
     for field, read in _clients(secret):
-        with stack.doubts:
+        with stack.unreadable:
             key = read(field)
             if key.startswith("Bearer "):
-                yield found(field, "starts with Bearer, which is not part of a key", urn=secret.urn)
+                yield violation(field, "starts with Bearer, which is not part of a key", urn=secret.urn)
             elif entropy_bits(key) < bits:
-                yield found(field, f"has less than {bits:g} bits of entropy", urn=secret.urn)
+                yield violation(field, f"has less than {bits:g} bits of entropy", urn=secret.urn)
 
 
 def _clients(secret: Resource) -> Iterator[tuple[Field, Callable[[Field], str]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from policies.subjects.networks import NETWORK_POLICY, Network, admits_everybody, block_of, is_everybody, isolates, network, opens, sides_of
 from policies.subjects.placement import labels_at, same_namespace
 from policies.subjects.workloads import engines_of, selecting, serving_workloads
@@ -14,7 +14,7 @@ PORT = 80
 
 
 @resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy"), Severity.HIGH, "CIS EKS 5.4", "NSA-CISA: cloud metadata", "inference")
-def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Findings:
+def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violations:
     """Pods cannot reach the instance metadata service.
 
     Why: A pod that can read it gets the node's role.
@@ -23,14 +23,14 @@ def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Finding
     for rule in policy.at("spec", "egress").each():
         peers = list(rule.at("to").each())
         if not peers and _reaches_port(rule):
-            yield found(rule.at("to"), "is not set, so pods can reach the metadata service")
+            yield violation(rule.at("to"), "is not set, so pods can reach the metadata service")
         for peer in peers:
             block = peer.at("ipBlock")
             if block.absent:
                 continue
             for address in METADATA:
                 if _holds(block.at("cidr"), address) and not any(_holds(each, address) for each in block.at("except").each()):
-                    yield found(block.at("except"), "does not exclude the metadata service")
+                    yield violation(block.at("except"), "does not exclude the metadata service")
 
 
 def _reaches_port(rule: Field) -> bool:
@@ -51,7 +51,7 @@ def _holds(block: Field, address: Network) -> bool:
 
 
 @resource_rule(objects("kubernetes:core:Service"), Severity.HIGH, "NSA-CISA: network separation", "Kyverno restrict-node-port", "inference")
-def network_disallow_node_port(service: Resource, _: Parameters) -> Findings:
+def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
     """Services open no port outside the cluster.
 
     Why: A port of an engine outside the cluster bypasses the gateway and its keys.
@@ -59,13 +59,13 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Findings:
     """
     kind = service.at("spec", "type").text()
     if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
-        yield found(service.at("spec", "type"), "exposes the Service outside the cluster")
+        yield violation(service.at("spec", "type"), "exposes the Service outside the cluster")
     if kind == "ExternalName":
-        yield found(service.at("spec", "externalName"), "points to a host outside the cluster")
+        yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
     elif not service.at("spec", "selector").value:
-        yield found(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
+        yield violation(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
     if any(True for _ in service.at("spec", "externalIPs").each()):
-        yield found(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
+        yield violation(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
 
 
 def _is_entrance(service: Resource) -> bool:
@@ -86,7 +86,7 @@ SIDES = (("ingress", "from"), ("egress", "to"))
 
 
 @resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM), Severity.MEDIUM, "NSA-CISA: network separation", "inference")
-def network_require_policy_ports(policy: Resource, _: Parameters) -> Findings:
+def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
     """Network policies name ports and peers.
 
     Why: A rule without ports also opens the metrics, debug and administration ports, and a rule without peers opens them to every
@@ -102,15 +102,15 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Findings:
     for side, _peers in SIDES:
         for rule in policy.at("spec", side).each():
             if not any(True for _ in rule.at("ports").each()):
-                yield found(rule.at("ports"), "is not set, so every port is open")
+                yield violation(rule.at("ports"), "is not set, so every port is open")
             for port in rule.at("ports").each():
                 ranged = port.at("port").absent or not port.at("endPort").absent
                 if ranged and not (_is_high(port) and _is_among_its_own(policy, rule.at("from" if side == "ingress" else "to"))):
-                    yield found(port, "opens more than one port")
+                    yield violation(port, "opens more than one port")
     yield from _policy_ports_openings(policy.at("spec"))
 
 
-def _policy_ports_openings(spec: Field) -> Findings:
+def _policy_ports_openings(spec: Field) -> Violations:
     """Rules that allow any source, alone or together. The gateway may allow any source."""
     if spec.at("podSelector", "matchLabels", COMPONENT).text() == "gateway":
         return
@@ -118,25 +118,25 @@ def _policy_ports_openings(spec: Field) -> Findings:
     for rule in rules:
         peers = list(rule.at("from").each())
         if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
-            yield found(rule.at("from"), "allows any source")
+            yield violation(rule.at("from"), "allows any source")
     if len(rules) > 1 and admits_everybody(
         peer.at("ipBlock") for rule in rules for peer in rule.at("from").each() if not peer.at("ipBlock").absent
     ):
-        yield found(spec.at("ingress"), "allows any address, through several rules together")
+        yield violation(spec.at("ingress"), "allows any address, through several rules together")
 
 
-def _of_cilium(spec: Field) -> Findings:
+def _of_cilium(spec: Field) -> Violations:
     for side, peers_at in SIDES:
         for rule in spec.at(side).each():
             given = [name for name, _field in rule.entries() if name.startswith(peers_at) and not name.endswith("Ports")]
             if not given:
-                yield found(rule, "names no peer, so it allows any source")
+                yield violation(rule, "names no peer, so it allows any source")
             if not {*EVERYBODY}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
-                yield found(rule.at(f"{peers_at}Entities"), "allows any source")
+                yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
             named = [block_of(each) for each in rule.at(f"{peers_at}CIDR").each()]
             sets = rule.at(f"{peers_at}CIDRSet")
             if is_everybody(named) or admits_everybody(sets.each()):
-                yield found(rule, "covers all addresses")
+                yield violation(rule, "covers all addresses")
 
 
 def _is_high(port: Field) -> bool:
@@ -154,18 +154,18 @@ def _is_among_its_own(policy: Resource, peers: Field) -> bool:
 
 
 @resource_rule(objects("kubernetes:core:Service"), Severity.MEDIUM)
-def service_disallow_name_vllm(service: Resource, _: Parameters) -> Findings:
+def service_disallow_name_vllm(service: Resource, _: Parameters) -> Violations:
     """No Service is named vllm.
 
     Why: Kubernetes would set VLLM_PORT=tcp://... in the pods of the namespace. vLLM reads it as its own port and exits.
     Remedy: name the Service after its model.
     """
     if service.at("metadata", "name").text() == "vllm":
-        yield found(service.at("metadata", "name"), "is a name that breaks vLLM")
+        yield violation(service.at("metadata", "name"), "is a name that breaks vLLM")
 
 
 @stack_rule(Severity.HIGH, "CIS EKS 4.3.2", "CKV2_K8S_6", "NSA-CISA: network policies")
-def stack_require_default_deny(stack: Stack, _: Parameters) -> Findings:
+def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
     """Namespaces with workloads deny traffic by default.
 
     Why: Without it, every pod of the cluster can reach every engine.
@@ -173,14 +173,14 @@ def stack_require_default_deny(stack: Stack, _: Parameters) -> Findings:
     """
     told: set[str] = set()
     for workload in serving_workloads(stack):
-        with stack.doubts:
+        with stack.unreadable:
             namespace = workload.at("metadata", "namespace")
             if namespace.text() not in told:
                 told.add(namespace.text())
                 for side in ("Ingress", "Egress"):
-                    with stack.doubts:
+                    with stack.unreadable:
                         if not _denied(stack, workload, side):
-                            yield found(namespace, "has no default-deny network policy", urn=workload.urn)
+                            yield violation(namespace, "has no default-deny network policy", urn=workload.urn)
 
 
 def _denied(stack: Stack, workload: Resource, side: str) -> bool:
@@ -190,25 +190,25 @@ def _denied(stack: Stack, workload: Resource, side: str) -> bool:
 
 
 @stack_rule(Severity.CRITICAL, "inference", "NSA-CISA: network policies")
-def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Findings:
+def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
     """Only named pods can reach a model.
 
     Why: Any pod that can reach a model's port can use the model without a key.
     Remedy: add a NetworkPolicy that selects the model's pods and lists the allowed peers under ingress.from.
     """
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
-                with stack.doubts:
+                with stack.unreadable:
                     yield from _policy_before_models_openings(policy)
-        with stack.doubts:
+        with stack.unreadable:
             selected = selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector")
             if not any(True for _ in matching(selected, lambda policy: "Ingress" in sides_of(policy))):
-                yield found(workload.at("metadata", "name"), "has no network policy for ingress", urn=workload.urn)
+                yield violation(workload.at("metadata", "name"), "has no network policy for ingress", urn=workload.urn)
 
 
-def _policy_before_models_openings(policy: Resource) -> Findings:
+def _policy_before_models_openings(policy: Resource) -> Violations:
     for rule in policy.at("spec", "ingress").each():
         peers = list(rule.at("from").each())
         if not peers or opens(peers):
-            yield found(rule.at("from"), "lets any pod reach a model", urn=policy.urn)
+            yield violation(rule.at("from"), "lets any pod reach a model", urn=policy.urn)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
-from policies.subjects.device_plugins import vendor_excuses
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 
 PREFIX = "pod-security.kubernetes.io/"
 
 
-@stack_rule(
-    Severity.HIGH,
-    "PSS restricted",
-    "CIS EKS 4.2",
-    "NSA-CISA: pod security enforcement",
-    parameters={"privileged": Parameter([], "Namespaces of drivers and device plugins, which need more privileges")},
-)
-def namespace_require_pod_security(stack: Stack, given: Parameters) -> Findings:
+@parameter("privileged", [], "Namespaces of drivers and device plugins, which need more privileges")
+@stack_rule(Severity.HIGH, "PSS restricted", "CIS EKS 4.2", "NSA-CISA: pod security enforcement")
+def namespace_require_pod_security(stack: Stack, parameters: Parameters) -> Violations:
     """Namespaces enforce the restricted Pod Security Standard.
 
     Why: The API server then rejects pods that a review missed. A namespace that holds only device plugins is exempt, because they
@@ -26,17 +21,17 @@ def namespace_require_pod_security(stack: Stack, given: Parameters) -> Findings:
     v1.34.
     """
     for namespace in stack.of("kubernetes:core:Namespace"):
-        with stack.doubts:
-            if namespace.at("metadata", "name").text() not in given["privileged"] and not _holds_plugins_alone(stack, namespace):
+        with stack.unreadable:
+            if namespace.at("metadata", "name").text() not in parameters["privileged"] and not _holds_plugins_alone(stack, namespace):
                 yield from _labels(namespace)
 
 
-def _labels(namespace: Resource) -> Findings:
+def _labels(namespace: Resource) -> Violations:
     labels = namespace.at("metadata", "labels")
     if labels.at(f"{PREFIX}enforce").text() != "restricted":
-        yield found(labels.at(f"{PREFIX}enforce"), "is not restricted", urn=namespace.urn)
+        yield violation(labels.at(f"{PREFIX}enforce"), "is not restricted", urn=namespace.urn)
     if not labels.at(f"{PREFIX}enforce-version").text().startswith("v"):
-        yield found(labels.at(f"{PREFIX}enforce-version"), "is not a fixed version", urn=namespace.urn)
+        yield violation(labels.at(f"{PREFIX}enforce-version"), "is not a fixed version", urn=namespace.urn)
 
 
 def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
@@ -45,11 +40,11 @@ def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
         return False
     name = namespace.at("metadata", "name").text()
     held = [each for each in stack.of(*sorted(PODS.kinds)) if each.at("metadata", "namespace").text() == name]
-    return bool(held) and all(map(vendor_excuses, held))
+    return bool(held) and all(map(inapplicable_rules, held))
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Capabilities", "CIS EKS 4.2.8")
-def pod_disallow_added_capabilities(container: Container, _: Parameters) -> Findings:
+def pod_disallow_added_capabilities(container: Container, _: Parameters) -> Violations:
     """Containers add no capability.
 
     Why: Capabilities such as SYS_NICE are copied from samples and give a pod power over its node.
@@ -57,11 +52,11 @@ def pod_disallow_added_capabilities(container: Container, _: Parameters) -> Find
     """
     for field in container.at("securityContext", "capabilities", "add").each():
         if field.text() != "NET_BIND_SERVICE":
-            yield found(field, "adds a capability that the restricted Pod Security Standard forbids")
+            yield violation(field, "adds a capability that the restricted Pod Security Standard forbids")
 
 
 @resource_rule(PODS, Severity.CRITICAL, "PSS baseline: Host Namespaces", "CIS EKS 4.2.2-4.2.4")
-def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods share no namespace with their node.
 
     Why: With the node's network, process or IPC namespace a pod can see other pods. A memory-backed /dev/shm replaces hostIPC.
@@ -69,15 +64,15 @@ def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.at(name).flag():
-            yield found(pod.at(name), "shares a namespace with the node")
+            yield violation(pod.at(name), "shares a namespace with the node")
     for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
         process = context.at("windowsOptions", "hostProcess")
         if process.flag():
-            yield found(process, "runs as a process on the node")
+            yield violation(process, "runs as a process on the node")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: Host Ports", "NSA-CISA: network separation")
-def pod_disallow_host_ports(container: Container, _: Parameters) -> Findings:
+def pod_disallow_host_ports(container: Container, _: Parameters) -> Violations:
     """Containers open no port on their node.
 
     Why: A host port bypasses Services and network policies, and two replicas cannot run on one node.
@@ -85,11 +80,11 @@ def pod_disallow_host_ports(container: Container, _: Parameters) -> Findings:
     """
     for port in container.at("ports").each():
         if port.at("hostPort").number():
-            yield found(port.at("hostPort"), "opens a port on the node")
+            yield violation(port.at("hostPort"), "opens a port on the node")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Privilege Escalation", "CIS EKS 4.2.5")
-def pod_disallow_privilege_escalation(container: Container, _: Parameters) -> Findings:
+def pod_disallow_privilege_escalation(container: Container, _: Parameters) -> Violations:
     """No process gains more privileges than its parent.
 
     Why: A setuid program in the image would undo every other restriction.
@@ -97,11 +92,11 @@ def pod_disallow_privilege_escalation(container: Container, _: Parameters) -> Fi
     """
     field = container.at("securityContext", "allowPrivilegeEscalation")
     if field.flag() is not False:
-        yield found(field, "is not false")
+        yield violation(field, "is not false")
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "PSS baseline: Privileged Containers", "CIS EKS 4.2.1", "NSA-CISA: non-root containers")
-def pod_disallow_privileged(container: Container, _: Parameters) -> Findings:
+def pod_disallow_privileged(container: Container, _: Parameters) -> Violations:
     """No container is privileged.
 
     Why: A privileged container controls its node, with every model and key on it.
@@ -109,11 +104,11 @@ def pod_disallow_privileged(container: Container, _: Parameters) -> Findings:
     """
     field = container.at("securityContext", "privileged")
     if field.flag():
-        yield found(field, "gives the container full control of its node")
+        yield violation(field, "gives the container full control of its node")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS baseline: /proc Mount Type")
-def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Findings:
+def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Violations:
     """/proc stays masked.
 
     Why: An unmasked /proc lets a container read and change settings of the node.
@@ -121,7 +116,7 @@ def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Findings:
     """
     field = container.at("securityContext", "procMount")
     if field.text() not in ("", "Default"):
-        yield found(field, "is not Default")
+        yield violation(field, "is not Default")
 
 
 SAFE = frozenset(
@@ -143,7 +138,7 @@ SAFE = frozenset(
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS baseline: Sysctls")
-def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods set only safe sysctls.
 
     Why: Other kernel parameters change the node for all its pods.
@@ -152,11 +147,11 @@ def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for each in pod.at("securityContext", "sysctls").each():
         if each.at("name").text() not in SAFE:
-            yield found(each.at("name"), "changes the whole node")
+            yield violation(each.at("name"), "changes the whole node")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Capabilities", "CIS EKS 4.2.7")
-def pod_require_drop_all_capabilities(container: Container, _: Parameters) -> Findings:
+def pod_require_drop_all_capabilities(container: Container, _: Parameters) -> Violations:
     """Containers drop all capabilities.
 
     Why: The default set includes capabilities that no inference server needs, for example raw sockets.
@@ -164,11 +159,11 @@ def pod_require_drop_all_capabilities(container: Container, _: Parameters) -> Fi
     """
     field = container.at("securityContext", "capabilities", "drop")
     if "ALL" not in field.texts():
-        yield found(field, "does not contain ALL")
+        yield violation(field, "does not contain ALL")
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Running as Non-root", "CIS EKS 4.2.6", "NSA-CISA: non-root containers")
-def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Violations:
     """Containers run as a user other than root.
 
     Why: A process that escapes a container as root is root on the node.
@@ -176,20 +171,20 @@ def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Findings:
     """
     whole = pod.at("securityContext")
     if whole.at("runAsUser").number() == 0:
-        yield found(whole.at("runAsUser"), "is root")
+        yield violation(whole.at("runAsUser"), "is root")
     for container in pod.containers:
         own = container.at("securityContext")
         if own.at("runAsUser").number() == 0:
-            yield found(own.at("runAsUser"), "is root")
+            yield violation(own.at("runAsUser"), "is root")
         decides = own.at("runAsNonRoot")
         if decides.absent and pod.inherits:
             decides = whole.at("runAsNonRoot")
         if decides.flag() is not True:
-            yield found(decides, "is not true")
+            yield violation(decides, "is not true")
 
 
 @resource_rule(CONTAINERS, Severity.MEDIUM, "CIS EKS 4.2", "NSA-CISA: immutable container file systems")
-def pod_require_read_only_root(container: Container, _: Parameters) -> Findings:
+def pod_require_read_only_root(container: Container, _: Parameters) -> Violations:
     """Containers have a read-only root file system.
 
     Why: An attacker cannot replace files that cannot be written, and nothing fills the node's disk unnoticed. Containers with
@@ -199,14 +194,14 @@ def pod_require_read_only_root(container: Container, _: Parameters) -> Findings:
     field = container.at("securityContext", "readOnlyRootFilesystem")
     # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries (kserve config-llm-template, read 2026-11).
     if field.flag() is not True and not any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
-        yield found(field, "is not true")
+        yield violation(field, "is not true")
 
 
 SECCOMP_ALLOWED = ("RuntimeDefault", "Localhost")
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Seccomp", "CIS EKS 4.2.10")
-def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Violations:
     """Containers have a seccomp profile.
 
     Why: Without a profile, the container can use every system call of the kernel.
@@ -217,7 +212,7 @@ def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Findings:
         own = container.at("securityContext", "seccompProfile", "type")
         decides = whole if own.absent and pod.inherits else own
         if decides.text() not in SECCOMP_ALLOWED:
-            yield found(decides, "is neither RuntimeDefault nor Localhost")
+            yield violation(decides, "is neither RuntimeDefault nor Localhost")
 
 
 TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
@@ -225,7 +220,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS baseline: AppArmor", "PSS baseline: SELinux")
-def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Violations:
     """AppArmor and SELinux stay enforced.
 
     Why: An unconfined container, or one with its own SELinux user or role, escapes the profile that limits it.
@@ -234,13 +229,13 @@ def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Findings:
     for context in (pod.at("securityContext"), *(each.at("securityContext") for each in pod.containers)):
         profile = context.at("appArmorProfile", "type")
         if profile.text() not in ("", "RuntimeDefault", "Localhost"):
-            yield found(profile, "disables AppArmor")
+            yield violation(profile, "disables AppArmor")
         selinux = context.at("seLinuxOptions")
         if selinux.at("type").text() not in TYPES:
-            yield found(selinux.at("type"), "is a type that the baseline Pod Security Standard forbids")
+            yield violation(selinux.at("type"), "is a type that the baseline Pod Security Standard forbids")
         for name in ("user", "role"):
             if selinux.at(name).text():
-                yield found(selinux.at(name), "sets an SELinux identity")
+                yield violation(selinux.at(name), "sets an SELinux identity")
     for key, profile in pod.metadata.at("annotations").entries():
         if key.startswith(APPARMOR) and profile.text() not in ("", "runtime/default") and not profile.text().startswith("localhost/"):
-            yield found(profile, "disables AppArmor")
+            yield violation(profile, "disables AppArmor")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from policies.engine.resource import Resource, Stack, Subject, objects
-from policies.engine.rule import Edit, Findings, Level, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.workloads import least_replicas, templates_of, workloads_of
 
 
 @resource_rule(objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"), Severity.MEDIUM)
-def job_require_end(job: Resource, _: Parameters) -> Findings:
+def job_require_end(job: Resource, _: Parameters) -> Violations:
     """Jobs have a deadline.
 
     Why: A Job without a deadline can wait for a volume that hangs, and the update waits for the Job.
@@ -21,7 +21,7 @@ def job_require_end(job: Resource, _: Parameters) -> Findings:
     """
     spec = job.at("spec") if job.short_kind == "Job" else job.at("spec", "jobTemplate", "spec")
     if not spec.at("activeDeadlineSeconds").number():
-        yield found(spec.at("activeDeadlineSeconds"), "is not set")
+        yield violation(spec.at("activeDeadlineSeconds"), "is not set")
 
 
 LABEL = "app.kubernetes.io/managed-by"
@@ -51,14 +51,14 @@ def _object_require_managed_by_remediate(object_: Resource) -> Iterator[Edit]:
     level=Level.ADVISORY,
     remediate=_object_require_managed_by_remediate,
 )
-def object_require_managed_by(object_: Resource, _: Parameters) -> Findings:
+def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
     """Objects have a managed-by label.
 
     Why: The label tells people which program manages an object and would undo a manual change.
     Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
     """
     if not object_.at("metadata", "labels", LABEL).text():
-        yield found(object_.at("metadata", "labels", LABEL), "is not set")
+        yield violation(object_.at("metadata", "labels", LABEL), "is not set")
 
 
 def _service_links_remediate(pod: PodTemplate) -> Iterator[Edit]:
@@ -66,7 +66,7 @@ def _service_links_remediate(pod: PodTemplate) -> Iterator[Edit]:
 
 
 @resource_rule(PODS, Severity.MEDIUM, "inference", "CIS EKS 4.5", remediate=_service_links_remediate)
-def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods get no environment variables from Services.
 
     Why: A Service called vllm makes Kubernetes set VLLM_PORT, which vLLM rejects. Other variables tell the pod which Services
@@ -74,7 +74,7 @@ def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Findings:
     Remedy: set enableServiceLinks: false.
     """
     if not pod.partial and pod.at("enableServiceLinks").flag() is not False:
-        yield found(pod.at("enableServiceLinks"), "is not false")
+        yield violation(pod.at("enableServiceLinks"), "is not false")
 
 
 ROLE = "eks.amazonaws.com/role-arn"
@@ -99,13 +99,13 @@ def _parts(resource: Resource) -> Iterator[PodTemplate | Resource]:
 
 
 @resource_rule(
-    Subject("tokens", PODS.kinds | {ACCOUNT}, _parts, PODS.excused, PODS.also),
+    Subject("tokens", PODS.kinds | {ACCOUNT}, _parts, PODS.inapplicable, PODS.also),
     Severity.MEDIUM,
     "CIS EKS 4.1.6",
     "NSA-CISA: service account tokens",
     remediate=_token_mount_remediate,
 )
-def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Findings:
+def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Violations:
     """Pods mount no token for the Kubernetes API.
 
     Why: Inference servers never call the Kubernetes API, but an attacker with a stolen token would.
@@ -115,23 +115,23 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Fin
     automount = part.at("automountServiceAccountToken")
     if isinstance(part, Resource):
         if automount.flag() is not False:
-            yield found(automount, "is not false")
+            yield violation(automount, "is not false")
         if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE).text():
-            yield found(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod without its own service account")
+            yield violation(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod without its own service account")
         return
     if not part.partial and automount.flag() is not False:
-        yield found(automount, "is not false")
+        yield violation(automount, "is not false")
     for volume in part.at("volumes").each():
         for source in volume.at("projected", "sources").each():
             token = source.at("serviceAccountToken")
             if not token.absent and token.at("audience").text().rstrip("/") in OF_THE_API:
-                yield found(token, "mounts a token for the Kubernetes API")
+                yield violation(token, "mounts a token for the Kubernetes API")
         if LEGACY.search(volume.at("secret", "secretName").text()):
-            yield found(volume.at("secret"), "mounts a token for the Kubernetes API")
+            yield violation(volume.at("secret"), "mounts a token for the Kubernetes API")
 
 
 @resource_rule(CONTAINERS, Severity.MEDIUM, "NSA-CISA: resource policies", "inference")
-def pod_require_cpu_request(container: Container, _: Parameters) -> Findings:
+def pod_require_cpu_request(container: Container, _: Parameters) -> Violations:
     """Containers request CPU.
 
     Why: Without a CPU request the server cannot keep its accelerator busy when the node is busy. A CPU limit is not required,
@@ -143,11 +143,11 @@ def pod_require_cpu_request(container: Container, _: Parameters) -> Findings:
         return
     # Kubernetes takes the limit where no request is given.
     if not quantity(limit if request.absent else request):
-        yield found(request, "is not set")
+        yield violation(request, "is not set")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "NSA-CISA: resource policies", "inference")
-def pod_require_memory_limit(container: Container, _: Parameters) -> Findings:
+def pod_require_memory_limit(container: Container, _: Parameters) -> Violations:
     """Containers have a memory limit.
 
     Why: Without a limit, a server that runs out of memory takes the other pods of its node with it.
@@ -157,13 +157,13 @@ def pod_require_memory_limit(container: Container, _: Parameters) -> Findings:
     if container.ephemeral or quantity(container.pod.at("resources", "limits", "memory")):
         return
     if not quantity(limit):
-        yield found(limit, "is not set")
+        yield violation(limit, "is not set")
     elif not request.absent and not quantity(request):
-        yield found(request, "is zero")
+        yield violation(request, "is zero")
 
 
 @stack_rule(Severity.MEDIUM, "inference", "CKV topologySpreadConstraints-policy")
-def pod_require_spread(stack: Stack, _: Parameters) -> Findings:
+def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
     """Replicas are spread over nodes or zones.
 
     Why: If all replicas run on one node, its failure takes the model down.
@@ -171,11 +171,11 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Findings:
     autoscaler.
     """
     for workload in workloads_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for pod in templates_of(workload):
                 spread = any(True for _ in pod.at("topologySpreadConstraints").each()) or pod.at("affinity", "podAntiAffinity").value
                 if not spread and least_replicas(stack, workload) >= 2:
-                    yield found(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas", urn=workload.urn)
+                    yield violation(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas", urn=workload.urn)
 
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -190,6 +190,7 @@ PLACES = (
 )
 
 
+@parameter("namespaces", ["default", "kube-system", "kube-public", "kube-node-lease"], "Namespaces that are not for workloads")
 @resource_rule(
     PODS,
     Severity.HIGH,
@@ -197,11 +198,8 @@ PLACES = (
     "Kyverno restrict-node-selection",
     "CIS EKS 4.5.2",
     "CIS Kubernetes 5.7",
-    parameters={
-        "namespaces": Parameter(["default", "kube-system", "kube-public", "kube-node-lease"], "Namespaces that are not for workloads")
-    },
 )
-def pod_restrict_reach(pod: PodTemplate, given: Parameters) -> Findings:
+def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Pods stay on their pool and use the cluster's name servers.
 
     Why: A pod on a control plane node is close to the cluster's keys. A pod with its own name servers can be sent to a false model
@@ -209,22 +207,22 @@ def pod_restrict_reach(pod: PodTemplate, given: Parameters) -> Findings:
     Remedy: tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for
     workloads.
     """
-    yield from (found(pod.at(*keys), problem) for keys, problem, does in PLACES if does(pod.at(*keys).value))
+    yield from (violation(pod.at(*keys), problem) for keys, problem, does in PLACES if does(pod.at(*keys).value))
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")
         if toleration.at("operator").text() == "Exists" and not key.text():
-            yield found(toleration, "tolerates every taint, including those of the control plane")
+            yield violation(toleration, "tolerates every taint, including those of the control plane")
         elif key.text() in CONTROL_PLANE:
-            yield found(key, "lets the pod run on the control plane")
+            yield violation(key, "lets the pod run on the control plane")
     for mount in (each for container in pod.containers for each in container.at("volumeMounts").each()):
         if mount.at("mountPropagation").text() == "Bidirectional":
-            yield found(mount.at("mountPropagation"), "propagates mounts of the container to the node")
+            yield violation(mount.at("mountPropagation"), "propagates mounts of the container to the node")
     if not _is_agent(pod):
         if pod.at("priorityClassName").text() in OF_THE_SYSTEM:
-            yield found(pod.at("priorityClassName"), "can evict every other pod on the node")
+            yield violation(pod.at("priorityClassName"), "can evict every other pod on the node")
         namespace = pod.resource.at("metadata", "namespace")
-        if namespace.text() in given["namespaces"]:
-            yield found(namespace, "is a namespace that is not for workloads")
+        if namespace.text() in parameters["namespaces"]:
+            yield violation(namespace, "is a namespace that is not for workloads")
 
 
 def _is_agent(pod: PodTemplate) -> bool:

@@ -6,18 +6,15 @@ import re
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.workloads import engines_of
 
 
-@resource_rule(
-    PODS,
-    Severity.HIGH,
-    parameters={"marginSeconds": Parameter(5, "Seconds between the end of draining and the end of the grace period")},
-)
-def pod_require_drain_time(pod: PodTemplate, given: Parameters) -> Findings:
+@parameter("marginSeconds", 5, "Seconds between the end of draining and the end of the grace period")
+@resource_rule(PODS, Severity.HIGH)
+def pod_require_drain_time(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Pods have enough time to shut down.
 
     Why: Kubernetes kills a pod when its grace period ends, which includes preStop. Answers that are still streaming are cut off.
@@ -25,12 +22,12 @@ def pod_require_drain_time(pod: PodTemplate, given: Parameters) -> Findings:
     """
     for container in pod.servers:
         needed = drain_of(container)
-        if needed and not pod.partial and grace_of(pod) < needed + given["marginSeconds"]:
-            yield found(pod.at("terminationGracePeriodSeconds"), "is shorter than the containers' preStop and drain time")
+        if needed and not pod.partial and grace_of(pod) < needed + parameters["marginSeconds"]:
+            yield violation(pod.at("terminationGracePeriodSeconds"), "is shorter than the containers' preStop and drain time")
 
 
 @resource_rule(PODS, Severity.MEDIUM, "inference", "CKV_K8S_8")
-def pod_require_liveness_probe(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_liveness_probe(pod: PodTemplate, _: Parameters) -> Violations:
     """Servers have a liveness probe.
 
     Why: An engine that lost its accelerator hangs without exiting. Only a liveness probe restarts it.
@@ -38,11 +35,11 @@ def pod_require_liveness_probe(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for container in pod.probed:
         if not container.at("livenessProbe").value:
-            yield found(container.at("livenessProbe"), "is not set")
+            yield violation(container.at("livenessProbe"), "is not set")
 
 
 @resource_rule(PODS, Severity.HIGH, "inference", "CKV_K8S_9")
-def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Violations:
     """Servers have a readiness probe.
 
     Why: Without a readiness probe, traffic arrives while the model is still loading.
@@ -50,15 +47,12 @@ def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for container in pod.probed:
         if not container.at("readinessProbe").value:
-            yield found(container.at("readinessProbe"), "is not set")
+            yield violation(container.at("readinessProbe"), "is not set")
 
 
-@resource_rule(
-    PODS,
-    Severity.HIGH,
-    parameters={"minimumSeconds": Parameter(600, "Minimum time in seconds that a server with accelerators has to start", minimum=1)},
-)
-def pod_require_startup_budget(pod: PodTemplate, given: Parameters) -> Findings:
+@parameter("minimumSeconds", 600, "Minimum time in seconds that a server with accelerators has to start", minimum=1)
+@resource_rule(PODS, Severity.HIGH)
+def pod_require_startup_budget(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Model servers have enough time to start.
 
     Why: If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop.
@@ -66,12 +60,12 @@ def pod_require_startup_budget(pod: PodTemplate, given: Parameters) -> Findings:
     """
     for container in pod.servers:
         probe = container.at("startupProbe")
-        if container.accelerated and not probe.absent and budget_of(probe) < given["minimumSeconds"]:
-            yield found(probe, f"gives less than {given['minimumSeconds']:g} seconds")
+        if container.accelerated and not probe.absent and budget_of(probe) < parameters["minimumSeconds"]:
+            yield violation(probe, f"gives less than {parameters['minimumSeconds']:g} seconds")
 
 
 @resource_rule(PODS, Severity.HIGH)
-def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Violations:
     """Servers have a startup probe.
 
     Why: Loading a model takes minutes. Without a startup probe the liveness probe restarts the server before it is ready,
@@ -80,19 +74,15 @@ def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for container in pod.probed:
         if not container.at("startupProbe").value:
-            yield found(container.at("startupProbe"), "is not set")
+            yield violation(container.at("startupProbe"), "is not set")
 
 
 SIZE_LABEL = "inferplan.dev/model-size"
 
 
-@stack_rule(
-    Severity.HIGH,
-    parameters={
-        "bytesPerSecond": Parameter(200000000.0, "Minimum speed at which a server reads its weights, in bytes per second", minimum=1)
-    },
-)
-def stack_require_startup_budget_for_model(stack: Stack, given: Parameters) -> Findings:
+@parameter("bytesPerSecond", 200000000.0, "Minimum speed at which a server reads its weights, in bytes per second", minimum=1)
+@stack_rule(Severity.HIGH)
+def stack_require_startup_budget_for_model(stack: Stack, parameters: Parameters) -> Violations:
     """Servers have enough time to load their declared model.
 
     Why: If the startup probe ends before the model is loaded, Kubernetes restarts the server in a loop.
@@ -100,12 +90,12 @@ def stack_require_startup_budget_for_model(stack: Stack, given: Parameters) -> F
     if the store is faster.
     """
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             size = _declared(stack, workload, pod)
             for container in pod.servers:
                 probe = container.at("startupProbe")
-                if size and not probe.absent and budget_of(probe) < size / given["bytesPerSecond"]:
-                    yield found(probe, "is shorter than the time to load the declared model", urn=workload.urn)
+                if size and not probe.absent and budget_of(probe) < size / parameters["bytesPerSecond"]:
+                    yield violation(probe, "is shorter than the time to load the declared model", urn=workload.urn)
 
 
 def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
@@ -159,7 +149,7 @@ HANDLERS = (
 
 
 @resource_rule(CONTAINERS, Severity.MEDIUM, "PSS baseline: Host Probes / Lifecycle Hooks")
-def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Findings:
+def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Violations:
     """Probes and hooks call the container itself.
 
     Why: The kubelet sends these requests from the node, past every network policy. Since Kubernetes 1.34 the baseline Pod Security
@@ -170,4 +160,4 @@ def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Findings:
         for kind in ("httpGet", "tcpSocket"):
             host = container.at(*keys, kind, "host")
             if host.text():
-                yield found(host, "makes the kubelet call another host")
+                yield violation(host, "makes the kubelet call another host")

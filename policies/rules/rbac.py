@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
 from policies.subjects.networks import names
 
 _API = "kubernetes:rbac.authorization.k8s.io"
@@ -87,7 +87,7 @@ EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated
     "CIS EKS 4.1.1",
     "NSA-CISA: RBAC",
 )
-def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Findings:
+def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations:
     """No binding makes its subjects administrators or names unknown subjects.
 
     Why: Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it.
@@ -96,34 +96,34 @@ def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Findings:
     if binding.kind == CONFIG_MAP:
         if binding.at("metadata", "name").text() == "aws-auth":
             yield from (
-                found(each, "makes AWS principals administrators")
+                violation(each, "makes AWS principals administrators")
                 for _name, each in binding.at("data").entries()
                 if "system:masters" in each.text()
             )
         return
     role = binding.at("roleRef", "name")
     if role.text() in ADMINISTRATORS:
-        yield found(role, "makes its subjects administrators")
+        yield violation(role, "makes its subjects administrators")
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
-        yield found(role, "gives namespace administrator rights in every namespace")
+        yield violation(role, "gives namespace administrator rights in every namespace")
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
-        yield found(role, "lets a pod read every Secret of the namespace")
+        yield violation(role, "lets a pod read every Secret of the namespace")
     for account in accounts:
         if account.at("name").text() == "default":
-            yield found(account.at("name"), "gives the role to every pod without its own service account")
+            yield violation(account.at("name"), "gives the role to every pod without its own service account")
     for subject in binding.at("subjects").each():
         if subject.at("kind").text() != "ServiceAccount" and (
             subject.at("name").text() in EVERYBODY or subject.at("name").text().startswith("system:serviceaccounts:")
         ):
-            yield found(subject.at("name"), "gives the role to every user")
+            yield violation(subject.at("name"), "gives the role to every user")
 
 
 VERBS = ("escalate", "bind", "impersonate")
 
 
 @resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8", "CKV_K8S_157", "CKV_K8S_158", "NSA-CISA: RBAC")
-def rbac_disallow_escalation(role: Resource, _: Parameters) -> Findings:
+def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
     """Roles cannot escalate privileges.
 
     Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to
@@ -134,11 +134,11 @@ def rbac_disallow_escalation(role: Resource, _: Parameters) -> Findings:
     for rule in role.at("rules").each():
         for verb in rule.at("verbs").each():
             if verb.text() in VERBS:
-                yield found(verb, "lets its subjects escalate their privileges")
-    yield from (found(place, power) for place, power in powers(role))
+                yield violation(verb, "lets its subjects escalate their privileges")
+    yield from (violation(place, power) for place, power in powers(role))
     for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
         if not names(selector):
-            yield found(selector, "aggregates the permissions of every cluster role")
+            yield violation(selector, "aggregates the permissions of every cluster role")
 
 
 WAYS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
@@ -146,7 +146,7 @@ DEBUGGED = ("pods/ephemeralcontainers",)
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10", "KSV-0053", "NSA-CISA: RBAC")
-def rbac_disallow_exec(role: Resource, _: Parameters) -> Findings:
+def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
     """Roles give no access to running pods.
 
     Why: Anyone who gets into an engine's pod has its keys, its weights and the prompts of its users. A forwarded port bypasses the
@@ -156,13 +156,13 @@ def rbac_disallow_exec(role: Resource, _: Parameters) -> Findings:
     """
     # A web socket begins with a GET, which is all that a kubelet's proxy asks for (CIS Kubernetes 5.1.10).
     for _rule, place in grants(role, ("create", "get"), WAYS):
-        yield found(place, "gives access to running pods")
+        yield violation(place, "gives access to running pods")
     for _rule, place in grants(role, ("update", "patch"), DEBUGGED):
-        yield found(place, "can add containers to running pods")
+        yield violation(place, "can add containers to running pods")
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2", "KSV-0041", "NSA-CISA: RBAC")
-def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Findings:
+def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Violations:
     """No role reads every Secret of a namespace.
 
     Why: Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their
@@ -171,7 +171,7 @@ def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Findings:
     """
     for rule, place in grants(role, ("get", "list", "watch"), ("secrets",)):
         if not rule.at("resourceNames").texts():
-            yield found(
+            yield violation(
                 place, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
             )
 
@@ -180,7 +180,7 @@ KEPT = "kubernetes:core:Secret"
 
 
 @resource_rule(objects(*ROLES.kinds, KEPT), Severity.CRITICAL, "CIS Kubernetes 5.1.13", "NSA-CISA: RBAC")
-def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Findings:
+def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
     """No role creates tokens of service accounts.
 
     Why: A token has all rights of its account until it expires, and the audit log cannot tell the two apart.
@@ -189,11 +189,11 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Findings:
     """
     if role.kind == KEPT:
         if role.at("type").text() == "kubernetes.io/service-account-token":
-            yield found(role.at("type"), "is a service account token that never expires")
+            yield violation(role.at("type"), "is a service account token that never expires")
         return
     for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
         if not rule.at("resourceNames").texts():
-            yield found(place, "can create tokens of every service account")
+            yield violation(place, "can create tokens of every service account")
 
 
 @resource_rule(
@@ -203,7 +203,7 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Findings:
     "NSA-CISA: RBAC",
     "CKV_K8S_49",
 )
-def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Findings:
+def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Violations:
     """Roles name what they allow.
 
     Why: A wildcard also allows everything that the API adds later, and it includes Secrets.
@@ -213,7 +213,7 @@ def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Findings:
         for part in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
             for field in rule.at(part).each():
                 if "*" in field.text():
-                    yield found(field, "is a wildcard")
+                    yield violation(field, "is a wildcard")
 
 
 _WEBHOOKS = "kubernetes:admissionregistration.k8s.io"
@@ -226,7 +226,7 @@ SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
     "Kubernetes: Admission webhook good practices",
     "NSA-CISA: admission control",
 )
-def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Findings:
+def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Violations:
     """Admission webhooks run in the cluster and see no Secrets.
 
     Why: A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every
@@ -235,10 +235,10 @@ def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Findings:
     """
     for webhook in configuration.at("webhooks").each():
         if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
-            yield found(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
+            yield violation(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
         for rule in webhook.at("rules").each():
             for place in rule.at("resources").each():
                 if place.text() in ("*", "*/*"):
-                    yield found(place, "reads every object, including Secrets")
+                    yield violation(place, "reads every object, including Secrets")
                 elif place.text() in SECRETS:
-                    yield found(place, "reads Secrets")
+                    yield violation(place, "reads Secrets")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.workloads import (
@@ -26,7 +26,7 @@ from policies.subjects.workloads import (
 
 
 @resource_rule(objects("kubernetes:policy:PodDisruptionBudget"), Severity.HIGH, "inference", "Kyverno pdb-maxunavailable")
-def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Findings:
+def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Violations:
     """Disruption budgets let nodes drain.
 
     Why: A budget that allows no disruption blocks the drain of a node, and with it every upgrade.
@@ -34,28 +34,28 @@ def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Finding
     """
     for name, blocking in (("maxUnavailable", ("0", "0%")), ("minAvailable", ("100%",))):
         if budget.at("spec", name).text() in blocking:
-            yield found(budget.at("spec", name), "allows no disruption")
+            yield violation(budget.at("spec", name), "allows no disruption")
 
 
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
 
 @stack_rule(Severity.HIGH, "inference", "Kyverno deployment-replicas-higher-than-pdb")
-def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Findings:
+def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violations:
     """Disruption budgets require fewer pods than there are.
 
     Why: A budget of all replicas blocks the drain of a node, and with it every upgrade.
     Remedy: lower minAvailable below the number of replicas, or set maxUnavailable: 1.
     """
     for budget in stack.of(BUDGET):
-        with stack.doubts:
+        with stack.unreadable:
             least = budget.at("spec", "minAvailable")
             if least.absent:
                 continue
             standing = [standing_pods(stack, pod) for pod in _selected(stack, budget)]
             pods = max(int(sum(standing)), 1)
             if standing and share(least, pods, up=True) >= pods:
-                yield found(least, "allows no disruption", urn=budget.urn)
+                yield violation(least, "allows no disruption", urn=budget.urn)
 
 
 def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
@@ -66,7 +66,7 @@ def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
 
 
 @stack_rule(Severity.HIGH, "inference", "Kyverno check-hpa")
-def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Findings:
+def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violations:
     """Autoscaled workloads declare no replicas.
 
     Why: Every update would reset the number of replicas, even at peak load.
@@ -74,35 +74,35 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Findin
     """
     scaled = set()
     for scaler in stack.of(*SCALERS):
-        with stack.doubts:
+        with stack.unreadable:
             target = scaler.at("spec", "scaleTargetRef")
             kind = target.at("kind").text() or "Deployment"
             scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
     for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
-        with stack.doubts:
+        with stack.unreadable:
             name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
             if name in scaled and not workload.at("spec", "replicas").absent:
-                yield found(workload.at("spec", "replicas"), "is set, but an autoscaler controls it", urn=workload.urn)
+                yield violation(workload.at("spec", "replicas"), "is set, but an autoscaler controls it", urn=workload.urn)
 
 
 @stack_rule(Severity.MEDIUM, "inference", "Kyverno require-pdb")
-def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Findings:
+def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Violations:
     """Workloads with several replicas have a disruption budget.
 
     Why: Without a budget, a drain can evict all replicas at the same time.
     Remedy: add a PodDisruptionBudget with maxUnavailable: 1 that selects the pods.
     """
     for pod in pods_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             if standing_pods(stack, pod) < 2:
                 continue
             workload = pod.resource
             if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
-                yield found(count_of(pod), "has no disruption budget", urn=workload.urn)
+                yield violation(count_of(pod), "has no disruption budget", urn=workload.urn)
 
 
 @stack_rule(Severity.HIGH)
-def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Findings:
+def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Violations:
     """Servers start after their preheat.
 
     Why: A server that starts before the copy is complete reads an incomplete model or fails.
@@ -110,16 +110,16 @@ def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Finding
     """
     writers: dict[tuple[str, str], set[str]] = {}
     for job in stack.of("kubernetes:batch:Job"):
-        with stack.doubts:
+        with stack.unreadable:
             for pod in job.parts(PODS):
                 for claim in _claims(job, pod, writing=True):
                     writers.setdefault(claim, set()).add(job.urn)
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
-                if not writers[claim] & stack.behind(workload):
+                if not writers[claim] & stack.dependencies_of(workload):
                     problem = "holds weights that a Job writes, but the server does not wait for the Job"
-                    yield found(pod.at("volumes"), problem, urn=workload.urn)
+                    yield violation(pod.at("volumes"), problem, urn=workload.urn)
 
 
 def _claims(of: Resource, pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:

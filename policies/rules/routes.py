@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Findings, Parameters, Severity, found, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, stack_rule, violation
 from policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from policies.subjects.placement import labels_at, same_namespace
 from policies.subjects.pods import PodTemplate
@@ -39,7 +39,7 @@ TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:In
 
 
 @stack_rule(Severity.CRITICAL)
-def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Findings:
+def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violations:
     """Models are reached through the gateway only.
 
     Why: vLLM's own key protects four path prefixes. Anyone who can reach its port can use its other routes.
@@ -51,31 +51,31 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Findings
     yield from _published(stack)
     yield from _of_other_controllers(stack, made, engines)
     for way in ways_in(stack):
-        with stack.doubts:
+        with stack.unreadable:
             if asks_for_keys(stack, way):
                 continue
             for name in backends_of(way):
-                with stack.doubts:
+                with stack.unreadable:
                     if name.text() in made or any(_reaches(each, engines) for each in _targets(stack, way, name.text())):
-                        yield found(name, "bypasses the gateway to a model", urn=way.urn)
+                        yield violation(name, "bypasses the gateway to a model", urn=way.urn)
 
 
-def _of_other_controllers(stack: Stack, made: set[str], engines: list[PodTemplate]) -> Findings:
+def _of_other_controllers(stack: Stack, made: set[str], engines: list[PodTemplate]) -> Violations:
     """Routes of controllers that no SecurityPolicy guards, by the names of Services that stand anywhere in them."""
     services: dict[tuple[str, str], bool] = {}
     for service in stack.of(TARGETS[0]):
-        with stack.doubts:
+        with stack.unreadable:
             metadata = service.at("metadata")
             services[metadata.at("namespace").text(), metadata.at("name").text()] = _reaches(service, engines)
     for route in stack:
         if not GATEWAY_BEFORE_MODELS_ROUTES.fullmatch(route.kind):
             continue
-        with stack.doubts:
+        with stack.unreadable:
             here = route.at("metadata", "namespace").text()
             for name in _named(route.at("spec")):
                 service, _, rest = name.text().partition(".")
                 if service in made or services.get((rest.partition(".")[0] or here, service)):
-                    yield found(name, "bypasses the gateway to a model", urn=route.urn)
+                    yield violation(name, "bypasses the gateway to a model", urn=route.urn)
 
 
 def _named(field: Field) -> Iterator[Field]:
@@ -96,18 +96,18 @@ def _services_of_operators(stack: Stack) -> set[str]:
     names: set[str] = set()
     for kind, endings in MADE.items():
         for each in stack.of(kind):
-            with stack.doubts:
+            with stack.unreadable:
                 names |= {f"{each.at('metadata', 'name').text()}{ending}" for ending in endings}
     return names
 
 
-def _published(stack: Stack) -> Findings:
+def _published(stack: Stack) -> Violations:
     """KServe makes an Ingress or a route for every InferenceService that is not kept inside the cluster."""
     for each in stack.of(INFERENCE_SERVICE):
-        with stack.doubts:
+        with stack.unreadable:
             labels = each.at("metadata", "labels")
             if not any(labels.at(name).text() == "cluster-local" for name in VISIBILITY):
-                yield found(
+                yield violation(
                     labels.at(VISIBILITY[0]), "is not cluster-local, so KServe creates another entry point to the model", urn=each.urn
                 )
 
@@ -124,7 +124,7 @@ def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
 
 
 @stack_rule(Severity.HIGH, "Kyverno unique-ingress-host-and-path", "inference")
-def stack_require_unique_routes(stack: Stack, _: Parameters) -> Findings:
+def stack_require_unique_routes(stack: Stack, _: Parameters) -> Violations:
     """No two entry points claim the same host and path.
 
     Why: Which one answers depends on their age, and changes when one is replaced.
@@ -132,11 +132,11 @@ def stack_require_unique_routes(stack: Stack, _: Parameters) -> Findings:
     """
     owners: dict[tuple[str, str, str], list[tuple[str, Claim]]] = {}
     for way in ways_in(stack):
-        with stack.doubts:
+        with stack.unreadable:
             for claim in claims_on(way):
                 rivals = owners.setdefault((claim.host, claim.path, claim.more), [])
                 if any(urn != way.urn and _meet(claim, other) for urn, other in rivals):
-                    yield found(claim.field, "is also claimed by another entry point", urn=way.urn)
+                    yield violation(claim.field, "is also claimed by another entry point", urn=way.urn)
                 rivals.append((way.urn, claim))
 
 

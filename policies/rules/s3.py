@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from policies.engine.fields import Field, UnknownFieldError, matching
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Findings, Level, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Level, Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from policies.iam.documents import BUCKETS, statements
 
 
@@ -28,13 +28,13 @@ def refers_to(sibling: Resource, bucket: Resource) -> bool:
     return bucket.urn in (sibling.dependencies if sources is None else sources)
 
 
-def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[Resource], bool]) -> Findings:
+def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[Resource], bool]) -> Violations:
     """A finding for each bucket that no resource of `kind` is about, and that does not say it itself, as `inline` tells."""
     siblings = list(stack.of(*both(kind)))
     for bucket in stack.of(*BUCKETS):
-        with stack.doubts:
+        with stack.unreadable:
             if not any(True for _ in matching(siblings, lambda each, bucket=bucket: refers_to(each, bucket))) and not inline(bucket):
-                yield found(bucket.at("bucket"), problem, urn=bucket.urn)
+                yield violation(bucket.at("bucket"), problem, urn=bucket.urn)
 
 
 def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Field]]:
@@ -54,7 +54,7 @@ def items(field: Field) -> Iterator[Field]:
 
 
 @resource_rule(objects("aws:s3:BucketPublicAccessBlock"), Severity.CRITICAL, "Security Hub S3.8", "CKV_AWS_53-56", "CIS AWS 2.1.4")
-def s3_disallow_public_access(block: Resource, _: Parameters) -> Findings:
+def s3_disallow_public_access(block: Resource, _: Parameters) -> Violations:
     """Buckets block public access, whatever their policy says.
 
     Why: Anyone can download the weights and adapters in a public bucket.
@@ -62,7 +62,7 @@ def s3_disallow_public_access(block: Resource, _: Parameters) -> Findings:
     """
     for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
         if block.at(name).flag() is not True:
-            yield found(block.at(name), "is not true")
+            yield violation(block.at(name), "is not true")
 
 
 EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
@@ -75,22 +75,22 @@ EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
     "CKV_AWS_20",
     "CKV_AWS_57",
 )
-def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Findings:
+def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
     """No bucket has a public ACL.
 
     Why: A public ACL opens the bucket, whatever its policy says.
     Remedy: remove the ACL and grants to all users, or set acl to private.
     """
     if bucket.at("acl").text().startswith(("public", "authenticated")):
-        yield found(bucket.at("acl"), "gives other principals access to the bucket")
+        yield violation(bucket.at("acl"), "gives other principals access to the bucket")
     for grant in (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each()):
         for uri in (grant.at("uri"), grant.at("grantee", "uri")):
             if uri.text().endswith(EVERYBODY):
-                yield found(uri, "gives other principals access to the bucket")
+                yield violation(uri, "gives other principals access to the bucket")
 
 
 @resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS), Severity.CRITICAL, "Security Hub S3.2", "CKV_AWS_70", "CKV_AWS_375")
-def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Findings:
+def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Violations:
     """No bucket policy allows public access.
 
     Why: With the principal * anyone can use the bucket.
@@ -98,11 +98,11 @@ def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Findings:
     """
     for statement in statements(holder.at("policy")):
         if statement.is_public():
-            yield found(statement.field, "allows any principal")
+            yield violation(statement.field, "allows any principal")
 
 
 @stack_rule(Severity.CRITICAL, "Security Hub S3.8", "CKV2_AWS_6")
-def s3_require_block(stack: Stack, _: Parameters) -> Findings:
+def s3_require_block(stack: Stack, _: Parameters) -> Violations:
     """Every bucket has a public access block.
 
     Why: Without it, one wrong policy opens the bucket to the public.
@@ -116,7 +116,7 @@ ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
 @stack_rule(Severity.HIGH, "Security Hub S3.17", "CKV_AWS_145", "CKV_AWS_19")
-def s3_require_encryption(stack: Stack, _: Parameters) -> Findings:
+def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
     """Every bucket sets its encryption.
 
     Why: Without this setting, the default of the AWS account decides how weights are encrypted.
@@ -124,11 +124,11 @@ def s3_require_encryption(stack: Stack, _: Parameters) -> Findings:
     """
     yield from without_sibling(stack, ENCRYPTION_KIND, inline=lambda bucket: any(_inline(bucket)), problem="has no encryption settings")
     for each in stack.of(*both(ENCRYPTION_KIND), *BUCKETS):
-        with stack.doubts:
+        with stack.unreadable:
             for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
                 algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
                 if algorithm.text() not in ALGORITHMS:
-                    yield found(algorithm, "is not an encryption algorithm of S3", urn=each.urn)
+                    yield violation(algorithm, "is not an encryption algorithm of S3", urn=each.urn)
 
 
 def _inline(bucket: Resource) -> Iterator[Field]:
@@ -139,7 +139,7 @@ def _inline(bucket: Resource) -> Iterator[Field]:
 
 
 @stack_rule(Severity.LOW, "Security Hub S3.9", "CKV_AWS_18", level=Level.ADVISORY)
-def s3_require_logging(stack: Stack, _: Parameters) -> Findings:
+def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
     """Every bucket has access logs.
 
     Why: After a leak, access logs are the only way to tell what was read.
@@ -153,18 +153,18 @@ def _logs(bucket: Resource) -> bool:
 
 
 @stack_rule(Severity.HIGH, "Security Hub S3.5", "CKV_AWS_379")
-def s3_require_tls(stack: Stack, _: Parameters) -> Findings:
+def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
     """Every bucket requires TLS.
 
     Why: Without TLS, weights and credentials can be read on the network.
     Remedy: add an aws.s3.BucketPolicy that denies s3:* where aws:SecureTransport is false.
     """
     for bucket in stack.of(*BUCKETS):
-        with stack.doubts:
+        with stack.unreadable:
             mine = list(policies_of(stack, bucket))
             if not any(True for _ in matching(mine, lambda each: _denies_clear(each[1]))):
                 owner, place = mine[0] if mine else (bucket, bucket.at("bucket"))
-                yield found(place, "does not deny requests without TLS", urn=owner.urn)
+                yield violation(place, "does not deny requests without TLS", urn=owner.urn)
 
 
 def _denies_clear(place: Field) -> bool:
@@ -182,7 +182,7 @@ VERSIONING_KIND = "aws:s3:BucketVersioning"
 
 
 @stack_rule(Severity.MEDIUM, "Security Hub S3.14", "CKV_AWS_21")
-def s3_require_versioning(stack: Stack, _: Parameters) -> Findings:
+def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
     """Every bucket keeps versions.
 
     Why: A model with an overwritten shard no longer loads. Versioning lets you restore the shard.
@@ -190,10 +190,10 @@ def s3_require_versioning(stack: Stack, _: Parameters) -> Findings:
     """
     yield from without_sibling(stack, VERSIONING_KIND, inline=_keeps, problem="has no versioning")
     for each in stack.of(*both(VERSIONING_KIND)):
-        with stack.doubts:
+        with stack.unreadable:
             status = each.at("versioningConfiguration", "status")
             if status.text() != "Enabled":
-                yield found(status, "is not Enabled", urn=each.urn)
+                yield violation(status, "is not Enabled", urn=each.urn)
 
 
 def _keeps(bucket: Resource) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Findings, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from policies.subjects.keys import SHAPES
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.programs import Word
@@ -28,7 +28,7 @@ HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "CIS EKS 4.4.1", "NSA-CISA: secrets", "inference")
-def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Findings:
+def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violations:
     """Containers get secrets by reference.
 
     Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
@@ -38,29 +38,29 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Finding
     yield from _of_command(container)
     for text in (text for name in HOOKS for text in _texts(container.at(name))):
         if SHAPES.search(text.text()) or BEARER.search(text.text()):
-            yield found(text, "contains a key in a hook or a probe")
+            yield violation(text, "contains a key in a hook or a probe")
 
 
-def _of_environment(container: Container) -> Findings:
+def _of_environment(container: Container) -> Violations:
     for entry in container.at("env").each():
         literal, name = entry.at("value"), entry.at("name").text()
         if LITERAL_SECRETS_NAMES.search(name) and not (
             HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent
         ):
-            yield found(literal, "is a literal value of a variable whose name suggests a secret")
+            yield violation(literal, "is a literal value of a variable whose name suggests a secret")
         elif SHAPES.search(literal.text()):
-            yield found(literal, "looks like a key")
+            yield violation(literal, "looks like a key")
 
 
-def _of_command(container: Container) -> Findings:
+def _of_command(container: Container) -> Violations:
     for field in (*container.at("command").each(), *container.at("args").each()):
         if SHAPES.search(field.text()) or RESTRICTED.search(field.text()):
-            yield found(field, "contains a key on the command line")
+            yield violation(field, "contains a key on the command line")
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
         told = value if equals else "" if following.text.startswith("-") else following.text
         if OPTIONS.match(option) and not HARMLESS.fullmatch(told):
-            yield found(word.field, "contains a key on the command line")
+            yield violation(word.field, "contains a key on the command line")
 
 
 def _texts(field: Field) -> Iterator[Field]:
@@ -89,7 +89,7 @@ COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S
 
 
 @resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *ANNOTATED), Severity.CRITICAL, "CIS EKS 4.4", "NSA-CISA: secrets")
-def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Findings:
+def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations:
     """ConfigMaps, annotations and user data contain no secrets.
 
     Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user
@@ -101,17 +101,17 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Findings:
         return
     for _name, field in config.at("metadata", "annotations").entries():
         if SHAPES.search(field.text()):
-            yield found(field, "contains something that looks like a key")
+            yield violation(field, "contains something that looks like a key")
     if config.kind != CONFIG_MAP:
         return
     for name, field in config.at("data").entries():
         if SECRET_DISALLOW_IN_CONFIG_MAP_NAMES.match(name) and not SPECIAL.match(name) and field.text():
-            yield found(field, "has the name of a secret")
+            yield violation(field, "has the name of a secret")
         elif SHAPES.search(field.text()):
-            yield found(field, "contains something that looks like a key")
+            yield violation(field, "contains something that looks like a key")
 
 
-def _of_user_data(machine: Resource) -> Findings:
+def _of_user_data(machine: Resource) -> Violations:
     for name in ("userData", "userDataBase64"):
         field = machine.at(name)
         text = field.text()
@@ -119,7 +119,7 @@ def _of_user_data(machine: Resource) -> Findings:
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
         if SHAPES.search(text) or COMMANDS.search(text):
-            yield found(field, "contains something that looks like a key")
+            yield violation(field, "contains something that looks like a key")
 
 
 COMPONENT = "app.kubernetes.io/component"
@@ -128,7 +128,7 @@ NAMED = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
 
 @stack_rule(Severity.CRITICAL, "inference", "Kubernetes: Good practices for Secrets")
-def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Findings:
+def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
     """Only the gateway reads the keys of consumers.
 
     Why: A model server that can read a consumer's key can use it for every other model.
@@ -137,17 +137,17 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Findings:
     pods = [pod for each in stack for pod in _pods(stack, each)]
     guarded = set(_credentials(stack))
     for pod in pods:
-        with stack.doubts:
+        with stack.unreadable:
             if _is_gateway(pod):
                 continue
             namespace = pod.resource.at("metadata", "namespace").text()
             for place in _secrets(pod):
                 if (namespace, place.text()) in guarded or NAMED.search(place.text()):
-                    yield found(place, "contains keys that only the gateway needs", urn=pod.resource.urn)
+                    yield violation(place, "contains keys that only the gateway needs", urn=pod.resource.urn)
 
 
 def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
-    with stack.doubts:
+    with stack.unreadable:
         if resource.kind in PODS.kinds:
             return resource.parts(PODS)
     return ()
@@ -156,7 +156,7 @@ def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
 def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
     """Namespace and name of the Secrets that Envoy Gateway compares keys with."""
     for policy in stack.of(SECURITY_POLICY):
-        with stack.doubts:
+        with stack.unreadable:
             here = policy.at("metadata", "namespace").text()
             for reference in policy.at("spec", "apiKeyAuth", "credentialRefs").each():
                 yield reference.at("namespace").text() or here, reference.at("name").text()

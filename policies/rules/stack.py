@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.engine.fields import UnknownFieldError
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Finding, Findings, Parameter, Parameters, Severity, stack_rule
+from policies.engine.rule import Parameters, Severity, Violation, Violations, parameter, stack_rule
 from policies.subjects.pods import PODS
 from policies.subjects.structure import holds_settings_of_pods
 
@@ -12,11 +12,9 @@ from policies.subjects.structure import holds_settings_of_pods
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
 
 
-@stack_rule(
-    Severity.HIGH,
-    parameters={"providers": Parameter(1, "Number of Kubernetes providers that the stack may use", minimum=1)},
-)
-def stack_disallow_several_providers(stack: Stack, given: Parameters) -> Findings:
+@parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
+@stack_rule(Severity.HIGH)
+def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Violations:
     """All Kubernetes resources use one provider.
 
     Why: Resources of the default provider go to the cluster of the current kubectl context.
@@ -27,18 +25,16 @@ def stack_disallow_several_providers(stack: Stack, given: Parameters) -> Finding
         if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
-                yield Finding("", "uses the default provider", each.urn)
+                yield Violation("", "uses the default provider", each.urn)
             used.setdefault(provider, each)
-    if len(used) > given["providers"]:
+    if len(used) > parameters["providers"]:
         last = used[sorted(used)[-1]]
-        yield Finding("", "uses a different provider than the rest of the stack", last.urn)
+        yield Violation("", "uses a different provider than the rest of the stack", last.urn)
 
 
-@stack_rule(
-    Severity.HIGH,
-    parameters={"kinds": Parameter([], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")},
-)
-def stack_disallow_unseen_objects(stack: Stack, given: Parameters) -> Findings:
+@parameter("kinds", [], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")
+@stack_rule(Severity.HIGH)
+def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Violations:
     """Every powerful object is of a kind that the rules can check.
 
     Why: Rules cannot block what they cannot read. A Release, a DeploymentPatch or an object of another controller could contain a
@@ -47,25 +43,25 @@ def stack_disallow_unseen_objects(stack: Stack, given: Parameters) -> Findings:
     parameters.stack-disallow-unseen-objects.kinds.
     """
     for each in stack:
-        if each.kind in given["kinds"]:
+        if each.kind in parameters["kinds"]:
             continue
         if each.kind == "kubernetes:helm.sh:Release":
-            yield Finding("", "is a chart whose objects no rule can read", each.urn)
+            yield Violation("", "is a chart whose objects no rule can read", each.urn)
         elif each.kind.startswith("kubernetes:") and each.kind.endswith("Patch"):
-            yield Finding("", "changes an object that no rule can read as a whole", each.urn)
+            yield Violation("", "changes an object that no rule can read as a whole", each.urn)
         elif each.kind.startswith("aws-native:"):
-            yield Finding("", "belongs to a provider that no rule checks", each.urn)
+            yield Violation("", "belongs to a provider that no rule checks", each.urn)
         else:
-            with stack.doubts:
+            with stack.unreadable:
                 if power := power_of(each):
-                    yield Finding("", f"{power}, and no rule checks it", each.urn)
+                    yield Violation("", f"{power}, and no rule checks it", each.urn)
 
 
 KINDS = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
 
 
 @stack_rule(Severity.HIGH, "inference", "Security Hub: deletion protection")
-def stack_require_protection(stack: Stack, _: Parameters) -> Findings:
+def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
     """Resources that hold data are protected from deletion.
 
     Why: A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster.
@@ -73,7 +69,7 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Findings:
     """
     for each in stack.of(*KINDS):
         if not (each.protect or each.retain_on_delete):
-            yield Finding("", "is not protected", each.urn)
+            yield Violation("", "is not protected", each.urn)
 
 
 # By kind, or by the group of an API with a star for its name: what an object of that kind decides.

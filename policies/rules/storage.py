@@ -6,14 +6,14 @@ from pathlib import PurePosixPath
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Findings, Parameter, Parameters, Severity, found, resource_rule, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.workloads import claims_of, engines_of
 
 
 @stack_rule(Severity.HIGH, "inference", "NSA-CISA: immutable file systems")
-def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Findings:
+def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
     """Servers cannot change shared weights.
 
     Why: A compromised server could replace the weights that every replica loads at its next start.
@@ -23,11 +23,11 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Findings:
     written: set[tuple[str, str]] = set()
     read: set[tuple[str, str, str]] = set()
     for job in stack.of("kubernetes:batch:Job"):
-        with stack.doubts:
+        with stack.unreadable:
             namespace = job.at("metadata", "namespace").text()
             written |= {(namespace, claim) for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)}
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             namespace = workload.at("metadata", "namespace").text()
             read |= {
                 (namespace, claim, folder)
@@ -36,7 +36,7 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Findings:
                 for folder in _folders(pod, volume, read_only=True)
             }
     for workload, pod in engines_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             namespace = workload.at("metadata", "namespace").text()
             for volume in pod.at("volumes").each():
                 name = volume.at("persistentVolumeClaim", "claimName").text()
@@ -44,7 +44,7 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Findings:
                 if (namespace, name) in written and any(
                     not weights or any(_overlap(folder, other) for other in weights) for folder in _folders(pod, volume, read_only=False)
                 ):
-                    yield found(volume, "holds weights that a Job writes, but the server can write them too", urn=workload.urn)
+                    yield violation(volume, "holds weights that a Job writes, but the server can write them too", urn=workload.urn)
 
 
 def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
@@ -66,7 +66,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 @resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH, "CIS EKS 4.2.9", "NSA-CISA: hostPath volumes")
-def volume_disallow_host_path(volume: Resource, _: Parameters) -> Findings:
+def volume_disallow_host_path(volume: Resource, _: Parameters) -> Violations:
     """No PersistentVolume is a path on whichever node the pod runs.
 
     Why: Through a claim, a restricted pod could mount files of the node although hostPath is forbidden. Another node also holds
@@ -74,7 +74,7 @@ def volume_disallow_host_path(volume: Resource, _: Parameters) -> Findings:
     Remedy: use csi or nfs, or spec.local with a nodeAffinity for the disk of one node.
     """
     if not volume.at("spec", "hostPath").absent:
-        yield found(volume.at("spec", "hostPath"), "is a path on the node")
+        yield violation(volume.at("spec", "hostPath"), "is a path on the node")
 
 
 DISKS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
@@ -89,7 +89,7 @@ IN_TRANSIT = "encryptInTransit"
     "CKV_AWS_3",
     "CIS EKS 4.4",
 )
-def volume_require_encryption(given: Resource, _: Parameters) -> Findings:
+def volume_require_encryption(given: Resource, _: Parameters) -> Violations:
     """Disks and shares behind claims are encrypted.
 
     Why: They hold weights and cached prompts. The driver encrypts only if the StorageClass says so.
@@ -99,19 +99,16 @@ def volume_require_encryption(given: Resource, _: Parameters) -> Findings:
     if given.short_kind == "StorageClass":
         driver, parameters = given.at("provisioner").text(), given.at("parameters")
         if driver in DISKS and parameters.at("encrypted").value not in (True, "true"):
-            yield found(parameters.at("encrypted"), "is not true")
+            yield violation(parameters.at("encrypted"), "is not true")
     else:
         driver, parameters = given.at("spec", "csi", "driver").text(), given.at("spec", "csi", "volumeAttributes")
     if driver in SHARES and parameters.at(IN_TRANSIT).value in (False, "false"):
-        yield found(parameters.at(IN_TRANSIT), "is false")
+        yield violation(parameters.at(IN_TRANSIT), "is false")
 
 
-@resource_rule(
-    objects("kubernetes:core:PersistentVolume"),
-    Severity.MEDIUM,
-    parameters={"options": Parameter(["nfsvers", "hard", "noresvport"], "Mount options, or their names, that every NFS volume must set")},
-)
-def volume_require_nfs_options(volume: Resource, given: Parameters) -> Findings:
+@parameter("options", ["nfsvers", "hard", "noresvport"], "Mount options, or their names, that every NFS volume must set")
+@resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.MEDIUM)
+def volume_require_nfs_options(volume: Resource, parameters: Parameters) -> Violations:
     """NFS volumes set their mount options.
 
     Why: The defaults of NFS clients are slow, and hang in different ways on different nodes.
@@ -120,13 +117,13 @@ def volume_require_nfs_options(volume: Resource, given: Parameters) -> Findings:
     if volume.at("spec", "nfs").absent:
         return
     options = volume.at("spec", "mountOptions").texts()
-    for wanted in given["options"]:
+    for wanted in parameters["options"]:
         if not any(option == wanted or option.startswith(f"{wanted}=") for option in options):
-            yield found(volume.at("spec", "mountOptions"), f"does not say {wanted}")
+            yield violation(volume.at("spec", "mountOptions"), f"does not say {wanted}")
 
 
 @resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH)
-def volume_require_retain(volume: Resource, _: Parameters) -> Findings:
+def volume_require_retain(volume: Resource, _: Parameters) -> Violations:
     """Volumes of models are kept when their claims are deleted.
 
     Why: With another reclaim policy than Retain, deleting a claim deletes the weights.
@@ -134,11 +131,11 @@ def volume_require_retain(volume: Resource, _: Parameters) -> Findings:
     """
     policy = volume.at("spec", "persistentVolumeReclaimPolicy")
     if policy.text() not in ("", "Retain"):
-        yield found(policy, "is not Retain")
+        yield violation(policy, "is not Retain")
 
 
 @resource_rule(PODS, Severity.CRITICAL, "PSS baseline: HostPath Volumes", "CIS EKS 4.2.9")
-def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Violations:
     """No volume is a path on the node.
 
     Why: Such a path outlives the pod, and lets it read files of other pods and of the kubelet.
@@ -146,7 +143,7 @@ def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for volume in pod.at("volumes").each():
         if not volume.at("hostPath").absent:
-            yield found(volume.at("hostPath"), "mounts a path on the node")
+            yield violation(volume.at("hostPath"), "mounts a path on the node")
 
 
 VOLUME_TYPES_ALLOWED = frozenset(
@@ -155,7 +152,7 @@ VOLUME_TYPES_ALLOWED = frozenset(
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Volume Types")
-def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Violations:
     """Volumes are of the types that restricted pods may use.
 
     Why: With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each
@@ -166,11 +163,11 @@ def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Findings:
         for kind, field in volume.entries():
             # hostPath has a rule of its own, which says more.
             if kind != "name" and kind not in VOLUME_TYPES_ALLOWED and not field.absent:
-                yield found(field, "is a volume type that the restricted Pod Security Standard forbids")
+                yield violation(field, "is a volume type that the restricted Pod Security Standard forbids")
 
 
 @resource_rule(PODS, Severity.MEDIUM, "inference", "add-emptydir-sizelimit")
-def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Findings:
+def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Violations:
     """Every emptyDir has a size limit.
 
     Why: An emptyDir without a limit can fill the node's disk. In memory it counts against the container, which is then killed.
@@ -178,4 +175,4 @@ def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Findings:
     """
     for volume in pod.at("volumes").each():
         if volume.at("emptyDir").value is not None and not quantity(volume.at("emptyDir", "sizeLimit")):
-            yield found(volume.at("emptyDir", "sizeLimit"), "is not set")
+            yield violation(volume.at("emptyDir", "sizeLimit"), "is not set")

@@ -1,7 +1,7 @@
 """Device plugins as their vendors ship them: what such a DaemonSet needs of its node, which no other pod may have.
 
 A kubelet takes plugins only through a socket in its own folder, so the folder is mounted from the node and written as root; some
-open the devices themselves. What is excused is bound to the vendor's image and to the shape of the vendor's manifest: another
+open the devices themselves. What is inapplicable is bound to the vendor's image and to the shape of the vendor's manifest: another
 path, another image, a second container, and every rule applies again.
 """
 
@@ -29,7 +29,7 @@ _HOST_NETWORK = frozenset(["pod-disallow-host-namespaces"])
 class _Manifest(NamedTuple):
     """The privileges in the vendor's manifest; `command` is its program, "" for the image's entrypoint."""
 
-    excused: frozenset[str]
+    inapplicable: frozenset[str]
     paths: frozenset[str] = _SOCKETS
     privileged: bool = False
     host_network: bool = False
@@ -38,14 +38,14 @@ class _Manifest(NamedTuple):
 
 _MANIFESTS: Mapping[str, _Manifest] = {
     # NVIDIA/k8s-device-plugin v0.20.0, deployments/static/nvidia-device-plugin.yml, read 2026-11.
-    "nvcr.io/nvidia/k8s-device-plugin": _Manifest(excused=_ALL, command="nvidia-device-plugin"),
+    "nvcr.io/nvidia/k8s-device-plugin": _Manifest(inapplicable=_ALL, command="nvidia-device-plugin"),
     # HabanaAI/habanalabs-k8s-device-plugin, habana-k8s-device-plugin.yaml, read 2026-11.
     "vault.habana.ai/docker-k8s-device-plugin/docker-k8s-device-plugin": _Manifest(
-        excused=_ALL | _PRIVILEGED, privileged=True, command="habanalabs-device-plugin"
+        inapplicable=_ALL | _PRIVILEGED, privileged=True, command="habanalabs-device-plugin"
     ),
     # aws/eks-charts stable/aws-efa-k8s-device-plugin v0.5.20, read 2026-11: AWS publishes it in the registry of EKS add-ons.
     "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin": _Manifest(
-        excused=_ALL | _PRIVILEGED | _HOST_NETWORK | {"image-restrict-registries"},
+        inapplicable=_ALL | _PRIVILEGED | _HOST_NETWORK | {"image-restrict-registries"},
         paths=_SOCKETS | {"/dev/infiniband"},
         privileged=True,
         host_network=True,
@@ -53,7 +53,7 @@ _MANIFESTS: Mapping[str, _Manifest] = {
 }
 
 
-def vendor_excuses(resource: Resource) -> frozenset[str]:
+def inapplicable_rules(resource: Resource) -> frozenset[str]:
     """The rules that the vendor of a device plugin makes impossible to obey; none for anything else, nor where a field cannot be read."""
     if resource.kind != _DAEMON_SET:
         return frozenset()
@@ -71,7 +71,7 @@ def _excuses(resource: Resource) -> frozenset[str]:
     manifest = _MANIFESTS.get(image_of(containers[0].at("image")).name)
     if manifest is None or not _has_shape(pod, containers[0], manifest):
         return frozenset()
-    return manifest.excused
+    return manifest.inapplicable
 
 
 def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:

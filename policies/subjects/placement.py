@@ -68,19 +68,19 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
     """
     for each in stack.of("kubernetes:core:Node"):
         labels, taints, accelerators = None, (), _ENDLESS
-        with stack.doubts:
+        with stack.unreadable:
             labels = labels_at(each.at("metadata", "labels"))
             taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE))
-        with stack.doubts:
+        with stack.unreadable:
             accelerators = _allocatable(each)
         yield Node(labels, taints, accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
         labels, taints, accelerators, size = None, (), _ENDLESS, None
-        with stack.doubts:
+        with stack.unreadable:
             labels, taints = labels_at(group.at("labels")), tuple(map(_taint, group.at("taints").each()))
-        with stack.doubts:
+        with stack.unreadable:
             accelerators = _eks_accelerators(stack, group)
-        with stack.doubts:
+        with stack.unreadable:
             size = int(group.at("scalingConfig", "maxSize").number() or 0)
         if size is None:
             yield Node(labels, taints, {vendor: math.inf for vendor, count in accelerators.items() if count})

@@ -9,7 +9,7 @@ from functools import cached_property
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
 from policies.subjects import kserve, structure
-from policies.subjects.device_plugins import vendor_excuses
+from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.programs import Word, words_of
 from policies.subjects.quantities import quantity
 
@@ -234,12 +234,12 @@ def _elsewhere(resource: Resource) -> bool:
 
 _KINDS = frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET, *kserve.KINDS])
 _HOLDS = Subject("holds pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
-PODS = Subject("pods", _KINDS, _templates, vendor_excuses, _elsewhere)
+PODS = Subject("pods", _KINDS, _templates, inapplicable_rules, _elsewhere)
 CONTAINERS = Subject(
-    "containers", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers), vendor_excuses, _elsewhere
+    "containers", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers), inapplicable_rules, _elsewhere
 )
 """Every container of every template, each judged alone: what is unknown of one hides nothing of another."""
 IMAGES = Subject(
-    "images", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()), vendor_excuses, _elsewhere
+    "images", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()), inapplicable_rules, _elsewhere
 )
 """The places of all images."""

@@ -174,7 +174,7 @@ def standing_pods(stack: Stack, pod: PodTemplate) -> float:
 def pods_of(stack: Stack) -> Iterator[PodTemplate]:
     """The pod templates of all workloads, those of serving operators too; one that cannot be read is among the stack's doubts."""
     for workload in serving_workloads(stack):
-        with stack.doubts:
+        with stack.unreadable:
             yield from templates_of(workload)
 
 
@@ -184,7 +184,7 @@ def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
     One that cannot be told is among the stack's doubts.
     """
     for pod in pods_of(stack):
-        with stack.doubts:
+        with stack.unreadable:
             if engine_containers(pod) or pod.demand or any(True for _ in pod.at("resourceClaims").each()):
                 yield pod.resource, pod
 

@@ -70,7 +70,7 @@ def said_by_check(levels):
     settings = read_settings(settings_file(ROOT, "local"), all_rules(), today())
     changed = dataclasses.replace(settings, levels={**settings.levels, **levels})
     report = check_stack(stack_of(recording_of("local")), changed)
-    return {("mandatory", each.message) for each in report.refusals} | {("advisory", each.message) for each in report.advice}
+    return {("mandatory", each.message) for each in report.violations} | {("advisory", each.message) for each in report.advice}
 
 
 def test_the_local_stack_passes_the_pack_under_the_cli(preview):

@@ -97,7 +97,7 @@ def judge(case: Case) -> Verdict:
 
 def mandatory(stack: Stack) -> tuple[Outcome, ...]:
     """The refusals of `stack`."""
-    return tuple(check_stack(stack, SETTINGS).refusals)
+    return tuple(check_stack(stack, SETTINGS).violations)
 
 
 def _case(file: str, group: Mapping[str, Any], row: Mapping[str, Any]) -> Case:

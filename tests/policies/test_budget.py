@@ -27,7 +27,7 @@ def test_plan_report_and_policy_say_the_same_of_a_budget(monthly_usd, over, monk
     assert bool(_over_budget(plan.states)) is over
     report = make_report([read_bytes(to_ndjson(events_of(plan)))])
     assert report.verdict.startswith("blocked: over budget") is over
-    outcomes = check_stack(stack_of(recording), settings_of("prod")).refusals
+    outcomes = check_stack(stack_of(recording), settings_of("prod")).violations
     assert ("stack-limit-spend" in {each.rule.id for each in outcomes}) is over
 
 

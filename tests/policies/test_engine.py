@@ -11,7 +11,7 @@ from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownF
 from policies.engine.registry import all_rules
 from policies.engine.report import make_report
 from policies.engine.resource import Resource
-from policies.engine.rule import Finding, Level
+from policies.engine.rule import Level, Violation
 from policies.engine.settings import Settings, SettingsError, parse_settings
 
 SERVICE = Resource(
@@ -32,7 +32,7 @@ def refused(given):
 
 
 def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_value(monkeypatch):
-    def raises(_part, _parameters) -> Iterator[Finding]:
+    def raises(_part, _parameters) -> Iterator[Violation]:
         yield from ()
         raise ValueError("canary-secret")
 
@@ -45,7 +45,7 @@ def test_an_exception_in_a_rule_names_the_rule_fails_it_alone_and_repeats_no_val
     assert "canary-secret" not in defect.message
     assert "ValueError" in defect.message
     assert {each.rule.id for each in outcomes} > {broken.id} or len(rules) == 1
-    assert make_report("test", [defect], Settings(today=DAY)).refused
+    assert make_report("test", [defect], Settings(today=DAY)).blocked
 
 
 def test_an_unknown_anywhere_on_the_way_cannot_be_read():
@@ -105,7 +105,7 @@ def test_a_level_of_a_stack_decides_what_a_finding_leads_to():
     for level, refuses in ((Level.MANDATORY, True), (Level.ADVISORY, False)):
         settings = parse_settings({"levels": {"network-disallow-node-port": level.value}}, all_rules(), DAY, where="x")
         report = make_report("s", evaluate_resource(broken, settings, [Level.MANDATORY, Level.ADVISORY]), settings)
-        assert report.refused is refuses
+        assert report.blocked is refuses
         assert bool(report.advice) is not refuses
     off = parse_settings({"levels": {"network-disallow-node-port": "disabled"}}, all_rules(), DAY, where="x")
     assert evaluate_resource(broken, off, [Level.MANDATORY, Level.ADVISORY]) == []
@@ -125,7 +125,7 @@ def test_what_is_unknown_of_one_container_hides_nothing_of_another():
     outcomes = [each for each in evaluate_resource(pod, settings, [Level.MANDATORY]) if each.rule.id == rule]
     assert [(each.state, each.path) for each in outcomes] == [(State.NOT_EVALUATED, fields[0]), (State.VIOLATION, fields[1])]
     report = make_report("s", outcomes, settings)
-    assert [each.path for each in report.refusals] == [fields[1]]
+    assert [each.path for each in report.violations] == [fields[1]]
 
 
 @pytest.mark.parametrize(

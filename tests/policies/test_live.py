@@ -39,7 +39,7 @@ def messages(diagnostics) -> set[str]:
 def checked(recording: Recording) -> set[str]:
     """The refusals of `check` for what the stack declares, with its own settings."""
     report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, recording.stack), all_rules(), today()))
-    return {f"{'not evaluated: ' if each.state == 'not evaluated' else ''}{each.message}" for each in report.refusals}
+    return {f"{'not evaluated: ' if each.state == 'not evaluated' else ''}{each.message}" for each in report.violations}
 
 
 def rules_in(diagnostics) -> set[str]:

@@ -151,22 +151,22 @@ def test_junit_counts_failures_and_puts_the_remedy_in_them(broken):
 
 def test_an_exemption_is_listed_and_keeps_the_stack_from_being_refused(broken):
     passed = report(broken, exemption("2026-11-21"))
-    assert not passed.refused
+    assert not passed.blocked
     assert "old client" in render([passed], "table")
 
 
 def test_an_expired_exemption_refuses_the_stack_and_says_who_owns_it(broken):
     over = report(broken, exemption("2026-11-20"))
-    assert over.refused
-    assert [each.rule.id for each in over.refusals] == [LINKS]
+    assert over.blocked
+    assert [each.rule.id for each in over.violations] == [LINKS]
     assert "expired on 2026-11-20 (owner: platform)" in " ".join(render([over], "table").split())
 
 
 def test_an_expired_exemption_refuses_even_a_stack_that_obeys():
-    assert report(stack_of(changed("", {})), exemption("2026-11-20")).refused
+    assert report(stack_of(changed("", {})), exemption("2026-11-20")).blocked
 
 
 def test_an_exemption_that_covers_nothing_is_told():
     fine = report(stack_of(changed("", {})), exemption("2027-01-01"))
-    assert not fine.refused
+    assert not fine.blocked
     assert fine.unused == (exemption("2027-01-01"),)

@@ -44,7 +44,7 @@ def under_other_names(name: str):
 
 def outcomes(recording: Recording) -> list[Outcome]:
     report = check_stack(stack_of(recording), Settings(today=TODAY))
-    return [*report.refusals, *report.advice]
+    return [*report.violations, *report.advice]
 
 
 def facts(config: dict) -> set[str]:

@@ -33,7 +33,7 @@ def direct(recording) -> set[tuple[bool, str, str]]:
     report = check_stack(stack_of(recording), Settings(today=today()))
     return {
         (refused, outcome.urn if _names_resource(outcome) else "", _prefix(outcome) + outcome.message)
-        for refused, outcomes in ((True, report.refusals), (False, report.advice))
+        for refused, outcomes in ((True, report.violations), (False, report.advice))
         for outcome in outcomes
     }
 
@@ -71,7 +71,7 @@ def test_the_pack_says_over_grpc_what_a_direct_check_says(stub, case):
     told = {(refused, message) for refused, _urn, message in spoken(analyze(stub, recording, only=case.row.resource))}
     # The pack remembers what it could not judge; the next case starts from the resource as it was.
     analyze(stub, changed("", {}), only=case.row.resource)
-    expected = {(True, _prefix(each) + each.message) for each in report.refusals} | {(False, each.message) for each in report.advice}
+    expected = {(True, _prefix(each) + each.message) for each in report.violations} | {(False, each.message) for each in report.advice}
     assert told == expected
 
 

@@ -32,7 +32,7 @@ def verdict(case: Case):
 
 def test_the_base_stack_obeys_every_rule():
     report = check_stack(stack_of(changed("", {})), Settings(today=TODAY))
-    assert [outcome.message for outcome in (*report.refusals, *report.advice)] == []
+    assert [outcome.message for outcome in (*report.violations, *report.advice)] == []
 
 
 def test_every_rule_has_cases():
@@ -42,7 +42,7 @@ def test_every_rule_has_cases():
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_rule_says_what_its_case_expects(case):
-    states = {outcome.state for outcome in verdict(case).refusals}
+    states = {outcome.state for outcome in verdict(case).violations}
     told = PASS if not states else REFUSED if State.VIOLATION in states else State.NOT_EVALUATED.value
     assert State.DEFECT not in states
     assert told == case.expected
@@ -52,7 +52,7 @@ def test_a_rule_says_what_its_case_expects(case):
 def test_a_message_repeats_no_value_of_the_resource(case):
     rule = all_rules()[case.row.rule]
     own_words = f"{rule.remedy} {rule.id} {' '.join(map(str, (p.default for p in rule.parameters.values())))}"
-    for outcome in verdict(case).refusals:
+    for outcome in verdict(case).violations:
         said = f"{outcome.path} {outcome.problem}"
         for text in texts(reveal(case.value)):
             if len(text) >= 6 and text not in own_words:
@@ -74,14 +74,14 @@ def texts(value: Any):
 def test_only_the_vendor_whose_hook_writes_into_the_root_is_let_write(card, expected):
     one = "spec.template.spec.containers[0]"
     edit = {f"{one}.securityContext.readOnlyRootFilesystem": False, f"{one}.resources": {"limits": {card: 1}}}
-    told = check_stack(stack_of(changed("Job/chat-preheat", edit)), only("pod-require-read-only-root")).refusals
+    told = check_stack(stack_of(changed("Job/chat-preheat", edit)), only("pod-require-read-only-root")).violations
     assert (REFUSED if told else PASS) == expected
 
 
 @pytest.mark.parametrize(("rule", "resource", "option", "value", "expected"), rows_stack.OPTIONS)
 def test_a_rule_on_options_tells_bad_from_good(rule, resource, option, value, expected):
     edit = {"resource": None} if option == "resource" else {f"@{option}": value}
-    told = check_stack(stack_of(changed(resource, edit)), only(rule)).refusals
+    told = check_stack(stack_of(changed(resource, edit)), only(rule)).violations
     assert (REFUSED if told else PASS) == expected
 
 
@@ -94,5 +94,5 @@ def test_a_secret_at_a_mandatory_place_is_judged_like_any_value():
     by_name = {(id(case.row), case.name): case for case in CASES}
     for case in CASES:
         if case.name == "secret":
-            plain = [outcome.message for outcome in verdict(by_name[id(case.row), "bad"]).refusals]
-            assert [outcome.message for outcome in verdict(case).refusals] == plain
+            plain = [outcome.message for outcome in verdict(by_name[id(case.row), "bad"]).violations]
+            assert [outcome.message for outcome in verdict(case).violations] == plain

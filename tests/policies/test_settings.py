@@ -55,7 +55,7 @@ def test_a_pattern_in_an_exemption_is_rejected(key, pattern):
 def test_brackets_in_a_name_are_not_a_pattern():
     """They are in paths, and a name that holds them is compared as it is."""
     report = verdict({FIELD: True}, exemptions=[{**ENTRY, "resource": "Deployment/[a-z]hat"}])
-    assert [each.rule.id for each in report.refusals] == [LINKS]
+    assert [each.rule.id for each in report.violations] == [LINKS]
 
 
 @pytest.mark.parametrize("missing", ["rule", "resource", "path", "state", "reason", "owner", "expires"])
@@ -81,14 +81,14 @@ def test_the_whole_pack_cannot_be_excused_by_a_defect_or_another_state():
 )
 def test_an_exemption_of_another_rule_resource_path_or_state_covers_nothing_and_is_reported(over):
     report = verdict({FIELD: True}, exemptions=[{**ENTRY, **over}])
-    assert [each.rule.id for each in report.refusals] == [LINKS]
+    assert [each.rule.id for each in report.violations] == [LINKS]
     assert len(report.unused) == 1
     assert "has no effect" in table(report)
 
 
 def test_disabled_and_lowered_rules_are_listed_and_the_rules_that_ran_are_counted():
     report = verdict({FIELD: True}, levels={LINKS: "disabled", "image-disallow-latest": "advisory", "image-require-digest": "disabled"})
-    assert not report.refused
+    assert not report.blocked
     text = table(report)
     assert f"lowered: {LINKS}: disabled instead of mandatory" in text
     assert "lowered: image-disallow-latest: advisory instead of mandatory" in text

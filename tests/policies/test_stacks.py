@@ -28,7 +28,7 @@ def _in_the_project(monkeypatch):
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_committed_stack_passes_with_no_advice_and_no_needless_exemption(stack):
     report = judge(recording_of(stack), ROOT)
-    assert [outcome.message for outcome in (*report.refusals, *report.advice)] == []
+    assert [outcome.message for outcome in (*report.violations, *report.advice)] == []
     assert report.expired == ()
     assert report.unused == ()
 
@@ -37,7 +37,7 @@ def test_a_committed_stack_passes_with_no_advice_and_no_needless_exemption(stack
 def test_nothing_of_a_committed_stack_is_unknown_but_what_is_exempt(stack):
     settings = read_settings(ROOT / "policies" / "stacks" / f"{stack}.json", all_rules(), "2026-11-21")
     bare = check_stack(stack_of(recording_of(stack)), Settings(today="2026-11-21"))
-    unjudged = {(each.rule.id, each.resource, each.path) for each in bare.refusals if each.state == "not evaluated"}
+    unjudged = {(each.rule.id, each.resource, each.path) for each in bare.violations if each.state == "not evaluated"}
     assert unjudged <= {(each.rule, each.resource, each.path) for each in settings.exemptions if each.state == "unknown"}
 
 

@@ -34,7 +34,7 @@ def test_it_shows_every_kind_of_store_that_no_committed_stack_has():
 
 def test_it_passes_the_pack_with_no_advice_and_no_needless_exemption(recording):
     report = judge(recording, ROOT)
-    assert [outcome.message for outcome in (*report.refusals, *report.advice)] == []
+    assert [outcome.message for outcome in (*report.violations, *report.advice)] == []
     assert report.unused == ()
 
 

@@ -44,7 +44,7 @@ def by_process(stub, recording):
 
 def by_check(recording):
     report = judge(recording, ROOT)
-    return {(True, each.message) for each in report.refusals} | {(False, each.message) for each in report.advice}
+    return {(True, each.message) for each in report.violations} | {(False, each.message) for each in report.advice}
 
 
 def refused_by_up(recording, monkeypatch, capfd):

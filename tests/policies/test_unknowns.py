@@ -57,7 +57,7 @@ def twin_of(row: Row) -> dict[str, Any]:
 def test_an_unknown_of_a_twin_hides_no_violation_and_is_told_beside_it(row, before):
     broken = [edited(each, {**row.also, row.path: row.bad}) if label(each) == row.resource else each for each in base()]
     listed = [twin_of(row), *broken] if before else [*broken, twin_of(row)]
-    outcomes = check_stack(stack_of(recording_of(listed)), only(row.rule, row.parameters)).refusals
+    outcomes = check_stack(stack_of(recording_of(listed)), only(row.rule, row.parameters)).violations
     violations = {each.resource for each in outcomes if each.state is State.VIOLATION}
     unread = {each.resource.rpartition("/")[2] for each in outcomes if each.state is State.NOT_EVALUATED}
     assert violations - {f"{row.resource.partition('/')[0]}/twin"}
@@ -146,7 +146,7 @@ def test_an_unknown_that_is_exempt_hides_no_violation():
     stack = Stack("test", [server("unknown", replicas=UNREADABLE), server("known")])
     excused = Exemption(rule, "Deployment/unknown", "spec.replicas", "unknown", "r", "o", "2999-01-01")
     report = check_stack(stack, dataclasses.replace(only(rule), exemptions=(excused,)))
-    assert [(each.state, each.resource) for each in report.refusals] == [(State.VIOLATION, "Deployment/known")]
+    assert [(each.state, each.resource) for each in report.violations] == [(State.VIOLATION, "Deployment/known")]
     assert [(each.outcome.state, each.outcome.resource) for each in report.exempt] == [(State.NOT_EVALUATED, "Deployment/unknown")]
 
 

@@ -54,7 +54,7 @@ def stack_of(case: dict[str, Any]) -> Stack:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_manifest_from_elsewhere_is_judged_by_the_rules_that_it_breaks_and_no_other(case):
     report = check_stack(stack_of(case), SETTINGS)
-    outcomes = (*report.refusals, *report.advice)
+    outcomes = (*report.violations, *report.advice)
     assert [each.message for each in outcomes if each.state is not State.VIOLATION] == []
     expected = set(case["told"])
     assert expected <= set(all_rules())
@@ -91,4 +91,4 @@ def test_whatever_stands_in_the_wrong_place_breaks_no_rule(case):
             path, value = dice.choice(listed), dice.choice(MISPLACED)
             changed = misplaced(resource, path, value)
             report = check_stack(Stack("wild", [changed if each is resource else each for each in stack]), SETTINGS)
-            assert [each.message for each in report.refusals if each.state is State.DEFECT] == [], (path, value)
+            assert [each.message for each in report.violations if each.state is State.DEFECT] == [], (path, value)

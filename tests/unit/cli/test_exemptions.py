@@ -33,10 +33,10 @@ def test_a_draft_excuses_what_was_refused_once_it_has_a_day_and_not_before(tmp_p
         read_settings(path, all_rules(), TODAY)
     path.write_text(json.dumps({"exemptions": [each | {"expires": "2027-01-31"} for each in written]}))
     settings = read_settings(path, all_rules(), TODAY)
-    assert not make_report("acme", report.refusals, settings).refused
+    assert not make_report("acme", report.violations, settings).blocked
 
 
 def test_a_stack_that_breaks_everything_gets_a_few_drafts_and_one_that_obeys_gets_none():
     report = refused(*(f"m{number}" for number in range(MOST + 1)))
     assert len(drafts(report)) == MOST
-    assert drafts(replace(report, refusals=())) == []
+    assert drafts(replace(report, violations=())) == []

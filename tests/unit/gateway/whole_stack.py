@@ -31,4 +31,4 @@ def refusals(recording: Recording) -> list[str]:
     from operations.policy_check import settings_file, stack_of
 
     report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, "local"), all_rules(), today()))
-    return [f"{each.rule.id} {each.resource}" for each in report.refusals]
+    return [f"{each.rule.id} {each.resource}" for each in report.violations]
