@@ -92,7 +92,7 @@ def _tell(stack: str, file: StackFile, settings: StackSettings, copy: StackCopy,
         print(f"{rules}: what the policy pack excuses {source} from, copied; take out what {stack} need not be excused from")
     if copy.carried:
         print(f"carried over, sealed anew, and the same secret as in {source}: {', '.join(copy.carried)}")
-    if settings.cluster.provider != "simulated":
+    if not settings.cluster.is_simulated:
         print(f"it names the cluster, stores and host of {source}; change them before anything but a rehearsal")
     if unfit := _unfit_for_rehearsal(stack):
         print(unfit)

@@ -146,9 +146,10 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
     if secrets.stand_in:
         console.print(f"note: keys of this rehearsal are stand-ins: {secrets.reason}", highlight=False, soft_wrap=True)
     if not workspace.simulated:
-        aws = ", and AWS is asked for nothing" if workspace.settings.cluster.provider == "eks" else ""
+        cloud = workspace.settings.cluster.cloud
+        uncalled = "" if cloud is None else f", and {cloud} is asked for nothing"
         console.print(
-            f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine{aws}",
+            f"note: {workspace.stack} is rehearsed: its nodes are pretend ones, its cluster is on this machine{uncalled}",
             highlight=False,
             soft_wrap=True,
         )

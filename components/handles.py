@@ -81,31 +81,6 @@ class VolumeClaim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EksClusterHandle:
-    """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
-
-    `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
-    must exist before a node can join.
-    """
-
-    name: pulumi.Input[str]
-    region: str
-    arn: pulumi.Output[str]
-    endpoint: pulumi.Output[str]
-    certificate_authority: pulumi.Output[str]
-    service_cidr: pulumi.Output[str]
-    kubernetes_version: pulumi.Output[str]
-    security_group: pulumi.Output[str]
-    vpc: pulumi.Output[str]
-    oidc_issuer: pulumi.Output[str]
-    oidc_provider_arn: pulumi.Output[str]
-    subnets: Mapping[str, pulumi.Input[str]]
-    own_subnets: pulumi.Input[list[str]]
-    tags: Mapping[str, str]
-    before_nodes: tuple[pulumi.Resource, ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class WorkloadIdentity:
     """The AWS role of one service account. `ready` must exist before its pods start, because pods get credentials at admission."""
 

@@ -17,11 +17,12 @@ from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
 from components.nodes.node_pool import declare_pools
 from components.objects.extra_objects import ExtraObjects
+from components.platforms.platform import StoreSite
 from components.queue.queues import Queues
 from components.serving.site import endpoint_of
 from infra.image_evidence import image_evidence
-from infra.models import ModelFiles, Models, image_pulls_of, stores_of
-from infra.providers import aws_platform_of, cluster_options
+from infra.models import ModelFiles, Models, image_pulls_of
+from infra.providers import cluster_options
 
 if TYPE_CHECKING:
     from stackfile.stack import Stack
@@ -48,10 +49,9 @@ def compose(stack: Stack) -> Exports:
     """Declare every resource of `stack`."""
     spec = stack.settings
     pulumi.log.info(image_evidence(spec))
-    platform = aws_platform_of(spec, stack.name)
-    kube = cluster_options(spec.cluster, simulated_kubeconfig=stack.simulated_kubeconfig, platform=platform)
-    kube = pulumi.ResourceOptions.merge(kube, image_options(spec.images))
-    targets = declare_pools(spec.node_pools, {} if platform is None else platform.targets, opts=kube)
+    platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
+    kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
+    targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(
         spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, gateway=requirements(spec.gateway), opts=kube
@@ -59,7 +59,8 @@ def compose(stack: Stack) -> Exports:
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
     if spec.extra_objects:
         ExtraObjects("extra-objects", spec.extra_objects, namespace=home.live_name, opts=inside)
-    stores = stores_of(spec, platform, targets, namespace=home.live_name, opts=kube)
+    site = StoreSite(namespace=home.live_name, scope=spec.namespace, targets=targets, opts=kube)
+    stores = {name: platform.store(name, store, site) for name, store in spec.storage.items()}
     keys = ApiKeys(
         "api-keys",
         spec.consumers,

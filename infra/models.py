@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pulumi
 
 from components.gateway.gateway import GATEWAY_PODS
-from components.handles import ModelMount, ModelSource, NodeTarget, ObjectStore, VolumeClaim
+from components.handles import ModelMount, NodeTarget, ObjectStore, VolumeClaim
 from components.naming import bounded
 from components.nodes.image_pull import ImagePull
-from components.platforms.aws.store_spec import EfsStoreSpec
 from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
 from components.queue.names import queue_labels
@@ -23,34 +22,12 @@ from components.serving.demand import cards_of_others
 from components.serving.site import Site, serve
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
-from components.storage.model_store import PlainStore, S3Store, WebSource, model_store
-from components.storage.spec import S3StoreSpec
+from components.storage.static_volume import MountedStore
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import ApiKeys
-    from components.platforms.aws.efs import EfsStore
-    from infra.aws import AwsPlatform
+    from components.storage.model_store import ModelStore
     from stackfile.stack import StackSettings
-
-ModelStore: TypeAlias = "PlainStore | EfsStore"
-
-
-def stores_of(
-    spec: StackSettings,
-    platform: AwsPlatform | None,
-    targets: Mapping[str, NodeTarget],
-    *,
-    namespace: pulumi.Output[str],
-    opts: pulumi.ResourceOptions,
-) -> dict[str, ModelStore]:
-    """Declares every store of `spec`, by name; `platform` makes those that live on AWS."""
-    stores: dict[str, ModelStore] = {}
-    for name, store in spec.storage.items():
-        if platform is not None and isinstance(store, S3StoreSpec | EfsStoreSpec):
-            stores[name] = platform.store(name, store, namespace=namespace, scope=spec.namespace, kube=opts)
-        elif not isinstance(store, EfsStoreSpec):
-            stores[name] = model_store(name, store, namespace=namespace, scope=spec.namespace, targets=targets, opts=opts)
-    return stores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +43,7 @@ class ModelFiles:
         """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
         if spec.weights is None:
             return None
-        source = self._source(spec.weights.store, name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
+        source = self.stores[spec.weights.store].source(name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
         if spec.preheat is not None:
             target = self._share(spec.preheat.into)
             folder = spec.folder_on(self.targets[spec.pool])
@@ -86,22 +63,15 @@ class ModelFiles:
         mounts: dict[str, ModelMount] = {}
         for name, artifact in spec.artifacts.items():
             job, how = artifact_job(model, name), artifact.preheat(spec.preheat)
-            source, target = self._source(artifact.store, bounded(job, "preheat"), artifact.path), self._share(how.into)
+            source, target = self.stores[artifact.store].source(bounded(job, "preheat"), artifact.path), self._share(how.into)
             mounts[name] = PreheatJob(job, artifact, how, source=source, target=target, namespace=self.namespace, opts=self.opts).mount
         return mounts
 
     def _share(self, name: str) -> VolumeClaim:
         store = self.stores[name]
-        if isinstance(store, S3Store | WebSource):
+        if not isinstance(store, MountedStore):
             raise TypeError(f"preheat.into: {name} is not a volume")
         return store.claim
-
-    def _source(self, name: str, account: str, path: str) -> ModelSource:
-        """The handle of the store `name` for the service account that reads its directory `path`."""
-        store = self.stores[name]
-        if isinstance(store, S3Store):
-            return store.reader(account, path)
-        return store.files if isinstance(store, WebSource) else store.claim
 
 
 def image_pulls_of(

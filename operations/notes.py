@@ -77,7 +77,8 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
     from components.egress import limited, needs_sts, ports_of, url_of
     from components.handles import ObjectStore
     from components.storage.model_store import S3Store, WebSource
-    from components.storage.spec import HttpStoreSpec, HubStoreSpec, S3StoreSpec
+    from components.storage.spec import S3StoreSpec
+    from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
     key, spec = f"storage.{name}", settings.storage[name]
     if not isinstance(spec, S3StoreSpec | HttpStoreSpec | HubStoreSpec):
@@ -105,8 +106,6 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
 def _has_pod_identity(store: RemoteStore, settings: StackSettings) -> bool:
     """True if this stack gives the readers of `store` a role by EKS Pod Identity, which needs no call of AWS STS."""
     from components.handles import ObjectStore
-    from components.platforms.aws.cluster_spec import EksCluster
 
-    cluster = settings.cluster
     amazon = isinstance(store, ObjectStore) and store.endpoint is None
-    return amazon and isinstance(cluster, EksCluster) and cluster.identity == "podIdentity"
+    return amazon and settings.cluster.assigns_pod_identities

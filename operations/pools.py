@@ -22,11 +22,11 @@ def read_offer(resource: Declared) -> Offer | None:
         return None
     from pydantic import TypeAdapter, ValidationError
 
-    from components.nodes.spec import NodePoolSpec, target_of
+    from components.nodes.spec import NodePoolSpec
     from review.capacity import Offer
 
     try:
-        target = target_of(resource.name, TypeAdapter(NodePoolSpec).validate_python(spec))
+        target = TypeAdapter(NodePoolSpec).validate_python(spec).target(resource.name)
     except ValidationError:
         return None
     return Offer(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.preheat.payload.certificates import UntrustedError
     from components.preheat.payload.request import Request
     from components.serving.spec import ModelSpec
-    from components.storage.ca_spec import CaBundleSpec
+    from components.storage.fields import CaBundleSpec
     from components.storage.spec import WeightsSpec
     from operations.workspace import Workspace
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from components.naming import bounded, content_key
-from components.nodes.spec import accelerator_of, capacity_of, max_nodes
-from components.platforms.aws.cluster_spec import EksCluster
-from components.platforms.aws.pool_spec import EksPool
-from components.storage.disk_spec import ClaimStoreSpec
+from components.storage.volume_spec import ClaimStoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from components.nodes.simulated import Place
     from stackfile.stack import StackSettings
 
-# What a stack runs beside its models (the gateway, preheat Jobs, DNS) has room on two plain nodes.
+# The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
 _CPU_NODES = 2
 
 
@@ -28,35 +22,20 @@ def nodes_wanted(settings: StackSettings) -> dict[str, int]:
     return {name: _wanted(name, settings) for name in settings.node_pools}
 
 
-def packed(sizes: Iterable[int], room: int) -> int:
-    """How many nodes of `room` cards hold replicas of these sizes, each on one node; the largest are placed first."""
-    free: list[int] = []
-    for size in sorted(sizes, reverse=True):
-        place = next((index for index, left in enumerate(free) if left >= size), None)
-        if place is None:
-            free.append(room - size)
-        else:
-            free[place] -= size
-    return len(free)
-
-
 def pretended(settings: StackSettings) -> list[dict[str, Any]]:
     """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares."""
-    from components.nodes.simulated import cpu_nodes, pretend_nodes, pretend_runtime_classes, runtime_classes_of
+    from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
 
-    pools = settings.node_pools
-    wanted = nodes_wanted(settings)
+    pools, where = settings.node_pools, settings.cluster.location
     nodes: list[dict[str, Any]] = []
     for name, pool in pools.items():
-        if isinstance(pool, EksPool):
-            nodes += pretend_nodes(name, pool, count=wanted[name], place=_place(pool, settings))
-        elif pool.provider == "existing":
-            nodes += pretend_nodes(name, pool)
+        if not pool.is_fake:
+            nodes += fake_nodes(name, pool, count=_wanted(name, settings), location=pool.location(where))
     if all(pool.accelerator is not None for pool in pools.values()):
         nodes += cpu_nodes(_CPU_NODES)
-    # Pools of EC2 machines declare their runtime classes themselves.
-    elsewhere = {name: pool for name, pool in pools.items() if pool.provider == "existing"}
-    return [*nodes, *pretend_runtime_classes(runtime_classes_of(elsewhere)), *_claims(settings)]
+    # The stack itself declares the runtime classes of nodes that it creates.
+    existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
+    return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_claims(settings)]
 
 
 def _claims(settings: StackSettings) -> list[dict[str, Any]]:
@@ -83,21 +62,5 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
 
 
 def _wanted(name: str, settings: StackSettings) -> int:
-    pool = settings.node_pools[name]
-    if not isinstance(pool, EksPool):
-        return max_nodes(pool)
-    if accelerator_of(pool) is None:
-        return min(pool.size.max, max(pool.size.min, _CPU_NODES))
     replicas = [model.cards for model in settings.models.values() if model.pool == name for _ in range(model.replicas * model.pods)]
-    return min(pool.size.max, max(pool.size.min, packed(replicas, capacity_of(pool).accelerators)))
-
-
-def _place(pool: EksPool, settings: StackSettings) -> Place:
-    from components.nodes.simulated import Place
-
-    cluster = settings.cluster
-    region, known = (cluster.region, cluster.zones) if isinstance(cluster, EksCluster) else ("simulated", ())
-    if pool.capacity_reservation is not None:
-        return Place(region=region, zones=(pool.capacity_reservation.zone,))
-    # An adopted cluster's zones are looked up only by the engine; two of them are what any cluster of EKS has.
-    return Place(region=region, zones=tuple(pool.zones or known) or (f"{region}a", f"{region}b"))
+    return settings.node_pools[name].nodes_for(replicas)

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.nodes.spec import target_of
-from components.platforms.aws.store_spec import EfsStoreSpec
 from components.preheat.artifacts import artifact_job
 from components.queue.names import KUEUE_GATE, QUEUE_LABEL
-from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
-from components.storage.spec import NfsStoreSpec, StoreSpec
+from components.storage.spec import StoreSpec
+from components.storage.volume_spec import ClaimStoreSpec
 from infra.image_evidence import image_evidence
 from operations.contract import Contract
 from operations.held_back import held_back
@@ -131,7 +129,7 @@ def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterab
     claimed = _claimed(pods)
     wanted = nodes_wanted(settings)
     for name, spec in settings.node_pools.items():
-        target = target_of(name, spec)
+        target = spec.target(name)
         resource = None if target.accelerator is None else target.accelerator.resource
         mine = [node for node in nodes if target.node_selector.items() <= node["metadata"].get("labels", {}).items()]
         ready = [node for node in mine if _condition(node, "Ready") == "True"]
@@ -216,7 +214,7 @@ def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:
     if isinstance(spec, ClaimStoreSpec):
         mine, missing = [claim for claim in claims if _name(claim) == spec.claim_name], "not there"
-    elif isinstance(spec, NfsStoreSpec | EfsStoreSpec | NodeDiskStoreSpec):
+    elif spec.creates_claim:
         mine, missing = [claim for claim in claims if _instance(claim) == name], "not applied yet"
     else:
         return "referenced"

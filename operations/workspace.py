@@ -36,7 +36,7 @@ class Workspace:
     @property
     def simulated(self) -> bool:
         """Whether the stack itself asks for the simulated cluster."""
-        return self.settings.cluster.provider == "simulated"
+        return self.settings.cluster.is_simulated
 
     @property
     def program(self) -> Path:

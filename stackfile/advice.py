@@ -22,17 +22,10 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
         here = ("models", name)
         if settings.gateway is not None and not model.consumers:
             yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
-        if model.engine == "vllm":
-            yield from _vllm_options((*here, "extraArgs"), model.extra_args)
+        for option, known, engine in model.unknown_options():
+            text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
+            yield SpecError((*here, "extraArgs"), text)
         yield from _weights((*here, "weights"), model, settings)
-
-
-def _vllm_options(path: tuple[str | int, ...], arguments: list[str]) -> Iterator[SpecError]:
-    from components.serving.vllm.options import VERSION, options, unknown_options
-
-    for option in unknown_options(arguments):
-        near = suggestion(option, options())
-        yield SpecError(path, f"{option!r} is not an option of vLLM {VERSION}.{near} An unknown option ends the server at its start.")
 
 
 def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:

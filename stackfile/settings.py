@@ -74,7 +74,7 @@ def load(*, rehearsal: bool = False) -> Stack:
     reported = {each.error.path for each in errors}
     key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in reported]
     errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
-    if settings is not None and settings.cluster.provider != "simulated":
+    if settings is not None and not settings.cluster.is_simulated:
         harmless = rehearsal or pulumi.runtime.is_dry_run()
         errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file, harmless=harmless))]
     if settings is None or errors:

@@ -1,23 +1,25 @@
-"""The one hardware table: accelerators by the name that users write.
+"""The accelerator table (`accelerators.toml`), by the names that users write, and MIG: NVIDIA accelerators divided into slices.
 
-The rows are data beside this module (`accelerators.toml`), read on first use and then kept.
-It knows no price, no live node and no driver version.
+All accelerators of a pool have the same MIG profile, with as many slices as fit; the owner of the nodes divides them. Kubernetes then
+offers slices as a resource of their own (the device plugin's strategy `mixed`) instead of whole accelerators.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from components.nodes.names import named
 from images.catalogue import default_image
 
 Vendor = Literal["nvidia", "habana"]
+Row = TypeVar("Row")
 _MI = 2**20
+# An accelerator has 7 compute slices and 8 memory slices, from Ampere to Blackwell (NVIDIA MIG user guide).
+_COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
 _PAIR = re.compile(r"gaudi-docker/(?P<software>[0-9]+\.[0-9]+\.[0-9]+)/.*/vllm-(?P<engine>[0-9]+\.[0-9]+\.[0-9]+)")
 
 
@@ -32,21 +34,23 @@ class Taint:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSupport:
-    """Whether an engine runs on an accelerator. `refusal` is the reason when it does not, `image` the default image if there is one."""
+    """Whether an engine runs on an accelerator. `refusal` is the reason if it does not, `image` the default image if there is one.
+
+    `pairs` are the validated releases of the engine by release of the vendor's software; empty if any release works.
+    """
 
     image: str | None = None
     refusal: str | None = None
     pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Releases of the engine by the release of the vendor's software that they are made for; empty where any will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerator:
-    """One kind of accelerator card. `memory_bytes` is per card; `labels` are what discovery puts on its nodes.
+    """One kind of accelerator, or a MIG slice of it. `memory_bytes` is that of one; `labels` are those that discovery puts on its nodes.
 
-    `hugepages_2mi_bytes` is what a pod asks for per card unless its spec says more; `runtime_class` is None
-    where the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None off NVIDIA.
-    `source` and `read` (year-month) say where the row comes from.
+    `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None if the vendor's runtime is the
+    node's default. `compute` is the CUDA compute capability, None for other vendors. `source` and `read` (year-month) name the
+    origin of the row.
     """
 
     name: str
@@ -70,44 +74,92 @@ class Accelerator:
     note: str = ""
 
     def engine(self, name: str) -> EngineSupport:
-        """Support for engine `name`; an engine that the table does not list is taken to run, with an image that the user names."""
+        """Return the support for engine `name`. An engine that is not in the table is assumed to run, with an image that the user sets."""
         return self.engines.get(name, EngineSupport())
 
     def unpaired(self, engine: str, image: str) -> str | None:
-        """What is wrong with the two releases that the name of an image of Habana's shows, None when nothing is or it shows none."""
-        pairs, shown = self.engine(engine).pairs, _PAIR.search(image)
-        if not pairs or shown is None or shown["engine"] in pairs.get(shown["software"], ()):
+        """Return why the two releases in the name of a Habana image do not match; None if they do, or the name has none."""
+        pairs, releases = self.engine(engine).pairs, _PAIR.search(image)
+        if not pairs or releases is None or releases["engine"] in pairs.get(releases["software"], ()):
             return None
         listed = "; ".join(f"{', '.join(engines)} on {software}" for software, engines in pairs.items())
         return (
-            f"{image!r} pairs {engine} {shown['engine']} with Gaudi software {shown['software']}, which vllm-gaudi has not validated; "
+            f"{image!r} pairs {engine} {releases['engine']} with Gaudi software {releases['software']}, which vllm-gaudi has not validated; "
             f"validated are {listed}: name one of those, or leave image out"
         )
 
     @property
     def divided(self) -> bool:
-        """Whether this is a slice of a card (MIG), which has no link to any other slice."""
+        """True for a MIG slice, which has no link to any other slice."""
         return self.resource.startswith("nvidia.com/mig-")
 
     @property
     def bfloat16(self) -> bool:
-        """Whether the card computes in bfloat16; without it vLLM needs `--dtype half`."""
+        """True if the accelerator computes in bfloat16; without it vLLM needs `--dtype half`."""
         return "bf16" in self.precisions
+
+    def sliced(self, profile: str) -> Accelerator:
+        """Return one slice of `profile`."""
+        return replace(self, resource=f"nvidia.com/mig-{profile}", memory_bytes=_gigabytes(profile) * 2**30)
+
+    def slices(self, profile: str) -> int:
+        """Return the number of slices of `profile` on one accelerator."""
+        whole = max(_gigabytes(each) for each in self.mig)
+        memory = max(1, round(_gigabytes(profile) * _MEMORY_SLICES / whole))
+        return min(_COMPUTE_SLICES // int(profile[0]), _MEMORY_SLICES // memory)
+
+    def mig_error(self, profile: str) -> str | None:
+        """Return why the accelerator has no slices of `profile`; None if it has."""
+        if not self.mig:
+            return f"mig is {profile} and {self.name} cannot be divided; remove mig, or name an accelerator that can (A100, H100, H200, B200, ...)"
+        if profile in self.mig:
+            return None
+        largest = max(self.mig, key=_gigabytes)
+        size = "is larger than" if _gigabytes(profile) > _gigabytes(largest) else "is no profile of"
+        return f"the slice {profile} {size} {self.name}, which is {largest} as a whole; use one of {', '.join(self.mig)}"
+
+
+def _gigabytes(profile: str) -> int:
+    return int(profile.partition(".")[2].removesuffix("gb"))
+
+
+def named(name: str, rows: Mapping[str, Row], noun: str) -> Row:
+    """Return the row `name` of a table. Raises ValueError with the nearest name and all names."""
+    if name in rows:
+        return rows[name]
+    near = _nearest(name, rows)
+    hint = f"; did you mean {near!r}" if near else ""
+    raise ValueError(f"{name[:80]!r} is not a known {noun}{hint}. Allowed: {', '.join(rows)}")
+
+
+def _nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed name that `name` most likely means (`h100`, `Gaudi2`, `A100_80GB`), None if none is close."""
+    import difflib
+
+    folded = {_folded(each): each for each in allowed}
+    wanted = _folded(name[:80])
+    within = [key for key in folded if wanted and wanted in key]
+    near = within[:1] or difflib.get_close_matches(wanted, folded, n=1, cutoff=0.6)
+    return folded[near[0]] if near else None
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 def lookup(name: str) -> Accelerator:
-    """The accelerator called `name`. Raises ValueError naming the nearest name and every allowed one."""
+    """Return the accelerator `name`. Raises ValueError with the nearest name and all names."""
     return named(name, accelerators(), "accelerator")
 
 
 def vendor_of_image(image: str) -> Vendor | None:
-    """The vendor whose cards the image is built for, as its registry tells, None where that tells nothing."""
+    """Return the vendor whose accelerators the image is built for, by its registry; None if that does not tell."""
     return next((vendor for vendor, prefixes in _table()["images"].items() if image.startswith(tuple(prefixes))), None)
 
 
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
-    """Every row of the accelerator table by name, in the table's order."""
+    """Return every row by name, in the table's order; it is read on first use."""
     data = _table()
     return {name: _accelerator(name, row, data["vendors"][row["vendor"]]) for name, row in data["accelerators"].items()}
 

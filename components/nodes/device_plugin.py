@@ -1,7 +1,6 @@
-"""Device plugins on the pools that this stack creates: they tell a kubelet how many cards or EFA interfaces its node has.
+"""Device plugins on the nodes that this stack creates: they tell a kubelet how many accelerators or EFA interfaces its node has.
 
-Each runs only on nodes of its kind, and only where the image does not bring one of its own (Bottlerocket does, for NVIDIA).
-It installs no driver, and nodes that were adopted keep whatever they have.
+Each runs only on nodes of its kind (`Pool.device_plugins`). It installs no driver.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import POOL_LABEL, labels, selector
-from components.platforms.aws.pool_spec import EksPool
 from images.catalogue import default_image
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
     from components.nodes.accelerators import Taint
-    from components.nodes.spec import NodePoolSpec
 
 COMPONENT = "device-plugin"
 _SOCKETS = "/var/lib/kubelet/device-plugins"
@@ -30,7 +27,7 @@ _SOCKETS = "/var/lib/kubelet/device-plugins"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """How one kind's plugin runs: as its vendor's own manifest says. `devices` is the folder of the node's devices, where it mounts one."""
+    """How one kind of plugin runs, by its vendor's manifest. `devices` is the directory of the node's devices, if it mounts one."""
 
     namespace: str
     image: str
@@ -42,7 +39,6 @@ class _Plugin:
     devices: str | None = None
 
 
-EFA = "efa"
 _PLUGINS = {
     # NVIDIA/k8s-device-plugin v0.20.0, deployments/static/nvidia-device-plugin.yml, read 2026-11: unprivileged, since the node's default
     # runtime adds the driver. The chart sets NVIDIA_MIG_MONITOR_DEVICES with MIG and SYS_ADMIN only; without them NVIDIA's hook ends the container.
@@ -63,7 +59,7 @@ _PLUGINS = {
     ),
     # aws/eks-charts stable/aws-efa-k8s-device-plugin (daemonset.yaml, values.yaml, v0.5.20 of 2026-06-15), read 2026-11: privileged since
     # v0.5.9. Bottlerocket has none of its own.
-    EFA: _Plugin(
+    "efa": _Plugin(
         namespace="efa-device-plugin",
         image=default_image("efa-device-plugin"),
         env={},
@@ -74,22 +70,8 @@ _PLUGINS = {
 }
 
 
-def plugin_targets(pools: Mapping[str, NodePoolSpec], targets: Mapping[str, NodeTarget]) -> dict[str, list[NodeTarget]]:
-    """The pools that need a device plugin from us, by kind: the vendor of their accelerator, and `EFA` where interfaces are asked for."""
-    wanted: dict[str, list[NodeTarget]] = {}
-    for name, pool in pools.items():
-        if not isinstance(pool, EksPool):
-            continue
-        accelerator = targets[name].accelerator
-        if accelerator is not None and not pool.ami.startswith("BOTTLEROCKET"):
-            wanted.setdefault(accelerator.vendor, []).append(targets[name])
-        if pool.efa:
-            wanted.setdefault(EFA, []).append(targets[name])
-    return wanted
-
-
 class DevicePlugin(pulumi.ComponentResource):
-    """The DaemonSet for `kind` on the nodes of `targets`, in a namespace of its own that may hold privileged pods."""
+    """The DaemonSet for `kind` on the nodes of `targets`, in its own namespace that admits privileged pods."""
 
     def __init__(self, name: str, kind: str, targets: Sequence[NodeTarget], *, opts: pulumi.ResourceOptions | None = None) -> None:
         pools = sorted(target.pool for target in targets)
@@ -106,7 +88,7 @@ class DevicePlugin(pulumi.ComponentResource):
             name,
             metadata=meta.ObjectMetaArgs(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, kind)),
             spec=_daemon_set(plugin, kind, pools, _taints(targets)),
-            # Nodes come and go with the load: a rollout is not waited for on nodes that are not there yet.
+            # The number of nodes changes with the load: an update does not wait for nodes that do not exist yet.
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"pools": pools})
@@ -131,7 +113,7 @@ def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint
                 enable_service_links=False,
                 host_network=plugin.host_network or None,
                 affinity=core.AffinityArgs(node_affinity=affinity),
-                # Without effect on the privileged ones, which the runtime confines by no profile.
+                # Without effect on privileged containers, which the runtime runs without a profile.
                 security_context=core.PodSecurityContextArgs(seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")),
                 tolerations=[
                     core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints
@@ -147,7 +129,7 @@ def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint
 
 
 def _folders(plugin: _Plugin) -> dict[str, str]:
-    """Folders of the node that the plugin sees, by volume name."""
+    """Return the directories of the node that the plugin mounts, by volume name."""
     return {"sockets": _SOCKETS} | ({} if plugin.devices is None else {"devices": plugin.devices})
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from components.handles import Capacity
-from components.nodes.names import named
+from components.nodes.accelerators import named
 
 _MI = 2**20
 _GI = 2**30

@@ -1,50 +1,125 @@
-"""What a user writes under `inferplan:nodePools`: where nodes come from, and the plain facts that follow from it.
-
-It looks at one pool at a time and at no cluster: whether a model fits a pool is checked where a stack is read.
-"""
+"""The settings of `nodePools`: existing nodes, fake nodes of the simulated cluster, and those that clouds create."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.handles import Capacity, NodeTarget
-from components.naming import POOL_LABEL
-from components.nodes import accelerators, machines, mig
-from components.nodes.accelerators import Accelerator, Taint
-from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, Pool, Zone
-from components.nodes.mig import MigProfile
-from components.platforms.aws.pool_spec import EksPool
-from components.spec import Labels
-from kube.quantity import bytes_of, millicores_of
+from components.handles import Capacity
+from components.nodes import accelerators, machines
+from components.nodes.accelerators import Accelerator
+from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
+from components.platforms.spec import CloudPool
+from components.spec import Labels, SpecError
+
+if TYPE_CHECKING:
+    from components.platforms.platform import Cluster
 
 _HOST = "kubernetes.io/hostname"
+_ONLY_ZONE = "simulated-a"
 
 
-class ExistingPool(Pool):
-    """Nodes that are already there, adopted by their labels; nothing is created for them."""
+class FixedPool(Pool):
+    """A pool with a fixed number of equal nodes."""
 
-    provider: Literal["existing"]
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
-    """How many nodes carry the pool's labels."""
-    node_selector: Annotated[Labels, Field(min_length=1)] | None = None
-    """Labels that select the pool's nodes; by default `inferplan.dev/pool: <name of the pool>`, which you put on them."""
+    """Number of nodes."""
     machine: MachineChoice | None = None
-    """A machine of the table, or what one node offers; by default the accelerator's usual machine."""
+    """A machine of docs/accelerators.md, or the resources of one node. Default: the accelerator's usual machine."""
     mig: MigProfile | None = None
-    """The MIG profile that every card is divided into already, with the device plugin's strategy `mixed`; models then get slices."""
+    """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
 
     @model_validator(mode="after")
     def _machine_carries_the_accelerator(self) -> Self:
-        _check_machine(self.accelerator, self.machine)
+        machine = self.machine
+        if isinstance(machine, MachineShape):
+            if bool(machine.accelerators) != (self.accelerator is not None):
+                remedy = (
+                    "write how many accelerators a node has"
+                    if self.accelerator
+                    else "write accelerator too, or leave machine.accelerators out"
+                )
+                raise ValueError(
+                    f"machine.accelerators is {machine.accelerators} but accelerator is {self.accelerator or 'not set'}; {remedy}"
+                )
+            return self
+        carried = None if machine is None else machines.machine(machine).accelerator
+        if machine is not None and carried != self.accelerator:
+            allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
+            raise ValueError(
+                f"machine {machine!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}. Use one of: {allowed}"
+            )
         return self
 
     @model_validator(mode="after")
-    def _cards_can_be_divided(self) -> Self:
-        _check_mig(self.accelerator, self.mig)
+    def _accelerator_has_the_slices(self) -> Self:
+        if self.mig is None:
+            return self
+        if self.accelerator is None:
+            raise ValueError(f"mig is {self.mig} and the pool has no accelerator to divide; write accelerator too, or remove mig")
+        error = accelerators.lookup(self.accelerator).mig_error(self.mig)
+        if error is not None:
+            raise ValueError(error)
         return self
+
+    @property
+    def min_nodes(self) -> int:
+        """The number of nodes."""
+        return self.nodes
+
+    @property
+    def max_nodes(self) -> int:
+        """The number of nodes."""
+        return self.nodes
+
+    @property
+    def mig_profile(self) -> str | None:
+        """The MIG profile that the user wrote."""
+        return self.mig
+
+    @property
+    def hardware(self) -> Accelerator | None:
+        """The accelerator, or the slice that Kubernetes offers of it."""
+        whole = super().hardware
+        return whole if whole is None or self.mig is None else whole.sliced(self.mig)
+
+    @property
+    def node_type(self) -> str | MachineShape:
+        """The machine that the user wrote, else the accelerator's usual one."""
+        if self.machine is not None:
+            return self.machine
+        return CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine
+
+    @property
+    def capacity(self) -> Capacity:
+        """The resources that the user wrote, or those that the machine leaves for pods."""
+        node = self.node_type
+        return self._divided(node.allocatable if isinstance(node, MachineShape) else machines.allocatable(machines.machine(node)))
+
+    @property
+    def nominal_capacity(self) -> Capacity:
+        """The resources of the machine; of a shape, those for pods, with huge pages as part of the memory."""
+        node = self.node_type
+        if isinstance(node, str):
+            return self._divided(machines.nominal(machines.machine(node)))
+        return replace(self.capacity, memory_bytes=self.capacity.memory_bytes + self.capacity.hugepages_2mi_bytes)
+
+    def _divided(self, capacity: Capacity) -> Capacity:
+        if self.mig is None or self.accelerator is None:
+            return capacity
+        return replace(capacity, accelerators=capacity.accelerators * accelerators.lookup(self.accelerator).slices(self.mig))
+
+
+class ExistingPool(FixedPool):
+    """Existing nodes, selected by their labels; nothing is created for them."""
+
+    provider: Literal["existing"]
+    node_selector: Annotated[Labels, Field(min_length=1)] | None = None
+    """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
+
+    creates_nodes: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _one_host_name_is_one_node(self) -> Self:
@@ -54,142 +129,37 @@ class ExistingPool(Pool):
             )
         return self
 
+    def selector(self, name: str) -> dict[str, str]:
+        """Return the labels that the user wrote, else the pool's own."""
+        return dict(self.node_selector) if self.node_selector is not None else super().selector(name)
 
-class SimulatedPool(Pool):
-    """Pretend nodes on the simulated cluster, with the capacity of the real machine."""
+
+class SimulatedPool(FixedPool):
+    """Fake nodes of the simulated cluster, with the capacity of the real machine."""
 
     provider: Literal["simulated"]
-    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
-    """How many pretend nodes there are."""
     machine: MachineName | None = None
-    """A machine of the table; by default the accelerator's usual one."""
+    """A machine of docs/accelerators.md. Default: the accelerator's usual machine."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=16)] | None = None
-    """Zones that the nodes are spread over, one after the other; by default all nodes are in one zone."""
-    mig: MigProfile | None = None
-    """The MIG profile that every card is divided into; models then get slices."""
+    """Zones of the nodes, which are spread over them in turn. Default: all nodes are in one zone."""
 
-    @model_validator(mode="after")
-    def _machine_carries_the_accelerator(self) -> Self:
-        _check_machine(self.accelerator, self.machine)
-        return self
-
-    @model_validator(mode="after")
-    def _cards_can_be_divided(self) -> Self:
-        _check_mig(self.accelerator, self.mig)
-        return self
+    is_fake: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _zones_are_distinct(self) -> Self:
         zones = self.zones or []
-        twice = sorted({zone for zone in zones if zones.count(zone) > 1})
-        if twice:
-            raise ValueError(f"zones names {', '.join(twice)} more than once; write each zone once")
+        duplicates = sorted({zone for zone in zones if zones.count(zone) > 1})
+        if duplicates:
+            raise ValueError(f"zones names {', '.join(duplicates)} more than once; write each zone once")
         return self
 
+    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+        """Return an error for a real cluster."""
+        return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
 
-NodePoolSpec = Annotated[ExistingPool | EksPool | SimulatedPool, Field(discriminator="provider")]
-
-
-def accelerator_of(spec: NodePoolSpec) -> Accelerator | None:
-    """The table's row for the pool's accelerator, or a slice of it where cards are divided; None for a pool of plain CPU nodes."""
-    if spec.accelerator is None:
-        return None
-    card, profile = accelerators.lookup(spec.accelerator), mig_of(spec)
-    return card if profile is None else mig.sliced(card, profile)
+    def location(self, cluster: NodeLocation) -> NodeLocation:
+        """Return the zones that the user wrote."""
+        return NodeLocation(region=cluster.region, zones=tuple(self.zones or [_ONLY_ZONE]))
 
 
-def mig_of(spec: NodePoolSpec) -> str | None:
-    """The MIG profile that the pool's cards are divided into, None where they are whole."""
-    return None if isinstance(spec, EksPool) else spec.mig
-
-
-def devices_of(spec: NodePoolSpec, cards: int) -> int:
-    """What Kubernetes counts on a node with `cards`: the cards, or their slices."""
-    profile = mig_of(spec)
-    if profile is None or spec.accelerator is None:
-        return cards
-    return cards * mig.slices_of(accelerators.lookup(spec.accelerator), profile)
-
-
-def machine_of(spec: NodePoolSpec) -> str | MachineShape:
-    """The name of the pool's (first) machine in the table, defaults applied, or the shape that the user wrote."""
-    if isinstance(spec, EksPool):
-        return spec.machines[0]
-    if spec.machine is not None:
-        return spec.machine
-    return CPU_MACHINE if spec.accelerator is None else accelerators.lookup(spec.accelerator).machine
-
-
-def capacity_of(spec: NodePoolSpec) -> Capacity:
-    """What one node of the pool offers to pods: what the user wrote, or what `machines.allocatable` leaves of the named machine."""
-    if isinstance(spec, EksPool):
-        return spec.capacity
-    machine = machine_of(spec)
-    if isinstance(machine, str):
-        whole = machines.allocatable(machines.machine(machine))
-        return replace(whole, accelerators=devices_of(spec, whole.accelerators))
-    return Capacity(
-        cpu_millicores=millicores_of(machine.cpu),
-        memory_bytes=bytes_of(machine.memory),
-        accelerators=devices_of(spec, machine.accelerators),
-        hugepages_2mi_bytes=bytes_of(machine.hugepages2_mi or "0"),
-        ephemeral_storage_bytes=bytes_of(machine.ephemeral_storage),
-    )
-
-
-def max_nodes(spec: NodePoolSpec) -> int:
-    """The most nodes that the pool may have."""
-    return spec.size.max if isinstance(spec, EksPool) else spec.nodes
-
-
-def node_selector_of(name: str, spec: NodePoolSpec) -> dict[str, str]:
-    """Labels that select the nodes of pool `name`."""
-    if isinstance(spec, ExistingPool) and spec.node_selector is not None:
-        return dict(spec.node_selector)
-    return {POOL_LABEL: name}
-
-
-def taints_of(spec: NodePoolSpec) -> tuple[Taint, ...]:
-    """Taints of the pool's nodes: what the user wrote, else the accelerator's own."""
-    if spec.taints is not None:
-        return tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in spec.taints)
-    accelerator = accelerator_of(spec)
-    return () if accelerator is None else (accelerator.taint,)
-
-
-def target_of(name: str, spec: NodePoolSpec) -> NodeTarget:
-    """The handle that pool `name` lends to those who place pods on it."""
-    accelerator = accelerator_of(spec)
-    default = None if accelerator is None else accelerator.runtime_class
-    return NodeTarget(
-        pool=name,
-        accelerator=accelerator,
-        node_selector=node_selector_of(name, spec),
-        taints=taints_of(spec),
-        capacity=capacity_of(spec),
-        nodes=max_nodes(spec),
-        # null in YAML and no key at all differ: the first one turns the default off.
-        runtime_class=spec.runtime_class if "runtime_class" in spec.model_fields_set else default,
-    )
-
-
-def _check_mig(accelerator: str | None, profile: str | None) -> None:
-    card = None if accelerator is None else accelerators.lookup(accelerator)
-    fault = None if profile is None else mig.fault_of(card, profile)
-    if fault is not None:
-        raise ValueError(fault)
-
-
-def _check_machine(accelerator: str | None, machine: str | MachineShape | None) -> None:
-    if isinstance(machine, MachineShape):
-        if bool(machine.accelerators) != (accelerator is not None):
-            fix = "write how many accelerators a node has" if accelerator else "write accelerator too, or leave machine.accelerators out"
-            raise ValueError(f"machine.accelerators is {machine.accelerators} but accelerator is {accelerator or 'not set'}; {fix}")
-        return
-    carried = None if machine is None else machines.machine(machine).accelerator
-    if machine is None or carried == accelerator:
-        return
-    allowed = ", ".join(each.name for each in machines.machines_of(accelerator))
-    raise ValueError(
-        f"machine {machine!r} has {carried or 'no accelerator'}, and the pool has {accelerator or 'none'}. Use one of: {allowed}"
-    )
+NodePoolSpec = Annotated[ExistingPool | CloudPool | SimulatedPool, Field(discriminator="provider")]

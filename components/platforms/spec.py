@@ -1,30 +1,51 @@
-"""The Kubernetes cluster of a stack: an existing one, one on EKS, or the simulated cluster.
+"""The platforms: every kind of cluster, and the kinds of pools and stores that clouds add. A cloud is added here, by its own folder.
 
-The settings contain no credentials: those are in the user's kubeconfig.
+The settings contain no credentials: those are in the user's kubeconfig and environment.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
 from components.platforms.aws.cluster_spec import EksCluster
-from components.spec import Spec
+from components.platforms.aws.pool_spec import EksPool
+from components.platforms.aws.store_spec import EfsStoreSpec
+from components.platforms.platform import Cluster, Platform, Sections
+
+CloudCluster: TypeAlias = EksCluster
+CloudPool: TypeAlias = EksPool
+CloudStore: TypeAlias = EfsStoreSpec
 
 
-class ExistingCluster(Spec):
+class ExistingCluster(Cluster):
     """An existing cluster, through a context of the user's kubeconfig."""
 
     provider: Literal["existing"]
     context: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     """A context in the kubeconfig of KUBECONFIG or ~/.kube/config."""
 
+    # The scheduler would assign pods to nodes without a kubelet.
+    fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on a real cluster. Use provider: existing."
 
-class SimulatedCluster(Spec):
+    def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
+        """Return the access to the cluster; there is nothing to declare."""
+        del sections, stack, simulated_kubeconfig
+        return Platform(context=self.context)
+
+
+class SimulatedCluster(Cluster):
     """The simulated cluster of rehearsals: a real API server and scheduler on this computer, with fake nodes."""
 
     provider: Literal["simulated"]
 
+    is_simulated: ClassVar[bool] = True
 
-ClusterSpec = Annotated[ExistingCluster | EksCluster | SimulatedCluster, Field(discriminator="provider")]
+    def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
+        """Return the access to the cluster; there is nothing to declare."""
+        del sections, stack
+        return Platform(kubeconfig=simulated_kubeconfig)
+
+
+ClusterSpec = Annotated[ExistingCluster | CloudCluster | SimulatedCluster, Field(discriminator="provider")]

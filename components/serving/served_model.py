@@ -6,7 +6,7 @@ stack is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
@@ -61,6 +61,7 @@ class ServedModel(PodSettings):
     longest_name_of: ClassVar[str] = "its pods' names"
     """Whose names derive from the model's, and so have room for `longest_name` characters of it."""
 
+    engine: str
     weights: WeightsSpec | None = None
     """The files of the model. Omit them where the image or the code brings the model."""
     preheat: PreheatSpec | None = None
@@ -201,6 +202,10 @@ class ServedModel(PodSettings):
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
                 f"where {cards} are needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
             )
+
+    def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
+        """Yield each argument that the engine does not have, all options of the engine, and its name and version."""
+        yield from ()
 
     def queue_errors(self) -> Iterator[SpecError]:
         """What keeps this model from waiting in a queue; paths start below the model's own name."""

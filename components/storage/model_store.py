@@ -1,4 +1,4 @@
-"""The model stores of a stack: each exports a handle, and none creates a bucket or an NFS export.
+"""The model stores that need no cloud: each exports a handle, and none creates a bucket or an NFS export.
 
 An NFS export becomes a static volume and its claim. Stores without Kubernetes objects (a bucket, a server, an existing claim) are
 plain values.
@@ -7,51 +7,25 @@ plain values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, assert_never
+from typing import Protocol, assert_never
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
-from components.handles import HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from components.naming import content_key
-from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
-from components.storage.node_disks import NodeDisks
-from components.storage.spec import NfsStoreSpec, S3StoreSpec
-from components.storage.static_volume import static_claim
+from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.storage.fields import Store
+from components.storage.spec import S3StoreSpec
+from components.storage.static_volume import MountedStore, NfsStore, NodeDisks
+from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from kube.quantity import bytes_of
 
 
-class NfsStore(pulumi.ComponentResource):
-    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name; exports `claim`.
+class ModelStore(Protocol):
+    """A store of a stack, whatever its kind."""
 
-    `namespace` and `scope` are those of `static_claim`, which also describes what a change of the spec does.
-    """
-
-    claim: VolumeClaim
-
-    def __init__(
-        self,
-        name: str,
-        spec: NfsStoreSpec,
-        *,
-        namespace: pulumi.Input[str],
-        scope: str,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
-        key = content_key(spec.server, spec.path, *spec.mount_options)
-        volume = core.PersistentVolumeSpecArgs(
-            access_modes=["ReadWriteMany"],
-            capacity={"storage": spec.capacity},
-            nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
-            mount_options=list(spec.mount_options),
-        )
-        claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        self.claim = VolumeClaim(
-            name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
-        )
-        self.register_outputs({"claim": claim_name})
+    def source(self, account: str, path: str) -> ModelSource:
+        """Return the handle for the service account `account` that reads the directory `path`."""
+        ...
 
 
 class S3Store:
@@ -71,8 +45,9 @@ class S3Store:
             networks=spec.networks,
         )
 
-    def reader(self, account: str, path: str) -> ObjectStore:  # noqa: ARG002 - a subclass with roles uses them
-        """Return the store for the service account `account` that reads the directory `path`: here the same for all."""
+    def source(self, account: str, path: str) -> ObjectStore:
+        """Return the handle for the service account `account` that reads the directory `path`: without roles, the same for all."""
+        del account, path
         return self.objects
 
 
@@ -92,31 +67,30 @@ class WebSource:
             case _:
                 assert_never(spec)
 
+    def source(self, account: str, path: str) -> WebStore | HubStore:
+        """Return the handle, the same for all readers."""
+        del account, path
+        return self.files
 
-class ClaimStore:
+
+class ClaimStore(MountedStore):
     """An existing claim; exports `claim` and registers nothing. If it does not exist, pods fail to mount it."""
-
-    claim: VolumeClaim
 
     def __init__(self, spec: ClaimStoreSpec) -> None:
         capacity = None if spec.capacity is None else bytes_of(spec.capacity)
         self.claim = VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity)
 
 
-PlainStoreSpec: TypeAlias = S3StoreSpec | NfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec
-PlainStore: TypeAlias = NfsStore | S3Store | ClaimStore | NodeDisks | WebSource
-
-
 def model_store(
     name: str,
-    spec: PlainStoreSpec,
+    spec: Store,
     *,
     namespace: pulumi.Input[str],
     scope: str,
     targets: Mapping[str, NodeTarget],
     opts: pulumi.ResourceOptions | None = None,
-) -> PlainStore:
-    """Create the store of `spec` by its kind. `namespace` and `scope` are those of `NfsStore`, `targets` the pools by name."""
+) -> ModelStore:
+    """Create the store of `spec` by its kind. `namespace` and `scope` are those of `static_claim`, `targets` the pools by name."""
     match spec:
         case NfsStoreSpec():
             return NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts)
@@ -129,4 +103,4 @@ def model_store(
         case HttpStoreSpec() | HubStoreSpec():
             return WebSource(spec)
         case _:
-            assert_never(spec)
+            raise TypeError(f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform")

@@ -6,24 +6,20 @@ path that leaves its volume.
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
-from components.spec import Bytes, DnsName, Spec
-from components.storage.bucket_name import BucketName
-from components.storage.ca_spec import CaBundleSpec, require_tls
-from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
-from components.storage.store_networks import StoreNetworks
+from components.platforms.aws.store_spec import BucketCreation, KmsKeyArn
+from components.platforms.spec import CloudStore
+from components.spec import Bytes, DnsName, Spec, SpecError
+from components.storage.fields import BucketName, CaBundleSpec, Store, StoreNetworks, require_tls
+from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
-# EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits instead of getting an
-# I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
-RECOMMENDED_MOUNT_OPTIONS = ("nfsvers=4.1", "rsize=1048576", "wsize=1048576", "hard", "timeo=600", "retrans=2", "noresvport")
+if TYPE_CHECKING:
+    from components.platforms.platform import Cluster
 
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")
 
@@ -34,12 +30,6 @@ def relative_path(path: str) -> str:
     if path.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"{path!r} is not a path inside the store. Use names joined by single slashes, without '.' or '..'.")
     return "/".join(parts)
-
-
-def _absolute_path(path: str) -> str:
-    if path != "/" and any(part in ("", ".", "..") for part in path.rstrip("/").split("/")[1:]):
-        raise ValueError(f"{path!r} is not the path of an export. Start at the root, without '.', '..' or double slashes.")
-    return path.rstrip("/") or "/"
 
 
 def _endpoint_url(url: str) -> str:
@@ -60,16 +50,6 @@ def _endpoint_url(url: str) -> str:
             f"{url!r} is not an endpoint: it has a path or a query. Use http(s)://host:port, and put the path into bucket and prefix."
         )
     return url.rstrip("/")
-
-
-def _nfs_server(server: str) -> str:
-    try:
-        return str(ipaddress.ip_address(server))
-    except ValueError:
-        pass
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server) or re.fullmatch(r"[0-9.]+", server):
-        raise ValueError(f"{server!r} is not a server. Use a DNS name in lower case or an IP address.")
-    return server
 
 
 def _fixed_revision(revision: str) -> str:
@@ -99,7 +79,7 @@ class S3Credentials(Spec):
     """The name of an existing Secret. Its values are never part of a stack file."""
 
 
-class S3StoreSpec(Spec):
+class S3StoreSpec(Store):
     """An S3 bucket, at AWS or at another endpoint, for example MinIO."""
 
     kind: Literal["s3"]
@@ -130,6 +110,15 @@ class S3StoreSpec(Spec):
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
+    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+        """Return an error if the stack creates a bucket and its cluster is not of AWS."""
+        if self.create is None or cluster.cloud == "AWS":
+            return None
+        return SpecError(
+            ("create",),
+            f"create requires a cluster of provider eks, not {cluster.provider}: there is no AWS region to create the bucket in. Remove create.",
+        )
+
     @field_validator("ca_bundle")
     @classmethod
     def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
@@ -151,29 +140,8 @@ class S3StoreSpec(Spec):
         return self
 
 
-class NfsStoreSpec(Spec):
-    """A directory that an NFS server exports to all nodes."""
-
-    kind: Literal["nfs"]
-    server: Annotated[str, StringConstraints(max_length=253), AfterValidator(_nfs_server)]
-    """The DNS name or IP address of the server."""
-    path: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x20\\]*$", max_length=1024), AfterValidator(_absolute_path)]
-    """The exported directory. A preheat requires write access for preheat.runAsUser."""
-    capacity: Bytes
-    """Capacity. Plans check that models fit; Kubernetes does not enforce it."""
-    mount_options: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z_]+(=[A-Za-z0-9._:-]+)?$")], ...] = RECOMMENDED_MOUNT_OPTIONS
-    """NFS mount options. They replace all recommended options."""
-    retain: Literal[True] = True
-    """The files on the NFS server are always kept when the stack is destroyed."""
-
-    @property
-    def location(self) -> str:
-        """The location, for messages and tables."""
-        return f"{self.server}:{self.path}"
-
-
 StoreSpec = Annotated[
-    S3StoreSpec | NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec,
+    S3StoreSpec | NfsStoreSpec | CloudStore | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec,
     Field(discriminator="kind"),
 ]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="A sha256 in 64 lower-case hex digits.")]

@@ -1,18 +1,33 @@
-"""Existing storage as a PersistentVolume and the only claim that can bind it; nothing is provisioned."""
+"""Existing storage as a PersistentVolume and the only claim that can bind it: NFS exports and disks of nodes. Nothing is provisioned."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.handles import NodeTarget, VolumeClaim
 from components.naming import bounded, content_key, labels
+from components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
+from kube.quantity import bytes_of
 
 # The claim names its volume, so its size does not matter. The request of a bound claim cannot be changed; the capacity of the
 # volume, which `kubectl get pvc` shows for the claim, is informational and can be changed.
 _REQUEST = "1Mi"
+
+
+class MountedStore:
+    """A store that pods mount by its `claim`."""
+
+    claim: VolumeClaim
+
+    def source(self, account: str, path: str) -> VolumeClaim:
+        """Return the handle for the service account `account` that reads the directory `path`: the same claim for all."""
+        del account, path
+        return self.claim
 
 
 def static_claim(
@@ -60,3 +75,76 @@ def static_claim(
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[volume, *after]),
     )
     return claim_name, claim
+
+
+class NfsStore(pulumi.ComponentResource, MountedStore):
+    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name; exports `claim`.
+
+    `namespace` and `scope` are those of `static_claim`, which also describes what a change of the spec does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: NfsStoreSpec,
+        *,
+        namespace: pulumi.Input[str],
+        scope: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
+        key = content_key(spec.server, spec.path, *spec.mount_options)
+        volume = core.PersistentVolumeSpecArgs(
+            access_modes=["ReadWriteMany"],
+            capacity={"storage": spec.capacity},
+            nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
+            mount_options=list(spec.mount_options),
+        )
+        claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
+        self.claim = VolumeClaim(
+            name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
+        )
+        self.register_outputs({"claim": claim_name})
+
+
+class NodeDisks(pulumi.ComponentResource, MountedStore):
+    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of its own node.
+
+    This is a `local` volume whose node affinity selects the whole pool (like KServe's LocalModelNodeGroup, v0.20.0). Restricted pods
+    may mount it, unlike a hostPath. It neither creates the directory nor copies between nodes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: NodeDiskStoreSpec,
+        *,
+        target: NodeTarget,
+        namespace: pulumi.Input[str],
+        scope: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
+        node_labels = dict(sorted(target.node_selector.items()))
+        key = content_key(spec.path, json.dumps(node_labels))
+        volume = core.PersistentVolumeSpecArgs(
+            # The only mode of a local volume. Kubernetes enforces it per attached volume, and a local volume is never attached.
+            access_modes=["ReadWriteOnce"],
+            capacity={"storage": spec.capacity},
+            local=core.LocalVolumeSourceArgs(path=spec.path),
+            node_affinity=core.VolumeNodeAffinityArgs(required=_node_selector(node_labels)),
+        )
+        claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
+        self.claim = VolumeClaim(
+            name=claim_name,
+            origin=f"disk://{target.pool}{spec.path}",
+            capacity_bytes=bytes_of(spec.capacity),
+            nodes=target,
+            ready=claim,
+        )
+        self.register_outputs({"claim": claim_name})
+
+
+def _node_selector(node_labels: dict[str, str]) -> core.NodeSelectorArgs:
+    expressions = [core.NodeSelectorRequirementArgs(key=key, operator="In", values=[value]) for key, value in node_labels.items()]
+    return core.NodeSelectorArgs(node_selector_terms=[core.NodeSelectorTermArgs(match_expressions=expressions)])

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from components.spec import DnsName, Spec
-from components.storage.ca_spec import CaBundleSpec, require_tls
-from components.storage.store_networks import StoreNetworks
+from components.storage.fields import CaBundleSpec, Store, StoreNetworks, require_tls
 
 
 def _base_url(url: str) -> str:
@@ -57,7 +56,7 @@ class HubCredentials(Spec):
     """The name of an existing Secret. Its value is never part of a stack file."""
 
 
-class HttpStoreSpec(Spec):
+class HttpStoreSpec(Store):
     """Files on an HTTP(S) server, read only by preheats."""
 
     kind: Literal["http"]
@@ -81,7 +80,7 @@ class HttpStoreSpec(Spec):
         return self.url
 
 
-class HubStoreSpec(Spec):
+class HubStoreSpec(Store):
     """Repositories of a Hugging Face hub, each at a pinned commit, read only by preheats."""
 
     kind: Literal["huggingface"]

@@ -16,7 +16,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from stackfile.checks import access, affinity, artifacts, aws, benchmark, data, names, placement, queues
+    from stackfile.checks import access, affinity, artifacts, benchmark, data, names, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
@@ -24,6 +24,6 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
     yield from queues.errors(settings)
     yield from data.errors(settings)
     yield from artifacts.errors(settings)
-    yield from aws.errors(settings)
+    yield from settings.cluster.errors(settings)
     yield from benchmark.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)

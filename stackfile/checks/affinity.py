@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.nodes.spec import target_of
 from components.spec import SpecError
 from stackfile.checks.references import unknown
 
@@ -20,7 +19,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         yield from _models(settings, name, model)
         pool = settings.node_pools.get(model.pool)
         if pool is not None:
-            for error in model.affinity.errors_on(target_of(model.pool, pool)):
+            for error in model.affinity.errors_on(pool.target(model.pool)):
                 yield SpecError(("models", name, "affinity", *error.path), error.message)
 
 

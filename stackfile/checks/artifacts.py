@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from components.naming import MAX_NAME, bounded
 from components.preheat.artifacts import artifact_job
 from components.spec import KeyPath, SpecError
-from components.storage.disk_spec import NodeDiskStoreSpec
+from components.storage.volume_spec import NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from stackfile.checks import data
 from stackfile.checks.data import not_a_source, not_listed

@@ -9,10 +9,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import lookup
-from components.platforms.aws.store_spec import EfsStoreSpec
 from components.spec import KeyPath, SpecError
-from components.storage.disk_spec import ClaimStoreSpec, NodeDiskStoreSpec
-from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from components.storage.spec import S3StoreSpec
+from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from kube.quantity import bytes_of
 from stackfile.checks import node_disks
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from components.storage.spec import WeightsSpec
     from stackfile.stack import StackSettings
 
-_WRITABLE = NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -122,8 +120,8 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
     target = settings.storage.get(store)
     if target is None:
         yield unknown(path, store, "store", settings.storage, "storage")
-    elif not isinstance(target, _WRITABLE):
-        volumes = sorted(each for each, spec in settings.storage.items() if isinstance(spec, _WRITABLE))
+    elif not target.mountable:
+        volumes = sorted(each for each, spec in settings.storage.items() if spec.mountable)
         remedy = f"Use one of {', '.join(volumes)}." if volumes else "Add a store of kind nfs."
         yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which pods cannot mount. {remedy}")
     elif isinstance(target, NodeDiskStoreSpec) and model.needs_share:

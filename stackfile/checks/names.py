@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from components.gateway.names import PROXY_EDGES, consumer_secret, server_key_secret
 from components.naming import bounded
 from components.spec import KeyPath, SpecError
-from components.storage.disk_spec import NodeDiskStoreSpec
-from components.storage.spec import NfsStoreSpec, S3StoreSpec
+from components.storage.spec import S3StoreSpec
+from components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.platforms.aws.pool_spec import EksPool
 from components.spec import KeyPath, SpecError
-from components.storage.disk_spec import NodeDiskStoreSpec
+from components.storage.volume_spec import NodeDiskStoreSpec
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
@@ -23,17 +22,14 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         pool = settings.node_pools.get(store.pool)
         if pool is None:
             yield unknown(path, store.pool, "pool", settings.node_pools, "nodePools")
-        elif isinstance(pool, EksPool) and pool.size.min != pool.size.max:
+        elif pool.min_nodes != pool.max_nodes:
             yield SpecError(
                 path,
-                f"Pool {store.pool!r} has {pool.size.min} to {pool.size.max} nodes, and a node that joins later has an empty disk. "
+                f"Pool {store.pool!r} has {pool.min_nodes} to {pool.max_nodes} nodes, and a node that joins later has an empty disk. "
                 "Set size.min and size.max to the same number, or use a store of kind efs or nfs.",
             )
-        elif isinstance(pool, EksPool) and pool.ami.startswith("BOTTLEROCKET"):
-            yield SpecError(
-                path,
-                f"Pool {store.pool!r} runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image, or a store of kind efs or nfs.",
-            )
+        elif pool.directory_error is not None:
+            yield SpecError(path, f"Pool {store.pool!r} {pool.directory_error}, or a store of kind efs or nfs.")
 
 
 def errors_of_pool(model: str, pool: str, name: str, store: NodeDiskStoreSpec, path: KeyPath) -> Iterator[SpecError]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import vendor_of_image
-from components.nodes.spec import target_of
 from components.serving.demand import cards_of_others, demand_of
 from components.spec import SpecError
 from kube.quantity import bytes_of, millicores_of
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check every model against its pool, and every pool against the requests of its models."""
-    targets = {name: target_of(name, pool) for name, pool in settings.node_pools.items()}
+    targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     requested = dict.fromkeys(targets, 0)
     for name, model in settings.models.items():
         target = targets.get(model.pool)

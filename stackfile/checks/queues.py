@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.nodes.spec import target_of
 from components.queue.names import cluster_scoped_name
 from components.queue.quota import amount_of, covered_resources, pool_amounts, quantity_of, quota_amounts
 from components.serving.demand import SIDECAR, demand_of
@@ -29,7 +28,7 @@ Targets = dict[str, "NodeTarget"]
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check queues, and the models that wait in them."""
-    targets = {name: target_of(name, pool) for name, pool in settings.node_pools.items()}
+    targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     yield from _pools(settings, targets)
     requested: dict[str, Counter[str]] = {}
     for name, model in settings.models.items():
@@ -109,7 +108,7 @@ def _quota(
     """Check that the queue has quota for the model and those before it."""
     queue = settings.queues[model.queue or ""]
     request = _request(model, target)
-    targets = {pool: target_of(pool, settings.node_pools[pool]) for pool in queue.pools if pool in settings.node_pools}
+    targets = {pool: settings.node_pools[pool].target(pool) for pool in queue.pools if pool in settings.node_pools}
     if len(targets) < len(queue.pools):
         return
     missing = sorted(set(request) - {"pods"} - set(covered_resources(queue, targets)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
+from components.nodes.fake_nodes import fake_nodes
 from components.nodes.node_pool import NodePool, RuntimeClasses
-from components.nodes.simulated import pretend_nodes
 from components.nodes.spec import NodePoolSpec
 from rehearsal.cluster.api import Api, ApiError
 from rehearsal.engine.apply.run import apply, down
@@ -77,7 +77,7 @@ def open_for_pods(node: dict[str, Any]) -> bool:
 def api(cluster: Cluster) -> Iterator[Api]:
     client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
     apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")
-    ours = {node["metadata"]["name"] for name, spec in POOLS.items() for node in pretend_nodes(name, spec)}
+    ours = {node["metadata"]["name"] for name, spec in POOLS.items() for node in fake_nodes(name, spec)}
     there = {node["metadata"]["name"] for node in client.request("GET", "/api/v1/nodes")["items"]}
     assert there == ours, f"these tests count nodes, and another module left {sorted(there - ours)} behind"
     client.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -122,7 +122,7 @@ def refusal(pod: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_nodes_become_ready_with_the_capacity_of_the_real_machine(api, name):
-    for node in pretend_nodes(name, POOLS[name]):
+    for node in fake_nodes(name, POOLS[name]):
         live = until(api, "/api/v1/nodes", node["metadata"]["name"], open_for_pods)
         assert live["status"]["allocatable"] == node["status"]["allocatable"]
         assert live["status"]["capacity"] == node["status"]["capacity"]
@@ -170,7 +170,7 @@ def test_a_pod_that_is_too_large_stays_pending_with_the_schedulers_reason(place,
 
 
 def test_a_pod_that_asks_for_all_that_a_node_offers_fits(place):
-    offered = pretend_nodes("gaudi2", POOLS["gaudi2"])[0]["status"]["allocatable"]
+    offered = fake_nodes("gaudi2", POOLS["gaudi2"])[0]["status"]["allocatable"]
     wants = {key: amount for key, amount in offered.items() if key != "pods"}
     assert place(wants, GAUDI)["spec"]["nodeName"] == "gaudi2-0"
 

@@ -77,6 +77,40 @@ def test_an_engine_is_known_by_its_folder_and_the_union_alone():
     assert known == {"components/serving/spec.py"}
 
 
+CLOUD = re.compile(r"pulumi_aws|platforms\.aws|(?<![a-z])eks(?![a-z])|Eks[A-Z]|Efs[A-Z]")
+CLOUD_EXCEPTIONS = {
+    "components/platforms/spec.py": "registers the cluster, pool and store of each cloud",
+    "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS",
+    "components/nodes/table.py": "cites the source of a formula",
+    "cli/recover.py": "shows the command that makes a kubeconfig",
+    "stackfile/schema_editor.py": "offers snippets of stack files",
+    "operations/kubectl.py": "shows the command that makes a kubeconfig",
+}
+
+
+def words(path: Path) -> Iterator[str]:
+    """The names, imports and texts of a module, without its docstrings and comments."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, str) and field != "type_comment" and id(node) not in docstrings:
+                yield value
+
+
+def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
+    """Adding a cloud adds a folder, and its types to the unions of `components/platforms/spec.py`."""
+    known = {
+        str(path.relative_to(ROOT))
+        for package in ("cli", "components", "images", "infra", "operations", "stackfile")
+        for path in modules(package)
+        if any(CLOUD.search(word) for word in words(path))
+    }
+    inside = {path for path in known if path.startswith("components/platforms/aws/")}
+    assert len(inside) > 10
+    assert known - inside == set(CLOUD_EXCEPTIONS)
+
+
 def test_nothing_but_settings_reads_the_configuration():
     readers = {
         str(path.relative_to(ROOT))

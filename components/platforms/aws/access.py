@@ -1,4 +1,4 @@
-"""Access to the API server of a created cluster: an access entry for each administrator, and a warning to other callers.
+"""Access to the API server: a kubeconfig without a token, access entries for administrators, and a warning to other callers.
 
 Creating a cluster grants no access: otherwise the access would depend on who runs the stack first, and EKS rejects a second entry for
 the same principal.
@@ -6,12 +6,17 @@ the same principal.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws import eks
 
 from components.platforms.aws.lookups import caller_arn
+
+if TYPE_CHECKING:
+    from components.platforms.aws.cluster_spec import EksClusterHandle
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
@@ -58,3 +63,27 @@ def principal_of(session_arn: str) -> str:
 def _without_path(arn: str) -> str:
     head, _, rest = arn.partition("/")
     return f"{head}/{rest.rpartition('/')[2]}" if rest else head
+
+
+def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
+    """Return a kubeconfig that gets tokens from the AWS CLI; it contains no secret."""
+    return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
+        lambda values: json.dumps(_kubeconfig(region=home.region, **values), sort_keys=True)
+    )
+
+
+def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:
+    token = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"],
+        "interactiveMode": "Never",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": endpoint, "certificate-authority-data": authority}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": {"exec": token}}],
+    }

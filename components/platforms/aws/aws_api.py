@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from components.nodes.names import named
+from components.nodes.accelerators import named
 
 # No service model lists versions (a test fails when one does); EKS lists them with DescribeClusterVersions. These bounds are from
 # the release calendar (EKS user guide, "Understand the Kubernetes version lifecycle on EKS", read 2026-11): extended

@@ -10,11 +10,10 @@ import json
 import pulumi
 from pulumi_aws import cloudwatch, ec2, eks, iam, kms
 
-from components.handles import EksClusterHandle
 from components.naming import autonamed
 from components.platforms.aws.access import administrators, warn_about_access
 from components.platforms.aws.aws_api import aws_api
-from components.platforms.aws.cluster_spec import EksCluster, EksCreation
+from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle, EksCreation
 from components.platforms.aws.iam import ROLE_NAME, pod_identity_trust, service_trust
 from components.platforms.aws.lookups import look_up
 from components.platforms.aws.network import EksNetwork

@@ -1,4 +1,4 @@
-"""The settings of an EKS cluster: an existing one, or one to create with its network.
+"""The settings of an EKS cluster: an existing one, or one to create with its network; and the handle of its live values.
 
 They contain no credentials: the caller's credentials select the AWS account.
 """
@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.nodes.fields import Zone
+from components.nodes.pool import NodeLocation, Zone
 from components.platforms.aws import aws_api
-from components.spec import Spec
+from components.platforms.platform import Cluster, Platform, Sections
+from components.spec import Spec, SpecError
+
+if TYPE_CHECKING:
+    import pulumi
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
 
@@ -107,7 +113,7 @@ class EksCreation(Spec):
         return self
 
 
-class EksCluster(Spec):
+class EksCluster(Cluster):
     """An EKS cluster. Without `create` it is an existing cluster, which is not changed."""
 
     provider: Literal["eks"]
@@ -125,6 +131,37 @@ class EksCluster(Spec):
     """Whether the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has its own role."""
     tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = {}
     """Tags of every AWS resource of this stack."""
+
+    cloud: ClassVar[str | None] = "AWS"
+    fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on EKS. Use provider: eks or existing."
+
+    def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
+        """Declare the AWS resources of `stack`."""
+        del simulated_kubeconfig
+        # Only here is pulumi_aws imported: it would cost a stack without AWS a second and 80 MiB.
+        from components.platforms.aws import lazy_sdk
+
+        lazy_sdk.install()
+        from components.platforms.aws.platform import aws_platform
+
+        return aws_platform(self, sections, stack)
+
+    @property
+    def location(self) -> NodeLocation:
+        """The region, and the zones in the settings."""
+        return NodeLocation(region=self.region, zones=self.zones)
+
+    @property
+    def assigns_pod_identities(self) -> bool:
+        """True with EKS Pod Identity."""
+        return self.identity == "podIdentity"
+
+    def errors(self, sections: Sections) -> Iterator[SpecError]:
+        """Check pools, stores and certificates on AWS."""
+        from components.platforms.aws.checks import errors
+
+        yield from super().errors(sections)
+        yield from errors(self, sections)
 
     @model_validator(mode="after")
     def _check_network(self) -> Self:
@@ -162,3 +199,28 @@ class EksCluster(Spec):
         if foreign:
             errors.append(f"create.admins has {foreign[0]}, which is not in account {self.account}. Use principals of that account.")
         return errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class EksClusterHandle:
+    """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
+
+    `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
+    must exist before a node can join.
+    """
+
+    name: pulumi.Input[str]
+    region: str
+    arn: pulumi.Output[str]
+    endpoint: pulumi.Output[str]
+    certificate_authority: pulumi.Output[str]
+    service_cidr: pulumi.Output[str]
+    kubernetes_version: pulumi.Output[str]
+    security_group: pulumi.Output[str]
+    vpc: pulumi.Output[str]
+    oidc_issuer: pulumi.Output[str]
+    oidc_provider_arn: pulumi.Output[str]
+    subnets: Mapping[str, pulumi.Input[str]]
+    own_subnets: pulumi.Input[list[str]]
+    tags: Mapping[str, str]
+    before_nodes: tuple[pulumi.Resource, ...] = field(default=(), repr=False)

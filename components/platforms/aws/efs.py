@@ -15,12 +15,12 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import VolumeClaim
 from components.naming import content_key
 from components.platforms.aws.lookups import look_up, look_up_kms_key
-from components.storage.static_volume import static_claim
+from components.storage.static_volume import MountedStore, static_claim
 
 if TYPE_CHECKING:
     from pulumi_aws import ec2, efs
 
-    from components.handles import EksClusterHandle
+    from components.platforms.aws.cluster_spec import EksClusterHandle
     from components.platforms.aws.store_spec import EfsStoreSpec
 
 _DRIVER = "efs.csi.aws.com"
@@ -29,7 +29,7 @@ _NFS = 2049
 _NOMINAL = "1Pi"
 
 
-class EfsStore(pulumi.ComponentResource):
+class EfsStore(pulumi.ComponentResource, MountedStore):
     """A file system with its volume and claim in `namespace`; exports `claim`.
 
     Nodes in the security groups `clients` may mount a created file system. `opts` needs an AWS and a Kubernetes provider;

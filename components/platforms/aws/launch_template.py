@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_aws import ec2
 
-from components.handles import EksClusterHandle, NodeTarget
+from components.handles import NodeTarget
 from components.platforms.aws import user_data as boot
+from components.platforms.aws.cluster_spec import EksClusterHandle
 from components.platforms.aws.pool_spec import SMALLEST_ROOT, EksPool
 from kube.quantity import bytes_of
 

@@ -13,7 +13,6 @@ from pulumi_aws import ec2, eks, iam
 
 from components.handles import EFA_RESOURCE
 from components.naming import autonamed
-from components.nodes.spec import target_of
 from components.platforms.aws import launch_template as template
 from components.platforms.aws.iam import service_trust
 from components.platforms.aws.lookups import look_up_if_permitted
@@ -21,8 +20,9 @@ from components.platforms.aws.lookups import look_up_if_permitted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from components.handles import EksClusterHandle, NodeTarget
+    from components.handles import NodeTarget
     from components.nodes.accelerators import Taint
+    from components.platforms.aws.cluster_spec import EksClusterHandle
     from components.platforms.aws.pool_spec import EksPool
 
 _MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
@@ -84,7 +84,7 @@ class EksNodePool(pulumi.ComponentResource):
     ) -> None:
         super().__init__("inferplan:nodes:EksNodePool", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.target: NodeTarget = target_of(name, spec)
+        self.target: NodeTarget = spec.target(name)
         together = ec2.PlacementGroup(f"{name}-together", strategy="cluster", opts=child) if spec.placement_group else None
         efa = _efa_group(name, home, child) if spec.efa else None
         shape = _launch_template(name, spec, home=home, identity=identity, together=together, efa=efa, images=images)

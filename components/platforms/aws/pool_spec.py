@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.handles import Capacity
 from components.nodes import accelerators, machines
-from components.nodes.fields import CPU_MACHINE, MOST_NODES, MachineName, Pool, Zone
-from components.platforms.aws import aws_api
-from components.spec import Bytes, Labels, Spec
+from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineName, NodeLocation, Pool, Zone
+from components.platforms.aws import pool_rules as rules
+from components.spec import Bytes, Labels, Spec, SpecError
 from kube.quantity import bytes_of
 
+if TYPE_CHECKING:
+    from components.platforms.platform import Cluster
+
 _GI = 2**30
+# The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
+_CPU_NODES = 2
 SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
-# Prefixes that EKS, Kubernetes or this project set themselves.
-_OWNED_LABELS = ("eks.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
-
-_PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
-_NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
-
-
-def _ami_type(ami: str) -> str:
-    if ami.startswith("AL2_"):
-        raise ValueError(
-            f"{ami!r} is Amazon Linux 2, whose EKS images ended on 2025-11-26; use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type"
-        )
-    known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
-    ours = (*_PLAIN_AMIS, *_NVIDIA_AMIS, "CUSTOM")
-    if known not in ours:
-        raise ValueError(f"{ami!r} is for instance types that pools do not support (ARM, Neuron or Windows). Use one of: {', '.join(ours)}")
-    return known
-
-
-def _volume_type(volume: str) -> str:
-    known = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
-    if known not in ("gp3", "gp2", "io1", "io2"):
-        raise ValueError(f"{volume!r} volumes cannot boot a node well; use gp3, or io2 where images must be read fast")
-    return known
 
 
 class PoolSize(Spec):
@@ -70,7 +52,7 @@ class RootVolume(Spec):
 
     size: Bytes | None = None
     """Default: room for the system and for two versions of every image that models run on this pool."""
-    type: Annotated[str, AfterValidator(_volume_type)] = "gp3"
+    type: Annotated[str, AfterValidator(rules.volume_type)] = "gp3"
     """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
 
 
@@ -96,7 +78,7 @@ class EksPool(Pool):
     """How instances are bought. With two values, the pool has two node groups, and the last one keeps `size.min`."""
     capacity_reservation: CapacityReservation | None = None
     """The capacity block, with capacityTypes: [CAPACITY_BLOCK]."""
-    ami_type: Annotated[str, AfterValidator(_ami_type)] | None = None
+    ami_type: Annotated[str, AfterValidator(rules.ami_type)] | None = None
     """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, AL2023_x86_64_STANDARD without."""
     ami_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
     """The image for amiType CUSTOM. It must carry nodeadm, as the AL2023 images for EKS do."""
@@ -118,10 +100,10 @@ class EksPool(Pool):
     """Accepts spot capacity although one zone or one instance type is likely to run out."""
 
     @model_validator(mode="after")
-    def _the_pool_can_exist(self) -> Self:
-        faults = [*self._machine_faults(), *self._purchase_faults(), *self._image_faults(), *self._placement_faults()]
-        if faults:
-            raise ValueError("; ".join(faults))
+    def _check_pool(self) -> Self:
+        errors = list(rules.errors(self))
+        if errors:
+            raise ValueError("; ".join(errors))
         return self
 
     @property
@@ -138,6 +120,63 @@ class EksPool(Pool):
             return self.ami_type
         vendor = None if self.accelerator is None else accelerators.lookup(self.accelerator).vendor
         return {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: "AL2023_x86_64_STANDARD"}[vendor]
+
+    @property
+    def is_bottlerocket(self) -> bool:
+        """True if the nodes run Bottlerocket."""
+        return self.ami.startswith("BOTTLEROCKET")
+
+    @property
+    def min_nodes(self) -> int:
+        """The minimum size."""
+        return self.size.min
+
+    @property
+    def max_nodes(self) -> int:
+        """The maximum size."""
+        return self.size.max
+
+    @property
+    def node_type(self) -> str:
+        """The first instance type."""
+        return self.machines[0]
+
+    @property
+    def device_plugins(self) -> tuple[str, ...]:
+        """The plugin of the accelerator's vendor, except on Bottlerocket, which has one; and that of EFA."""
+        vendor = () if self.hardware is None or self.is_bottlerocket else (self.hardware.vendor,)
+        return (*vendor, *(("efa",) if self.efa else ()))
+
+    @property
+    def directory_error(self) -> str | None:
+        """Bottlerocket has a read-only root."""
+        return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
+
+    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+        """Return an error for a cluster outside EKS."""
+        if cluster.provider == self.provider:
+            return None
+        return SpecError(
+            ("provider",),
+            f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}. Use cluster: {{provider: eks, ...}}.",
+        )
+
+    @property
+    def extra_labels(self) -> dict[str, str]:
+        """The labels that the user wrote, and the one that EKS sets."""
+        return {**self.labels, "eks.amazonaws.com/capacityType": self.capacity_types[0]}
+
+    def location(self, cluster: NodeLocation) -> NodeLocation:
+        """Return the zones of the pool, else those of the cluster. Only AWS knows those of an existing cluster, which has at least two."""
+        if self.capacity_reservation is not None:
+            return NodeLocation(region=cluster.region, zones=(self.capacity_reservation.zone,))
+        zones = tuple(self.zones or cluster.zones) or (f"{cluster.region}a", f"{cluster.region}b")
+        return NodeLocation(region=cluster.region, zones=zones)
+
+    def nodes_for(self, replicas: Sequence[int]) -> int:
+        """Return the number of nodes that the cluster autoscaler creates for pods with these numbers of accelerators."""
+        needed = packed(replicas, self.capacity.accelerators) if self.accelerator is not None else _CPU_NODES
+        return min(self.size.max, max(self.size.min, needed))
 
     @property
     def hugepages_bytes(self) -> int:
@@ -168,6 +207,18 @@ class EksPool(Pool):
             ephemeral_storage_bytes=min(each.ephemeral_storage_bytes for each in offers) if self.local_cache else self._root_for_pods(),
         )
 
+    @property
+    def nominal_capacity(self) -> Capacity:
+        """The resources of the first instance type, at least those that pods get: the smallest of several types."""
+        whole, offered = machines.nominal(machines.machine(self.machines[0])), self.capacity
+        return replace(
+            whole,
+            memory_bytes=max(whole.memory_bytes, offered.memory_bytes + offered.hugepages_2mi_bytes),
+            hugepages_2mi_bytes=offered.hugepages_2mi_bytes,
+            efa=offered.efa,
+            ephemeral_storage_bytes=max(whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes),
+        )
+
     def _root_for_pods(self) -> int:
         # The kubelet keeps a tenth of the disk and 1 GiB back, as `machines.allocatable` says of every node.
         size = SMALLEST_ROOT if self.root_volume.size is None else bytes_of(self.root_volume.size)
@@ -178,71 +229,14 @@ class EksPool(Pool):
         """How nodes are replaced, defaults applied."""
         return self.update.strategy or ("MINIMAL" if "CAPACITY_BLOCK" in self.capacity_types else "DEFAULT")
 
-    def _machine_faults(self) -> Iterator[str]:
-        shapes = [machines.machine(name) for name in self.machines]
-        if len({shape.name for shape in shapes}) < len(shapes):
-            yield "instanceTypes names a type more than once; write each once"
-        for shape in shapes:
-            if shape.provider != "ec2" or shape.name not in aws_api.aws_api().instance_types:
-                yield f"{shape.name} is no EC2 machine, so no node group can have it; EC2 has {_ec2(self.accelerator)}"
-            elif shape.accelerator != self.accelerator:
-                given = self.accelerator or "none"
-                yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {given}; EC2 has {_ec2(self.accelerator)} for it"
-        cards = {shape.name: shape.cards for shape in shapes}
-        if len(set(cards.values())) > 1:
-            listed = ", ".join(f"{name} {count}" for name, count in cards.items())
-            yield f"the machines differ in cards ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
-        if self.local_cache and not all(shape.nvme_bytes for shape in shapes):
-            without = ", ".join(shape.name for shape in shapes if not shape.nvme_bytes)
-            yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
 
-    def _purchase_faults(self) -> Iterator[str]:
-        block = "CAPACITY_BLOCK" in self.capacity_types
-        if len(set(self.capacity_types)) < len(self.capacity_types) or (block and len(self.capacity_types) > 1):
-            yield f"capacityTypes {', '.join(self.capacity_types)} do not go together; write SPOT and ON_DEMAND, or one alone"
-        if block != (self.capacity_reservation is not None):
-            yield "CAPACITY_BLOCK and capacityReservation (id and zone) go together; write both or neither"
-        if block and len(self.machines) > 1:
-            yield f"a capacity block is of one machine type, and instanceTypes names {len(self.machines)}; keep the one that was bought"
-        if block and self.zones is not None and self.capacity_reservation is not None and self.zones != [self.capacity_reservation.zone]:
-            yield f"a capacity block is in one zone ({self.capacity_reservation.zone}), and zones says {', '.join(self.zones)}; leave zones out"
-        if block and self.size.min > 0:
-            yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
-        if "SPOT" in self.capacity_types and not self.accept_scarcity and len(self.machines) < 2:
-            yield (
-                f"spot machines of one type ({self.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
-            )
-
-    def _image_faults(self) -> Iterator[str]:
-        if (self.ami == "CUSTOM") != (self.ami_id is not None):
-            cause = "no EKS image carries the driver of this machine" if self.ami_type is None else "amiType is CUSTOM"
-            yield "amiId belongs to amiType: CUSTOM; remove it" if self.ami_id else f"{cause}, so amiId is needed: the image to boot"
-        vendor = None if self.accelerator is None else accelerators.lookup(self.accelerator).vendor
-        fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*_PLAIN_AMIS, "CUSTOM")}[vendor]
-        if self.ami not in fitting:
-            yield f"amiType {self.ami} has no driver for {self.accelerator or 'a machine without accelerator'}; use one of {', '.join(fitting)}"
-        owned = sorted(key for key in self.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
-        if owned:
-            yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"
-        if self.root_volume.size is not None and not 20 * _GI <= bytes_of(self.root_volume.size) <= 16384 * _GI:
-            yield f"rootVolume.size {self.root_volume.size} is out of range; write 20Gi to 16Ti"
-
-    def _placement_faults(self) -> Iterator[str]:
-        zones = self.zones or []
-        if len(set(zones)) < len(zones):
-            yield "zones names a zone more than once; write each zone once"
-        if self.efa and not all(machines.machine(name).efa for name in self.machines):
-            without = ", ".join(name for name in self.machines if not machines.machine(name).efa)
-            able = machines.ec2_types(self.accelerator, efa=True)
-            remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
-            yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
-        elif self.efa and len(zones) != 1 and self.capacity_reservation is None:
-            yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
-        if self.placement_group and self.capacity_reservation is not None:
-            yield "a capacity block is close together by itself, and a placement group may find no room within it; remove placementGroup"
-        elif self.placement_group and len(zones) != 1:
-            yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
-
-
-def _ec2(accelerator: str | None) -> str:
-    return ", ".join(machines.ec2_types(accelerator)) or f"no machine with {accelerator}: such a pool is of provider existing"
+def packed(replicas: Sequence[int], per_node: int) -> int:
+    """Return how many nodes with `per_node` accelerators hold replicas of these sizes, each on one node, the largest placed first."""
+    free: list[int] = []
+    for size in sorted(replicas, reverse=True):
+        index = next((index for index, count in enumerate(free) if count >= size), None)
+        if index is None:
+            free.append(per_node - size)
+        else:
+            free[index] -= size
+    return len(free)

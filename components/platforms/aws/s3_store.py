@@ -16,7 +16,8 @@ from components.platforms.aws.store_reader import ReadScope, StoreReader
 from components.storage.model_store import S3Store
 
 if TYPE_CHECKING:
-    from components.handles import EksClusterHandle, ObjectStore
+    from components.handles import ObjectStore
+    from components.platforms.aws.cluster_spec import EksClusterHandle
     from components.storage.spec import S3StoreSpec
 
 
@@ -55,7 +56,7 @@ class AwsS3Store(S3Store):
     def _without_roles(self) -> bool:
         return self._spec.credentials is not None or self._spec.endpoint is not None
 
-    def reader(self, account: str, path: str) -> ObjectStore:
+    def source(self, account: str, path: str) -> ObjectStore:
         """Return the store for the service account `account`, with a role that reads the directory `path`."""
         if self._without_roles:
             return self.objects

@@ -11,8 +11,9 @@ from typing import Literal
 import pulumi
 from pulumi_aws import eks, iam
 
-from components.handles import EksClusterHandle, WorkloadIdentity
+from components.handles import WorkloadIdentity
 from components.naming import autonamed
+from components.platforms.aws.cluster_spec import EksClusterHandle
 from components.platforms.aws.iam import ROLE_NAME, irsa_trust, key_use, objects_read, pod_identity_trust
 
 

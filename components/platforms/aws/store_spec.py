@@ -5,13 +5,16 @@ Both are kept when the stack is destroyed, unless retain is false.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.platforms.aws import aws_api
-from components.spec import Spec
-from components.storage.bucket_name import BucketName
+from components.spec import Spec, SpecError
+from components.storage.fields import BucketName, Store
+
+if TYPE_CHECKING:
+    from components.platforms.platform import Cluster
 
 
 def _throughput_mode(mode: str) -> str:
@@ -48,7 +51,7 @@ class BucketCreation(Spec):
     """Logs every request. Default: no logs; CloudTrail shows reads only if the account records data events."""
 
 
-class EfsStoreSpec(Spec):
+class EfsStoreSpec(Store):
     """An EFS file system: created with mount targets in the cluster's zones, or an existing one."""
 
     kind: Literal["efs"]
@@ -71,6 +74,18 @@ class EfsStoreSpec(Spec):
     """The KMS key of the created file system. Default: the account's key for EFS."""
     retain: bool = True
     """Protects the file system from deletion, and keeps it when the stack is destroyed."""
+
+    mountable: ClassVar[bool] = True
+    creates_claim: ClassVar[bool] = True
+
+    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+        """Return an error for a cluster outside AWS."""
+        if cluster.cloud == "AWS":
+            return None
+        return SpecError(
+            ("kind",),
+            f"Stores of kind efs require a cluster of provider eks, not {cluster.provider}. Use kind: nfs with server and path.",
+        )
 
     @property
     def location(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from components.naming import content_key
 from components.serving.parallel import ShardedModel
+from components.serving.vllm import options
 from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
 from components.spec import DnsLabel, SpecError
@@ -113,6 +114,11 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         image = self.image or target.accelerator.engine("vllm").image or ""
         key = content_key(json.dumps([self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]))
         return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
+
+    def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
+        """Yield what vLLM's argument parser would reject."""
+        known = options.options()
+        yield from ((option, known, f"vLLM {options.VERSION}") for option in options.unknown_options(self.extra_args))
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.nodes.spec import SimulatedPool, target_of
+from components.nodes.spec import SimulatedPool
 from components.serving.triton.generation import TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.spec import TritonSpec
@@ -27,7 +27,7 @@ from tests.ports import free_port
 pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).resolve().parents[3]
-CPU = target_of("system", SimulatedPool.model_validate({"provider": "simulated", "nodes": 1}))
+CPU = SimulatedPool.model_validate({"provider": "simulated", "nodes": 1}).target("system")
 ARGS = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256}
 LIBRARIES = {"transformers": {}, "vllm": {"engineArgs": ARGS}}
 # Without the first vLLM takes half of this machine's memory for the cache of a model of 500 kB.

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from components.handles import NodeTarget
-from components.nodes.spec import SimulatedPool, target_of
+from components.nodes.spec import SimulatedPool
 from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonServed
 from components.serving.triton.service import server_args
@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 # On Gaudi, Triton's models are KIND_CPU as they stand, so that the server of a machine without cards loads the generated files unchanged.
-GAUDI: NodeTarget = target_of("gaudi", SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}))
+GAUDI: NodeTarget = SimulatedPool.model_validate({"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1}).target("gaudi")
 STARTED = "Started Metrics Service"
 START_SECONDS = 500
 # By itself the server gives a model's process 30 s to start, and ten of them start at once where one core may be all there is.

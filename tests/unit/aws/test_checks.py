@@ -16,7 +16,6 @@ import pytest
 from components.nodes.machines import machines
 from components.platforms.aws import refresh_aws_api
 from components.platforms.aws.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
-from stackfile.checks.aws import errors
 from stackfile.errors import dotted
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
@@ -35,8 +34,8 @@ BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": 
 
 
 def found(**parts: Any) -> dict[str, str]:
-    parts = {"storage": {"weights": BUCKET}, **parts}
-    return {dotted(error.path): error.message for error in errors(settings(**parts))}
+    stack = settings(**{"storage": {"weights": BUCKET}, **parts})
+    return {dotted(error.path): error.message for error in stack.cluster.errors(stack)}
 
 
 def test_a_sound_stack_has_no_fault():
@@ -199,7 +198,7 @@ def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
 
 def test_what_is_emitted_is_in_the_table():
     from components.platforms.aws.node_pool import _EFFECTS
-    from components.platforms.aws.pool_spec import _NVIDIA_AMIS, _PLAIN_AMIS
+    from components.platforms.aws.pool_rules import _NVIDIA_AMIS, _PLAIN_AMIS
 
     assert set(_EFFECTS.values()) == set(aws_api().taint_effects)
     assert {*_NVIDIA_AMIS, *_PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)

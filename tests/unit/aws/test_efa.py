@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from components.handles import NodeTarget
+from components.nodes.fake_nodes import fake_nodes
 from components.nodes.machines import machine, machines
-from components.nodes.simulated import pretend_nodes
-from components.nodes.spec import target_of
 from components.platforms.aws.launch_template import network_interfaces
 from components.platforms.aws.pool_spec import EksPool
 from components.queue.quota import covered_resources, quota_amounts
@@ -68,7 +67,7 @@ def efa_pool(instance_type: str = "p5.48xlarge", **fields: Any) -> EksPool:
 
 
 def nodes(instance_type: str = "p5.48xlarge", **fields: Any) -> NodeTarget:
-    return target_of("p", efa_pool(instance_type, **fields))
+    return efa_pool(instance_type, **fields).target("p")
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -106,7 +105,7 @@ def test_every_interface_is_in_the_group_that_lets_efa_through_and_no_groups_sta
 
 @pytest.mark.parametrize(("name", "pages"), [("p4de.24xlarge", "21122Mi"), ("p5.48xlarge", "42242Mi")])
 def test_a_node_has_the_huge_pages_that_aws_shows_of_it_and_tells_the_autoscaler(name, pages):
-    [node] = pretend_nodes("p", efa_pool(name), count=1)
+    [node] = fake_nodes("p", efa_pool(name), count=1)
     assert node["status"]["allocatable"]["hugepages-2Mi"] == pages
     assert node["status"]["allocatable"]["vpc.amazonaws.com/efa"] == str(machine(name).efa)
     plain = EksPool.model_validate({**CLOSE, "efa": False})

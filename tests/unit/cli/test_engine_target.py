@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from components.platforms.aws.kubeconfig import _kubeconfig
+from components.platforms.aws.access import _kubeconfig
 from operations import pulumi_cli
 from operations.engine_target import created_cluster
 from operations.errors import CommandError

@@ -9,9 +9,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from components.nodes.accelerators import accelerators, lookup
-from components.nodes.mig import slices_of
-from components.nodes.simulated import pretend_nodes
-from components.nodes.spec import NodePoolSpec, target_of
+from components.nodes.fake_nodes import fake_nodes
+from components.nodes.spec import NodePoolSpec
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
@@ -33,19 +32,19 @@ def pool(**fields: Any) -> NodePoolSpec:
     ],
 )
 def test_a_card_holds_as_many_slices_as_nvidias_guide_says(card, counts):
-    assert {profile: slices_of(lookup(card), profile) for profile in lookup(card).mig} == counts
+    assert {profile: lookup(card).slices(profile) for profile in lookup(card).mig} == counts
 
 
 def test_no_division_of_a_card_of_the_table_is_more_than_the_card():
     for card in accelerators().values():
         for profile in card.mig:
-            count = slices_of(card, profile)
+            count = card.slices(profile)
             assert 1 <= count <= 7
             assert count * int(profile.partition(".")[2].removesuffix("gb")) * 1.0 <= card.memory_bytes / 2**30 * 1.08
 
 
 def test_pods_ask_for_a_slice_by_its_own_name():
-    target = target_of("p", pool(mig="3g.40gb"))
+    target = pool(mig="3g.40gb").target("p")
     assert target.capacity.accelerators == 16
     limits = container_of(vllm(), target=target)["resources"]["limits"]
     assert limits["nvidia.com/mig-3g.40gb"] == "1"
@@ -53,7 +52,7 @@ def test_pods_ask_for_a_slice_by_its_own_name():
 
 
 def test_a_pretend_node_offers_slices_and_is_labelled_like_a_divided_one():
-    [node] = pretend_nodes("p", pool(mig="1g.10gb"))
+    [node] = fake_nodes("p", pool(mig="1g.10gb"))
     assert node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] == node["status"]["capacity"]["nvidia.com/mig-1g.10gb"] == "56"
     assert "nvidia.com/gpu" not in node["status"]["allocatable"]
     labels = node["metadata"]["labels"]

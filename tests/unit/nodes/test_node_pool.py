@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from components.nodes.fake_nodes import fake_nodes
 from components.nodes.node_pool import NodePool, RuntimeClasses
-from components.nodes.simulated import pretend_nodes
-from components.nodes.spec import NodePoolSpec, target_of
+from components.nodes.spec import NodePoolSpec
 from tests.recorder import declare
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
@@ -19,7 +19,7 @@ def test_an_existing_pool_creates_nothing_and_lends_its_target():
     lent = []
     recording = declare(lambda: lent.append(NodePool("h100", EXISTING).target))
     assert [each.type for each in recording] == ["inferplan:nodes:NodePool"]
-    assert lent == [target_of("h100", EXISTING)]
+    assert lent == [EXISTING.target("h100")]
 
 
 def test_a_pool_shows_the_change_of_intent():
@@ -27,11 +27,11 @@ def test_a_pool_shows_the_change_of_intent():
     assert pool.inputs == {"spec": {"provider": "existing", "accelerator": "nvidia-h100", "nodes": 3}}
 
 
-def test_a_simulated_pool_registers_exactly_its_pretend_nodes_under_itself():
+def test_a_simulated_pool_registers_exactly_its_fake_nodes_under_itself():
     recording = declare(lambda: NodePool("gaudi2", SIMULATED))
     children = recording.children(recording.one("inferplan:nodes:NodePool"))
     assert [each.name for each in children] == ["gaudi2-0", "gaudi2-1"]
-    assert [dict(each.inputs) for each in children] == pretend_nodes("gaudi2", SIMULATED)
+    assert [dict(each.inputs) for each in children] == fake_nodes("gaudi2", SIMULATED)
 
 
 def test_a_node_is_replaced_when_its_capacity_changes_since_an_update_would_be_ignored():

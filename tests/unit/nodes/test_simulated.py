@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from components.naming import MAX_NAME
-from components.nodes.simulated import cpu_nodes, node_name, pretend_nodes, pretend_runtime_classes, runtime_classes_of
-from components.nodes.spec import NodePoolSpec, capacity_of, target_of
+from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, node_name, runtime_classes_of
+from components.nodes.spec import NodePoolSpec
 from kube.quantity import bytes_of, millicores_of, size_quantity
 from tests.unit.nodes.pools import pools
 
@@ -21,7 +21,7 @@ def pool(**fields):
 
 
 def test_a_gaudi_node_offers_cards_and_huge_pages_and_less_memory_for_them():
-    node = pretend_nodes("gaudi2", pool(accelerator="gaudi-2"))[0]
+    node = fake_nodes("gaudi2", pool(accelerator="gaudi-2"))[0]
     assert node["status"]["allocatable"] == {
         "cpu": "159530m",
         "ephemeral-storage": "89Gi",
@@ -36,7 +36,7 @@ def test_a_gaudi_node_offers_cards_and_huge_pages_and_less_memory_for_them():
 
 
 def test_an_nvidia_node_carries_the_labels_of_feature_discovery():
-    labels = pretend_nodes("l40s", pool(accelerator="nvidia-l40s", machine="g6e.12xlarge"))[1]["metadata"]["labels"]
+    labels = fake_nodes("l40s", pool(accelerator="nvidia-l40s", machine="g6e.12xlarge"))[1]["metadata"]["labels"]
     assert (
         labels.items()
         >= {
@@ -56,20 +56,20 @@ def test_an_nvidia_node_carries_the_labels_of_feature_discovery():
 
 
 def test_nodes_are_spread_over_the_zones_in_turn():
-    nodes = pretend_nodes("p", pool(nodes=3, zones=["a", "b"]))
+    nodes = fake_nodes("p", pool(nodes=3, zones=["a", "b"]))
     assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == ["a", "b", "a"]
 
 
 def test_adopted_nodes_get_no_zone_that_nobody_gave_them():
     spec = POOL.validate_python({"provider": "existing", "nodes": 1, "accelerator": "gaudi-2"})
-    labels = pretend_nodes("p", spec)[0]["metadata"]["labels"]
+    labels = fake_nodes("p", spec)[0]["metadata"]["labels"]
     assert not [label for label in labels if label.startswith("topology.")]
 
 
 def test_the_pool_is_found_by_its_selector_even_where_that_contradicts_the_table():
     selector = {"node.kubernetes.io/instance-type": "rack-4", "rack": "4"}
     spec = POOL.validate_python({"provider": "existing", "nodes": 2, "accelerator": "gaudi-2", "nodeSelector": selector})
-    for node in pretend_nodes("p", spec):
+    for node in fake_nodes("p", spec):
         assert node["metadata"]["labels"].items() >= selector.items()
 
 
@@ -84,7 +84,7 @@ def test_plain_cpu_nodes_belong_to_no_pool_and_take_every_pod():
 def test_two_pools_of_one_vendor_share_a_runtime_class():
     named = runtime_classes_of({"a": pool(accelerator="gaudi-2"), "b": pool(accelerator="gaudi-3"), "c": pool(accelerator="nvidia-l4")})
     assert named == ("habana",)
-    assert pretend_runtime_classes([*named, "habana"]) == [
+    assert fake_runtime_classes([*named, "habana"]) == [
         {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "habana"}, "handler": "habana"}
     ]
 
@@ -122,11 +122,11 @@ def test_node_names_fit_a_label_and_never_meet_those_of_another_pool(one, other,
 
 
 @given(_NAMES, pools())
-def test_pretend_nodes_match_their_pools_target_and_hold_what_it_promises(name, spec):
-    target = target_of(name, spec)
-    nodes = pretend_nodes(name, spec)
+def test_fake_nodes_match_their_pools_target_and_hold_what_it_promises(name, spec):
+    target = spec.target(name)
+    nodes = fake_nodes(name, spec)
     assert len({node["metadata"]["name"] for node in nodes}) == len(nodes) == target.nodes
-    assert json.dumps(nodes) == json.dumps(pretend_nodes(name, spec))
+    assert json.dumps(nodes) == json.dumps(fake_nodes(name, spec))
     for node in nodes:
         assert node["metadata"]["labels"].items() >= dict(target.node_selector).items()
         assert len(node["spec"].get("taints", ())) == len(target.taints)
@@ -143,5 +143,5 @@ def test_pretend_nodes_match_their_pools_target_and_hold_what_it_promises(name, 
 def test_what_a_preview_shows_of_a_pool_reads_back_as_the_same_pool(spec):
     again = POOL.validate_python(spec.intent())
     assert again == spec
-    assert target_of("p", again) == target_of("p", spec)
-    assert capacity_of(again) == capacity_of(spec)
+    assert again.target("p") == spec.target("p")
+    assert again.capacity == spec.capacity

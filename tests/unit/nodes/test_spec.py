@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.nodes.accelerators import Taint
 from components.nodes.machines import allocatable, machine
-from components.nodes.spec import NodePoolSpec, accelerator_of, capacity_of, max_nodes, target_of
+from components.nodes.spec import NodePoolSpec
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
 
@@ -32,7 +32,7 @@ def fault(make, **fields) -> str:
 
 
 def test_an_existing_gaudi_pool_of_two_lines_gets_selector_taint_runtime_class_and_size_from_the_table():
-    target = target_of("gaudi2", existing(accelerator="gaudi-2"))
+    target = existing(accelerator="gaudi-2").target("gaudi2")
     assert target.node_selector == {"inferplan.dev/pool": "gaudi2"}
     assert target.taints == (Taint(key="habana.ai/gaudi", value="present", effect="NoSchedule"),)
     assert target.runtime_class == "habana"
@@ -42,7 +42,7 @@ def test_an_existing_gaudi_pool_of_two_lines_gets_selector_taint_runtime_class_a
 
 
 def test_a_pool_without_an_accelerator_is_one_of_untainted_cpu_nodes():
-    target = target_of("system", simulated())
+    target = simulated().target("system")
     assert target.accelerator is None
     assert target.taints == ()
     assert target.runtime_class is None
@@ -51,38 +51,38 @@ def test_a_pool_without_an_accelerator_is_one_of_untainted_cpu_nodes():
 
 
 def test_pods_on_nvidia_nodes_take_the_nodes_own_runtime_unless_the_pool_names_one():
-    assert target_of("p", existing(accelerator="nvidia-h100")).runtime_class is None
-    assert target_of("p", existing(accelerator="nvidia-h100", runtimeClass="nvidia")).runtime_class == "nvidia"
+    assert existing(accelerator="nvidia-h100").target("p").runtime_class is None
+    assert existing(accelerator="nvidia-h100", runtimeClass="nvidia").target("p").runtime_class == "nvidia"
 
 
 def test_a_runtime_class_of_null_turns_the_vendors_off():
-    assert target_of("p", existing(accelerator="gaudi-3", runtimeClass=None)).runtime_class is None
+    assert existing(accelerator="gaudi-3", runtimeClass=None).target("p").runtime_class is None
 
 
 def test_an_empty_list_of_taints_says_that_the_nodes_carry_none():
-    assert target_of("p", existing(accelerator="nvidia-h100", taints=[])).taints == ()
+    assert existing(accelerator="nvidia-h100", taints=[]).target("p").taints == ()
 
 
 def test_taints_that_the_user_writes_replace_the_vendors():
     pool = existing(accelerator="nvidia-h100", taints=[{"key": "dedicated", "value": "llm", "effect": "NoExecute"}])
-    assert target_of("p", pool).taints == (Taint(key="dedicated", value="llm", effect="NoExecute"),)
+    assert pool.target("p").taints == (Taint(key="dedicated", value="llm", effect="NoExecute"),)
 
 
 def test_a_selector_that_the_user_writes_replaces_the_pool_label():
-    assert target_of("p", existing(nodeSelector={"rack": "a1"})).node_selector == {"rack": "a1"}
+    assert existing(nodeSelector={"rack": "a1"}).target("p").node_selector == {"rack": "a1"}
 
 
 def test_a_machine_that_the_user_describes_is_taken_as_it_stands():
     shape = {"cpu": "30", "memory": "200Gi", "accelerators": 4, "hugepages2Mi": "64Gi", "ephemeralStorage": "1Ti"}
-    capacity = capacity_of(existing(accelerator="gaudi-2", machine=shape))
+    capacity = existing(accelerator="gaudi-2", machine=shape).capacity
     assert (capacity.cpu_millicores, capacity.memory_bytes, capacity.accelerators) == (30_000, 200 * 2**30, 4)
     assert (capacity.hugepages_2mi_bytes, capacity.ephemeral_storage_bytes) == (64 * 2**30, 2**40)
 
 
 def test_a_machine_of_the_table_is_taken_by_name():
-    assert capacity_of(simulated(accelerator="nvidia-l40s", machine="g6e.48xlarge")).accelerators == 8
-    assert max_nodes(simulated(nodes=7)) == 7
-    assert accelerator_of(simulated()) is None
+    assert simulated(accelerator="nvidia-l40s", machine="g6e.48xlarge").capacity.accelerators == 8
+    assert simulated(nodes=7).max_nodes == 7
+    assert simulated().hardware is None
 
 
 def test_the_intent_shows_what_the_user_wrote_and_nothing_else():
@@ -144,4 +144,4 @@ _KEYS = st.sampled_from(["accelerator", "nodes", "machine", "taints", "runtimeCl
 )
 def test_no_input_makes_anything_but_a_list_of_faults_or_a_usable_pool(provider, fields):
     with contextlib.suppress(ValidationError):
-        assert target_of("p", POOL.validate_python({"provider": provider, **fields})).nodes >= 1
+        assert POOL.validate_python({"provider": provider, **fields}).target("p").nodes >= 1

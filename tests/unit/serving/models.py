@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
-from components.nodes.spec import SimulatedPool, target_of
+from components.nodes.spec import SimulatedPool
 from components.serving.site import Site, serve
 from components.serving.spec import ServedModel, VllmSpec
 from rehearsal.engine.wire.recording import Recording
@@ -24,7 +24,7 @@ def vllm(**fields: Any) -> VllmSpec:
 
 
 def pool(accelerator: str, **fields: Any) -> NodeTarget:
-    return target_of("p", SimulatedPool.model_validate({"provider": "simulated", "accelerator": accelerator, "nodes": 2, **fields}))
+    return SimulatedPool.model_validate({"provider": "simulated", "accelerator": accelerator, "nodes": 2, **fields}).target("p")
 
 
 L40S = pool("nvidia-l40s", machine="g6e.12xlarge")

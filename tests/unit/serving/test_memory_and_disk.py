@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.nodes.spec import ExistingPool, target_of
+from components.nodes.spec import ExistingPool
 from kube.quantity import bytes_of
 from tests.unit.serving.models import BUCKET, container_of, pool, vllm
 
@@ -21,7 +21,7 @@ def test_a_replica_requests_the_disk_that_its_volumes_may_fill_and_never_more_th
         "provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1,
         "machine": {"cpu": "64", "memory": "512Gi", "accelerators": 8, "ephemeralStorage": "89Gi"},
     })  # fmt: skip
-    share = container_of(vllm(), target=target_of("p", small))["resources"]["requests"]["ephemeral-storage"]
+    share = container_of(vllm(), target=small.target("p"))["resources"]["requests"]["ephemeral-storage"]
     assert 8 * 2**30 < bytes_of(share) <= 89 * 2**30 // 8
 
 

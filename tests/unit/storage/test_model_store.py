@@ -9,8 +9,10 @@ from pydantic import TypeAdapter
 from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.storage.model_store import NfsStore, S3Store, model_store
-from components.storage.spec import NfsStoreSpec, S3StoreSpec, StoreSpec
+from components.storage.model_store import S3Store, model_store
+from components.storage.spec import S3StoreSpec, StoreSpec
+from components.storage.static_volume import NfsStore
+from components.storage.volume_spec import NfsStoreSpec
 from rehearsal.engine.wire.values import UNKNOWN
 from tests.recorder import declare
 
@@ -153,13 +155,13 @@ def store_of(**fields):
 def test_a_server_registers_nothing_and_lends_its_address(fields, lent):
     recording, store = store_of(**fields)
     assert not recording.registrations
-    assert store.files == lent
+    assert store.source("account", "path") == lent
 
 
 def test_a_claim_that_exists_is_lent_and_never_declared():
     recording, store = store_of(kind="pvc", claimName="models", capacity="1Ti")
     assert not recording.registrations
-    assert store.claim == VolumeClaim(name="models", origin="pvc://models", capacity_bytes=2**40)
+    assert store.source("account", "path") == VolumeClaim(name="models", origin="pvc://models", capacity_bytes=2**40)
 
 
 def test_disks_of_nodes_are_one_local_volume_that_every_node_of_the_pool_mounts_as_its_own():
@@ -171,4 +173,6 @@ def test_disks_of_nodes_are_one_local_volume_that_every_node_of_the_pool_mounts_
     assert volume["spec"]["claimRef"] == {"namespace": "inference", "name": claim["metadata"]["name"]}
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert store.claim.nodes is L40S
+    claim_handle = store.source("account", "path")
+    assert isinstance(claim_handle, VolumeClaim)
+    assert claim_handle.nodes is L40S

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from components.handles import CaBundle
-from components.storage.spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec, S3StoreSpec, StoreSpec, WeightsSpec
+from components.storage.spec import S3StoreSpec, StoreSpec, WeightsSpec
+from components.storage.volume_spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 STORE = TypeAdapter(StoreSpec)

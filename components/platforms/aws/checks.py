@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.nodes.spec import target_of
 from components.platforms.aws import aws_api
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
 from components.serving.timing import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from components.spec import KeyPath, SpecError
-from components.storage.disk_spec import NodeDiskStoreSpec
 from components.storage.spec import S3StoreSpec
+from components.storage.volume_spec import NodeDiskStoreSpec
 from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
-    from components.serving.spec import ModelSpec
-    from stackfile.stack import StackSettings
+    from components.platforms.platform import Sections
+    from components.serving.served_model import ServedModel
 
 # EC2 announces the end of a spot instance two minutes before; the rest is for the notice to arrive.
 _SPOT_NOTICE_SECONDS = 110
@@ -27,49 +26,18 @@ _DRAIN_LIMIT_SECONDS = 900
 _MI = 2**20
 
 
-def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check pools, stores and certificates on AWS."""
-    cluster = settings.cluster
-    if not isinstance(cluster, EksCluster):
-        yield from _outside_eks(settings)
-        return
-    pools = {name: pool for name, pool in settings.node_pools.items() if isinstance(pool, EksPool)}
+def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
+    """Check pools, stores and certificates of a stack on `cluster`."""
+    pools = {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool)}
     for name, pool in pools.items():
         yield from _zone_errors(name, pool, cluster)
         yield from _scarcity_errors(name, pool, cluster)
-        yield from _model_errors(name, pool, settings)
-    yield from _simulated_pools(settings)
-    yield from _store_errors(settings, cluster)
-    yield from _arn_regions(settings, cluster)
+        yield from _model_errors(name, pool, sections)
+    yield from _store_errors(sections, cluster)
+    yield from _arn_regions(sections, cluster)
     if cluster.create is not None:
         yield from _untainted_nodes(pools)
-        yield from _oversized_preheats(settings)
-
-
-def _outside_eks(settings: StackSettings) -> Iterator[SpecError]:
-    provider = settings.cluster.provider
-    for name, pool in settings.node_pools.items():
-        if pool.provider == "simulated" and provider == "existing":
-            # The scheduler would assign pods to nodes without a kubelet.
-            yield SpecError(("nodePools", name, "provider"), "Simulated pools are not allowed on a real cluster. Use provider: existing.")
-        if isinstance(pool, EksPool):
-            message = f"Pools of provider eks require a cluster of provider eks, not {provider}. Use cluster: {{provider: eks, ...}}."
-            yield SpecError(("nodePools", name, "provider"), message)
-    for name, store in settings.storage.items():
-        if isinstance(store, EfsStoreSpec):
-            message = f"Stores of kind efs require a cluster of provider eks, not {provider}. Use kind: nfs with server and path."
-            yield SpecError(("storage", name, "kind"), message)
-        elif isinstance(store, S3StoreSpec) and store.create is not None:
-            message = (
-                f"create requires a cluster of provider eks, not {provider}: there is no AWS region to create the bucket in. Remove create."
-            )
-            yield SpecError(("storage", name, "create"), message)
-
-
-def _simulated_pools(settings: StackSettings) -> Iterator[SpecError]:
-    for name, pool in settings.node_pools.items():
-        if pool.provider == "simulated":
-            yield SpecError(("nodePools", name, "provider"), "Simulated pools are not allowed on EKS. Use provider: eks or existing.")
+        yield from _oversized_preheats(sections)
 
 
 def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:
@@ -107,8 +75,8 @@ def _scarcity_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[
         )
 
 
-def _model_errors(name: str, pool: EksPool, settings: StackSettings) -> Iterator[SpecError]:
-    models = {key: model for key, model in settings.models.items() if model.pool == name}
+def _model_errors(name: str, pool: EksPool, sections: Sections) -> Iterator[SpecError]:
+    models = {key: model for key, model in sections.models.items() if model.pool == name}
     for key, model in models.items():
         termination = PRE_STOP_SECONDS + model.drain_seconds
         if "SPOT" in pool.capacity_types and termination > _SPOT_NOTICE_SECONDS:
@@ -127,9 +95,9 @@ def _model_errors(name: str, pool: EksPool, settings: StackSettings) -> Iterator
         yield from _blocked_update(name, pool, models)
 
 
-def _blocked_update(name: str, pool: EksPool, models: dict[str, ModelSpec]) -> Iterator[SpecError]:
+def _blocked_update(name: str, pool: EksPool, models: dict[str, ServedModel]) -> Iterator[SpecError]:
     """Check that a node can be drained without a new one: its budget evicts one replica, and the next once that one is Ready again."""
-    per_node = target_of(name, pool).capacity.accelerators
+    per_node = pool.target(name).capacity.accelerators
     used = sum(model.cards * model.pods * model.replicas for model in models.values())
     remaining = per_node * max(0, pool.size.max - pool.update.max_unavailable)
     for key, model in models.items():
@@ -143,8 +111,8 @@ def _blocked_update(name: str, pool: EksPool, models: dict[str, ModelSpec]) -> I
             )
 
 
-def _store_errors(settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
-    for name, store in settings.storage.items():
+def _store_errors(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
+    for name, store in sections.storage.items():
         if isinstance(store, EfsStoreSpec) and store.file_system_id is None and not cluster.zones:
             yield SpecError(
                 ("storage", name),
@@ -152,7 +120,7 @@ def _store_errors(settings: StackSettings, cluster: EksCluster) -> Iterator[Spec
                 "Add cluster.subnets: {<zone>: subnet-...}, or use an existing one with fileSystemId and accessPointId.",
             )
         if isinstance(store, EfsStoreSpec):
-            yield from _unreachable_file_system(name, store, settings, cluster)
+            yield from _unreachable_file_system(name, store, sections, cluster)
         if isinstance(store, S3StoreSpec) and store.create is not None and store.region not in (None, cluster.region):
             yield SpecError(
                 ("storage", name, "region"),
@@ -160,17 +128,17 @@ def _store_errors(settings: StackSettings, cluster: EksCluster) -> Iterator[Spec
             )
 
 
-def _arn_regions(settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
+def _arn_regions(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
     """Check the regions of KMS keys and certificates, which only resources of the same region can use."""
     arns: list[tuple[KeyPath, str | None, str, str]] = []
-    for name, store in settings.storage.items():
+    for name, store in sections.storage.items():
         path = ("storage", name, "kmsKeyArn")
         if isinstance(store, S3StoreSpec):
             arns.append((path, store.kms_key_arn, store.region or cluster.region, f"the bucket {store.bucket}"))
         elif isinstance(store, EfsStoreSpec):
             arns.append((path, store.kms_key_arn, cluster.region, "the file system"))
     for kind in ("alb", "nlb"):
-        balancer = getattr(settings.gateway, kind, None)
+        balancer = getattr(sections.gateway, kind, None)
         if balancer is not None:
             arns.append((("gateway", kind, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
     for path, arn, here, user in arns:
@@ -178,15 +146,15 @@ def _arn_regions(settings: StackSettings, cluster: EksCluster) -> Iterator[SpecE
             yield SpecError(path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}.")
 
 
-def _unreachable_file_system(name: str, store: EfsStoreSpec, settings: StackSettings, cluster: EksCluster) -> Iterator[SpecError]:
+def _unreachable_file_system(name: str, store: EfsStoreSpec, sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
     """Check that nodes without the stack's security groups do not mount its file systems: such a mount hangs for minutes."""
     if store.file_system_id is not None or store.open_to == "cluster":
         return
-    for key, model in settings.models.items():
-        pool = settings.node_pools.get(model.pool)
+    for key, model in sections.models.items():
+        pool = sections.node_pools.get(model.pool)
         filled = model.preheat is not None and model.preheat.into == name
         mounts = filled or (model.preheat is None and model.weights is not None and model.weights.store == name)
-        if mounts and pool is not None and pool.provider == "existing":
+        if mounts and pool is not None and not pool.creates_nodes:
             cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not create"
         elif filled and cluster.create is None:
             cause = f"model {key!r} is preheated into it on any untainted node of the existing cluster"
@@ -199,7 +167,7 @@ def _unreachable_file_system(name: str, store: EfsStoreSpec, settings: StackSett
 
 
 def _untainted_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
-    plain = {name: pool for name, pool in pools.items() if not target_of(name, pool).taints}
+    plain = {name: pool for name, pool in pools.items() if not pool.target(name).taints}
     if not any(pool.size.min for pool in plain.values()):
         problem = f"size.min of {', '.join(plain)} is 0" if plain else "every pool has taints"
         yield SpecError(
@@ -209,17 +177,17 @@ def _untainted_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
         )
 
 
-def _oversized_preheats(settings: StackSettings) -> Iterator[SpecError]:
+def _oversized_preheats(sections: Sections) -> Iterator[SpecError]:
     """Check that a preheat Job fits a node of a new cluster, or it would be pending until its deadline; an existing one may have larger nodes."""
-    targets = [target_of(name, pool) for name, pool in settings.node_pools.items()]
+    targets = [pool.target(name) for name, pool in sections.node_pools.items()]
     untainted = [each.capacity for each in targets if all(taint.effect == "PreferNoSchedule" for taint in each.taints)]
     if not untainted:
         return
     most_cpu = max(each.cpu_millicores for each in untainted)
     most_memory = max(each.memory_bytes for each in untainted) // _MI
-    for name, model in settings.models.items():
+    for name, model in sections.models.items():
         preheat = model.preheat
-        if preheat is None or isinstance(settings.storage.get(preheat.into), NodeDiskStoreSpec):
+        if preheat is None or isinstance(sections.storage.get(preheat.into), NodeDiskStoreSpec):
             continue
         cpu, memory = millicores_of(preheat.cpu), bytes_of(preheat.memory) // _MI
         for key, request, most, unit in (("cpu", cpu, most_cpu, "m"), ("memory", memory, most_memory, "Mi")):

@@ -1,0 +1,149 @@
+"""Fake nodes: Node objects for kwok, shaped like the machines of a pool. It only builds manifests; kwok sets conditions and addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from components.handles import EFA_RESOURCE, Capacity
+from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
+from components.nodes.accelerators import lookup
+from components.nodes.pool import NodeLocation, Pool
+from components.nodes.spec import SimulatedPool
+from kube.quantity import cpu_quantity, size_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from components.nodes.accelerators import Accelerator, Taint
+
+_DIGITS = 5
+
+
+def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: NodeLocation | None = None) -> list[dict[str, Any]]:
+    """Return the Node objects of `pool`, which is called `name`, as manifests, for a rehearsal of any kind of pool.
+
+    `count` is their number (default: the maximum of the pool), `location` where they are (default: that of the pool).
+    """
+    target, hardware = pool.target(name), pool.hardware
+    status = {
+        "capacity": _resources(pool.nominal_capacity, hardware, pool.max_pods),
+        "allocatable": _resources(pool.capacity, hardware, pool.max_pods),
+    }
+    taints = [_taint(each) for each in target.taints]
+    labels = _machine_labels(pool)
+    where = pool.location(NodeLocation()) if location is None else location
+    nodes = []
+    for index in range(pool.max_nodes if count is None else count):
+        node = node_name(name, index)
+        own = {"kubernetes.io/hostname": node, **_location_labels(where, index)}
+        # The selector of the pool comes last: pods must find these nodes, whatever the table says about them.
+        nodes.append(_node(node, labels | own | dict(target.node_selector), taints, status))
+    return nodes
+
+
+def cpu_nodes(count: int) -> list[dict[str, Any]]:
+    """Return `count` CPU nodes outside any pool, for stacks without such a pool: the gateway has to run somewhere."""
+    if count < 1:
+        return []
+    nodes = fake_nodes("rehearsal-cpu", SimulatedPool.model_validate({"provider": "simulated", "nodes": count}))
+    for node in nodes:
+        del node["metadata"]["labels"][POOL_LABEL]
+    return nodes
+
+
+def runtime_classes_of(pools: Mapping[str, Pool]) -> tuple[str, ...]:
+    """Return the RuntimeClasses that pods of `pools` name, each once, sorted."""
+    names = {pool.target(name).runtime_class for name, pool in pools.items()}
+    return tuple(sorted(each for each in names if each is not None))
+
+
+def fake_runtime_classes(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the RuntimeClass objects called `names`, as manifests; the API server rejects pods that name a missing one."""
+    return [
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name} for name in sorted(set(names))
+    ]
+
+
+def node_name(pool: str, index: int) -> str:
+    """Return the name of node `index` of `pool`: at most 63 characters, because it is also the value of a label."""
+    if len(pool) + 1 + _DIGITS <= MAX_NAME:
+        return f"{pool}-{index}"
+    return f"{bounded(pool, content_key(pool), MAX_NAME - 1 - _DIGITS)}-{index}"
+
+
+def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], status: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": dict(sorted(labels.items())),
+        },
+        "spec": {"taints": [dict(each) for each in taints]} if taints else {},
+        "status": {kind: dict(amounts) for kind, amounts in status.items()},
+    }
+
+
+def _machine_labels(pool: Pool) -> dict[str, str]:
+    labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    if isinstance(pool.node_type, str):
+        labels["node.kubernetes.io/instance-type"] = pool.node_type
+    labels |= pool.extra_labels
+    hardware, count = pool.hardware, pool.capacity.accelerators
+    if hardware is None:
+        return labels
+    if pool.mig_profile is None:
+        return labels | _discovered(hardware, count)
+    # Discovery labels describe whole accelerators, and also their slices.
+    whole = lookup(hardware.name)
+    return labels | _discovered(whole, count // whole.slices(pool.mig_profile)) | _divided(pool.mig_profile, count)
+
+
+def _divided(profile: str, slices: int) -> dict[str, str]:
+    """Return the labels that GPU feature discovery adds for accelerators with slices of `profile` (strategy mixed)."""
+    return {"nvidia.com/mig.strategy": "mixed", f"nvidia.com/mig-{profile}.count": str(slices)}
+
+
+def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
+    """Return the labels that node and GPU feature discovery add to a node with `count` of `accelerator`."""
+    labels = dict(accelerator.labels)
+    if accelerator.compute is None:
+        return labels
+    major, minor = accelerator.compute.split(".")
+    return labels | {
+        "nvidia.com/gpu.product": accelerator.product or "",
+        "nvidia.com/gpu.count": str(count),
+        "nvidia.com/gpu.memory": str(accelerator.memory_bytes // 2**20),
+        "nvidia.com/gpu.family": accelerator.family or "",
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/mig.capable": "true" if accelerator.mig else "false",
+    }
+
+
+def _location_labels(where: NodeLocation, index: int) -> dict[str, str]:
+    if not where.zones:
+        return {}
+    return {"topology.kubernetes.io/region": where.region, "topology.kubernetes.io/zone": where.zones[index % len(where.zones)]}
+
+
+def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
+    resources = {
+        "cpu": cpu_quantity(capacity.cpu_millicores),
+        "ephemeral-storage": size_quantity(capacity.ephemeral_storage_bytes),
+        "memory": size_quantity(capacity.memory_bytes),
+        "pods": str(pods),
+    }
+    if capacity.hugepages_2mi_bytes:
+        resources["hugepages-2Mi"] = size_quantity(capacity.hugepages_2mi_bytes)
+    if capacity.efa:
+        resources[EFA_RESOURCE] = str(capacity.efa)
+    if accelerator is not None:
+        resources[accelerator.resource] = str(capacity.accelerators)
+    return dict(sorted(resources.items()))
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect}

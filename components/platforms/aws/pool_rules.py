@@ -1,0 +1,120 @@
+"""The rules of EC2 and EKS that a pool must follow: instance types, purchase, images, placement. Each error says what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.nodes import accelerators, machines
+from components.platforms.aws import aws_api
+from kube.quantity import bytes_of
+
+if TYPE_CHECKING:
+    from components.platforms.aws.pool_spec import EksPool
+
+_GI = 2**30
+# Prefixes that EKS, Kubernetes or this project set themselves.
+_OWNED_LABELS = ("eks.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
+_PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
+_NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
+
+
+def ami_type(ami: str) -> str:
+    """Return `ami`. Raises ValueError if EKS does not have this AMI type, or pools do not support it."""
+    if ami.startswith("AL2_"):
+        raise ValueError(
+            f"{ami!r} is Amazon Linux 2, whose EKS images ended on 2025-11-26; use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type"
+        )
+    known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
+    ours = (*_PLAIN_AMIS, *_NVIDIA_AMIS, "CUSTOM")
+    if known not in ours:
+        raise ValueError(f"{ami!r} is for instance types that pools do not support (ARM, Neuron or Windows). Use one of: {', '.join(ours)}")
+    return known
+
+
+def volume_type(volume: str) -> str:
+    """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from it."""
+    known = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
+    if known not in ("gp3", "gp2", "io1", "io2"):
+        raise ValueError(f"{volume!r} volumes cannot boot a node well; use gp3, or io2 where images must be read fast")
+    return known
+
+
+def errors(pool: EksPool) -> Iterator[str]:
+    """Return everything that is wrong with `pool` by itself."""
+    yield from _machine_errors(pool)
+    yield from _purchase_errors(pool)
+    yield from _image_errors(pool)
+    yield from _placement_errors(pool)
+
+
+def _machine_errors(pool: EksPool) -> Iterator[str]:
+    shapes = [machines.machine(name) for name in pool.machines]
+    if len({shape.name for shape in shapes}) < len(shapes):
+        yield "instanceTypes names a type more than once; write each once"
+    for shape in shapes:
+        if shape.provider != "ec2" or shape.name not in aws_api.aws_api().instance_types:
+            yield f"{shape.name} is no EC2 machine, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
+        elif shape.accelerator != pool.accelerator:
+            yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {pool.accelerator or 'none'}; EC2 has {_ec2(pool.accelerator)} for it"
+    cards = {shape.name: shape.cards for shape in shapes}
+    if len(set(cards.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in cards.items())
+        yield f"the machines differ in cards ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+    if pool.local_cache and not all(shape.nvme_bytes for shape in shapes):
+        without = ", ".join(shape.name for shape in shapes if not shape.nvme_bytes)
+        yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
+
+
+def _purchase_errors(pool: EksPool) -> Iterator[str]:
+    block = "CAPACITY_BLOCK" in pool.capacity_types
+    if len(set(pool.capacity_types)) < len(pool.capacity_types) or (block and len(pool.capacity_types) > 1):
+        yield f"capacityTypes {', '.join(pool.capacity_types)} do not go together; write SPOT and ON_DEMAND, or one alone"
+    if block != (pool.capacity_reservation is not None):
+        yield "CAPACITY_BLOCK and capacityReservation (id and zone) go together; write both or neither"
+    if block and len(pool.machines) > 1:
+        yield f"a capacity block is of one machine type, and instanceTypes names {len(pool.machines)}; keep the one that was bought"
+    if block and pool.zones is not None and pool.capacity_reservation is not None and pool.zones != [pool.capacity_reservation.zone]:
+        yield f"a capacity block is in one zone ({pool.capacity_reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
+    if block and pool.size.min > 0:
+        yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
+    if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
+        yield (
+            f"spot machines of one type ({pool.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
+        )
+
+
+def _image_errors(pool: EksPool) -> Iterator[str]:
+    if (pool.ami == "CUSTOM") != (pool.ami_id is not None):
+        cause = "no EKS image carries the driver of this machine" if pool.ami_type is None else "amiType is CUSTOM"
+        yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
+    vendor = None if pool.accelerator is None else accelerators.lookup(pool.accelerator).vendor
+    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*_PLAIN_AMIS, "CUSTOM")}[vendor]
+    if pool.ami not in fitting:
+        yield f"amiType {pool.ami} has no driver for {pool.accelerator or 'a machine without accelerator'}; use one of {', '.join(fitting)}"
+    owned = sorted(key for key in pool.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
+    if owned:
+        yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"
+    if pool.root_volume.size is not None and not 20 * _GI <= bytes_of(pool.root_volume.size) <= 16384 * _GI:
+        yield f"rootVolume.size {pool.root_volume.size} is out of range; write 20Gi to 16Ti"
+
+
+def _placement_errors(pool: EksPool) -> Iterator[str]:
+    zones = pool.zones or []
+    if len(set(zones)) < len(zones):
+        yield "zones names a zone more than once; write each zone once"
+    if pool.efa and not all(machines.machine(name).efa for name in pool.machines):
+        without = ", ".join(name for name in pool.machines if not machines.machine(name).efa)
+        able = machines.ec2_types(pool.accelerator, efa=True)
+        remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
+        yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
+    elif pool.efa and len(zones) != 1 and pool.capacity_reservation is None:
+        yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
+    if pool.placement_group and pool.capacity_reservation is not None:
+        yield "a capacity block is close together by itself, and a placement group may find no room within it; remove placementGroup"
+    elif pool.placement_group and len(zones) != 1:
+        yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
+
+
+def _ec2(accelerator: str | None) -> str:
+    return ", ".join(machines.ec2_types(accelerator)) or f"no machine with {accelerator}: such a pool is of provider existing"

@@ -1,0 +1,114 @@
+"""The contract of a platform: the settings of a cluster (`Cluster`), and the resources of a stack outside Kubernetes (`Platform`).
+
+A cloud implements both, its kinds of pools and stores, and nothing else knows it. `components/platforms/spec.py` registers them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from components.handles import NodeTarget
+from components.nodes.pool import NodeLocation, Pool
+from components.spec import Spec, SpecError
+from components.storage.fields import Store
+
+if TYPE_CHECKING:
+    import pulumi
+
+    from components.gateway.spec import GatewaySpec
+    from components.serving.served_model import ServedModel
+    from components.storage.model_store import ModelStore
+
+
+class Sections(Protocol):
+    """The sections of a stack file that a platform reads."""
+
+    @property
+    def namespace(self) -> str:
+        """The configured namespace."""
+        ...
+
+    @property
+    def node_pools(self) -> Mapping[str, Pool]:
+        """The pools by name."""
+        ...
+
+    @property
+    def storage(self) -> Mapping[str, Store]:
+        """The model stores by name."""
+        ...
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        """The models by name."""
+        ...
+
+    @property
+    def gateway(self) -> GatewaySpec | None:
+        """The gateway, None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSite:
+    """Where stores are created: `namespace` is the live namespace, `scope` its name, `targets` are the pools, `opts` name the cluster."""
+
+    namespace: pulumi.Output[str]
+    scope: str
+    targets: Mapping[str, NodeTarget]
+    opts: pulumi.ResourceOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """The cluster of a stack, and the resources that the stack has outside of it. This class is that of a cluster without a cloud.
+
+    `context` or `kubeconfig` lead to the cluster. `targets` are the pools that the platform created. `ready` are created before
+    everything inside the cluster, and deleted after it.
+    """
+
+    context: str | None = None
+    kubeconfig: pulumi.Input[str] | None = None
+    targets: Mapping[str, NodeTarget] = field(default_factory=dict)
+    ready: tuple[pulumi.Resource, ...] = ()
+
+    def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
+        """Create the store `name`."""
+        from components.storage.model_store import model_store
+
+        return model_store(name, spec, namespace=site.namespace, scope=site.scope, targets=site.targets, opts=site.opts)
+
+
+class Cluster(Spec, ABC):
+    """The settings of a cluster, and the questions that other code asks it instead of its provider's name."""
+
+    provider: str
+    is_simulated: ClassVar[bool] = False
+    cloud: ClassVar[str | None] = None
+    """The name of the cloud that a stack calls, None if it calls none."""
+    fake_node_error: ClassVar[str | None] = None
+    """Why fake nodes are not allowed; None if they are."""
+
+    @abstractmethod
+    def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
+        """Declare the resources of `stack` on this platform."""
+
+    @property
+    def location(self) -> NodeLocation:
+        """The region and the known zones of the nodes."""
+        return NodeLocation()
+
+    @property
+    def assigns_pod_identities(self) -> bool:
+        """True if pods get credentials of the cloud from their node, without calling its token service."""
+        return False
+
+    def errors(self, sections: Sections) -> Iterator[SpecError]:
+        """Check that pools and stores can belong to this cluster."""
+        for section, entries in (("nodePools", sections.node_pools), ("storage", sections.storage)):
+            for name, entry in entries.items():
+                if (error := entry.cluster_error(self)) is not None:
+                    yield SpecError((section, name, *error.path), error.message)

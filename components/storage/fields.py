@@ -1,0 +1,119 @@
+"""The base class of model stores, and the field types that several kinds share: bucket names, networks, private CAs, paths.
+
+Nothing is looked up, and TLS verification is never disabled.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from components.handles import CaBundle
+from components.spec import DnsName, Spec, SpecError
+
+if TYPE_CHECKING:
+    from components.platforms.platform import Cluster
+
+# "General purpose bucket naming rules", S3 user guide, read 2026-11.
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+# The instance metadata services of AWS: egress that includes them gives a pod the identity of its node.
+_METADATA = (ip_address("169.254.169.254"), ip_address("fd00:ec2::254"))
+
+
+class Store(Spec, ABC):
+    """The base class of model stores, and the questions that other code asks them."""
+
+    kind: str
+    mountable: ClassVar[bool] = False
+    """True if pods can mount the store, so that a preheat can write to it."""
+    creates_claim: ClassVar[bool] = False
+    """True if the stack creates the claim that pods mount."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The location, for messages and tables."""
+
+    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+        """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
+        del cluster
+        return None
+
+
+def bucket_name(bucket: str) -> str:
+    """Return `bucket`. Raises ValueError with the rule that it breaks."""
+    rules = "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and last"
+    if not _BUCKET.match(bucket):
+        raise ValueError(f"{bucket!r} is not a valid bucket name. Use {rules}.")
+    if ".." in bucket:
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one.")
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint.")
+    if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
+        reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
+        raise ValueError(f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket.")
+    return bucket
+
+
+BucketName = Annotated[str, AfterValidator(bucket_name)]
+
+
+def _network(text: str) -> str:
+    try:
+        network = ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example 10.20.0.0/24") from None
+    if any(address in network for address in _METADATA):
+        raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the store's servers only")
+    return str(network)
+
+
+StoreNetworks = Annotated[
+    tuple[Annotated[str, AfterValidator(_network), Field(description="A network in CIDR notation, for example 10.20.0.0/24.")], ...],
+    Field(max_length=50),
+]
+
+
+class CaBundleSpec(Spec):
+    """CA certificates in PEM, in one key of a Secret or a ConfigMap of the stack's namespace."""
+
+    secret_name: DnsName | None = None
+    """The name of an existing Secret. Set this or configMapName."""
+    config_map_name: DnsName | None = None
+    """The name of an existing ConfigMap, for example of trust-manager or OpenShift. Set this or secretName."""
+    key: Annotated[str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)] = "ca.crt"
+    """The key with the certificates. The default is the name that cert-manager and Kubernetes use."""
+
+    @model_validator(mode="after")
+    def _from_one_object(self) -> Self:
+        if (self.secret_name is None) == (self.config_map_name is None):
+            problem = (
+                "neither secretName nor configMapName is set" if self.secret_name is None else "secretName and configMapName are both set"
+            )
+            raise ValueError(f"caBundle requires one source of certificates, but {problem}. Set one of them.")
+        return self
+
+    @property
+    def location(self) -> str:
+        """The location of the certificates, for messages."""
+        return f"{self.bundle.kind} {self.bundle.name}, key {self.key}"
+
+    @property
+    def bundle(self) -> CaBundle:
+        """The handle that pods mount."""
+        if self.secret_name is not None:
+            return CaBundle(kind="Secret", name=self.secret_name, key=self.key)
+        return CaBundle(kind="ConfigMap", name=self.config_map_name or "", key=self.key)
+
+
+def require_tls(bundle: CaBundleSpec | None, field: str, address: str | None) -> CaBundleSpec | None:
+    """Return `bundle`. Raises ValueError if the store's URL `address` in `field` does not use TLS."""
+    if bundle is not None and address is not None and address.startswith("http://"):
+        raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
+    return bundle
