@@ -34,6 +34,7 @@ def command(
     consumer: Annotated[str, typer.Argument(help="Name of a consumer of the stack.")],
     version: Annotated[int | None, typer.Argument(help="The version to retire.", metavar="[VERSION]")] = None,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
+    value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
 ) -> None:
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
     from operations.errors import CommandError
@@ -50,21 +51,32 @@ def command(
     known = workspace.settings.consumers
     if consumer not in known:
         raise CommandError(unknown("consumer", consumer, known, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
+    if value and action is not Action.SHOW:
+        raise CommandError(f"--value is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} --value")
     if action is Action.SHOW:
-        _show(workspace, consumer)
+        _show(workspace, consumer, only_value=value)
     elif version is None:
         _add(workspace, consumer)
     else:
         _retire(workspace, consumer, version)
 
 
-def _show(workspace: Workspace, consumer: str) -> None:
+def _show(workspace: Workspace, consumer: str, *, only_value: bool) -> None:
     from components.gateway.keys import consumer_key
     from operations.clock import today
+    from operations.errors import CommandError
     from operations.keys import seed_of
 
     seed = seed_of(workspace, consumer)
     spec = workspace.settings.consumers[consumer]
+    expired = {version for version, last_day in spec.expires.items() if today() > last_day}
+    if only_value:
+        valid = [version for version in spec.keys if version not in expired and version not in spec.imported_keys]
+        if not valid:
+            remedy = f"Add one: inferplan keys add {consumer} --stack {workspace.typed}"
+            raise CommandError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}", exit_code=3)
+        print(consumer_key(seed, consumer, max(valid)))
+        return
     for version in sorted(spec.keys, reverse=True):
         # The key comes last and the line is not folded, so that it can be cut out by column.
         key = _IMPORTED if version in spec.imported_keys else consumer_key(seed, consumer, version)

@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recover": ("cli.recover", "Explain what a cut-off update left, repair it, and finish the update."),
     "call": ("cli.call", "Put a prompt to a model through the gateway and print the answer as it comes."),
     "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
+    "logs": ("cli.logs", "Show what the pods of a model log."),
     "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
     "down": ("cli.down", "Remove what up made."),
     "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),
@@ -56,7 +57,7 @@ class _LazyGroup(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    alone = typer.Typer(add_completion=False)
+    alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
     alone.command(name)(import_module(COMMANDS[name][0]).command)
     return typer.main.get_command(alone)
 
@@ -66,13 +67,30 @@ def _listed() -> None:
 
 
 def _app() -> typer.Typer:
-    app = typer.Typer(cls=_LazyGroup, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
+    app = typer.Typer(cls=_LazyGroup, pretty_exceptions_enable=False, help=_HELP, context_settings=_HELP_OPTIONS)
+    app.callback()(_options)
     for name, (_, text) in COMMANDS.items():
         app.command(name, help=text)(_listed)
     return app
 
 
 _HELP = "One declarative plan for AI inference platforms."
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it with the value alone
+    if requested:
+        from importlib.metadata import version
+
+        print(f"inferplan {version('inferplan')}")
+        raise typer.Exit
+
+
+def _options(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)] = False,
+) -> None:
+    """The options of `inferplan` itself."""
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

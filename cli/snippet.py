@@ -35,5 +35,5 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     if show_key:
         print(f"# export {KEY_VARIABLE}={derived(workspace, who).key}")
     else:
-        print(f'# {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} | head -1 | cut -f3)"')
+        print(f'# {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} --value)"')
     print(code, end="")

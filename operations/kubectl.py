@@ -58,6 +58,14 @@ class Kubectl:
             raise CommandError(f"{problem}. {self._remedy(message, path)}", exit_code=1)
         return json.loads(done.stdout)
 
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """The last `lines` that a container logged. Raises CommandError with kubectl's own words."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}"
+        done = self._ask(path)
+        if done.returncode:
+            raise CommandError(f"The log cannot be read: {' '.join(done.stderr.split())[:300]}", exit_code=1)
+        return done.stdout.rstrip("\n")
+
     def last_line(self, namespace: str, pod: str, container: str) -> str:
         """The newest line that a container logged, empty where its log cannot be read."""
         done = self._ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines=1")

@@ -1,4 +1,4 @@
-"""What the JSON Schema says to editors only: examples, Markdown descriptions, and snippets for a pool, a store and a model."""
+"""Additions to the JSON Schema for editors: examples, Markdown descriptions, and snippets for a pool, a store and a model."""
 
 from __future__ import annotations
 

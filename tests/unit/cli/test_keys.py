@@ -74,6 +74,31 @@ def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
     assert rows == [["2", "valid to 2027-01-31"], ["1", "expired 2027-01-30"]]
 
 
+def test_value_prints_the_newest_valid_key_and_nothing_else(stack, keys, monkeypatch):
+    monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
+    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    _write(stack, '    chat: {keys: [3, 2, 1], expires: {"3": "2027-01-30", "2": "2027-02-28"}}\n')
+    code, out, err = keys("show", "chat", "--value")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert read_key(out.strip()).version == 2
+
+
+def test_value_without_a_valid_key_says_how_to_add_one(stack, keys, monkeypatch):
+    monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
+    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    _write(stack, '    chat: {keys: [1], expires: {"1": "2027-01-30"}}\n')
+    code, out, err = keys("show", "chat", "--value")
+    assert (code, out) == (3, "")
+    assert "inferplan keys add chat --stack local" in err
+
+
+@pytest.mark.usefixtures("stack")
+def test_value_belongs_to_show(keys):
+    code, _, err = keys("add", "chat", "--value")
+    assert code == 2
+    assert "--value is not valid with add" in err
+
+
 @pytest.mark.usefixtures("stack")
 def test_no_key_is_made_up_where_the_seed_is_sealed(keys):
     code, out, err = keys("show", "chat")

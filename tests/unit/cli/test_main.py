@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,7 @@ from operations.errors import CommandError
 from rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]
+INFERPLAN = Path(sys.executable).with_name("inferplan")
 VALIDATE = "from cli import main; main.run(['validate', 'local'])"
 
 
@@ -43,6 +45,25 @@ def test_every_listed_command_can_be_loaded_and_explains_itself(capsys):
         assert exit_code(name, "--help") == 0
         assert capsys.readouterr().out
         assert text.endswith(".")
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("plan", "-h")])
+def test_the_short_help_option_works_everywhere(arguments, capsys):
+    assert exit_code(*arguments) == 0
+    assert "Usage: inferplan" in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"inferplan {version('inferplan')}\n"
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("sta", "status"), ("keys --va", "--value")])
+def test_the_shell_completes_commands_and_their_options(typed, offered):
+    words = f"inferplan {typed}"
+    env = {**os.environ, "_INFERPLAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run([INFERPLAN], env=env, capture_output=True, text=True, check=False, cwd=PROJECT)
+    assert done.stdout.split() == [offered], done.stderr
 
 
 def test_listing_the_commands_loads_none_of_them_and_neither_pulumi_nor_the_specs():
