@@ -50,7 +50,7 @@ class Kubectl:
             self._file.flush()
 
     def get(self, path: str) -> Any:
-        """The decoded answer to GET `path` of the Kubernetes API. Raises CommandError with kubectl's own words."""
+        """The decoded answer to GET `path` of the Kubernetes API. Raises CommandError with kubectl's message."""
         done = self._ask(path)
         if done.returncode:
             message = " ".join(done.stderr.split())[:300] or f"kubectl ended with {done.returncode}"
@@ -59,7 +59,7 @@ class Kubectl:
         return json.loads(done.stdout)
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """The last `lines` that a container logged. Raises CommandError with kubectl's own words."""
+        """The last `lines` that a container logged. Raises CommandError with kubectl's message."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}"
         done = self._ask(path)
         if done.returncode:
