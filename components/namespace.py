@@ -15,10 +15,10 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import GatewayRequirements, NodeTarget
 from components.naming import labels
+from kube.names import MONTHLY_BUDGET
 
 # The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would change without one.
 POD_SECURITY_VERSION = "v1.34"
-BUDGET_ANNOTATION = "inferplan.dev/monthly-budget-usd"
 """Maximum monthly cost of the stack, in US dollars."""
 _MODES = ("enforce", "audit", "warn")
 
@@ -49,7 +49,7 @@ class InferenceNamespace(pulumi.ComponentResource):
         super().__init__(f"inferplan:namespace:{name}", name, {"spec": {"name": name, "quota": quota}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         # The budget is an annotation, so that policies and users of the cluster can read it.
-        budget = None if monthly_usd is None else {BUDGET_ANNOTATION: str(monthly_usd)}
+        budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
         metadata = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
         namespace = core.Namespace(name, metadata=metadata, opts=child)
         # The name comes from the created object, so that everything in the namespace waits for it.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 
-DOMAIN = "inferplan.dev"
-POOL_LABEL = f"{DOMAIN}/pool"
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL, PART_OF_LABEL
+
 NAMESPACE = "inference"
 MAX_NAME = 63
 # A hyphen and seven hex digits, which Pulumi adds to the names of resources that it names itself.
@@ -17,12 +17,12 @@ _RANDOM_SUFFIX = 8
 
 def labels(component: str, instance: str) -> dict[str, str]:
     """Return the recommended Kubernetes labels of an object of `component` and `instance`."""
-    return {**selector(component, instance), "app.kubernetes.io/managed-by": "inferplan", "app.kubernetes.io/part-of": "inferplan"}
+    return {**selector(component, instance), MANAGED_BY_LABEL: "inferplan", PART_OF_LABEL: "inferplan"}
 
 
 def selector(component: str, instance: str) -> dict[str, str]:
     """Return the two labels that select the pods of `instance`; immutable once a Deployment exists."""
-    return {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": instance}
+    return {COMPONENT_LABEL: component, INSTANCE_LABEL: instance}
 
 
 def content_key(*parts: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from kube.names import HOSTNAME_LABEL, ZONE_LABEL
+
 
 def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgs]:
     """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
@@ -18,5 +20,5 @@ def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None 
             label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
             match_label_keys=None if match_label_keys is None else list(match_label_keys),
         )
-        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+        for key in (ZONE_LABEL, HOSTNAME_LABEL)
     ]

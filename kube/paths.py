@@ -1,12 +1,14 @@
-"""Property paths as Pulumi spells them, `a.b[0]["x.y"]`: text to parts, parts to text, and what a path leads to.
+"""Property paths as Pulumi spells them, `a.b[0]["x.y"]`: text to parts, parts to text, and the value at a path.
 
-A key that ends in a backslash, or holds one before a quote, cannot be told apart once quoted; Pulumi's own spelling
-has that gap, and `text_of` rejects such a key where quotes are needed.
+The rules are those of pulumi's sdk/go/common/resource/properties_path.go. It does not escape backslashes, so a key with a
+backslash before a quote or at its end is spelled, and cannot be read back.
 """
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
@@ -14,27 +16,25 @@ Path = tuple[str | int, ...]
 MISSING: Final = object()
 """Returned by `value_at` for a path that leads nowhere; None is a value."""
 
-_PART = re.compile(r'\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
-_NEEDS_QUOTES = re.compile(r"[.\[]")
+_PART = re.compile(r'\[(?P<index>[0-9]{1,9}|\*)\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)')
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
 
 def text_of(path: Path) -> str:
-    """`path` in Pulumi's spelling. Raises ValueError for a key that has none."""
+    """Return `path` in Pulumi's spelling."""
     text = ""
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif part and not _NEEDS_QUOTES.search(part):
+        elif _PLAIN.fullmatch(part):
             text += f".{part}" if text else part
-        elif part.endswith("\\") or '\\"' in part:
-            raise ValueError(f"the key {part!r} has no spelling in a property path: a backslash stands before a quote")
         else:
             text += '["{}"]'.format(part.replace('"', '\\"'))
     return text
 
 
 def parse(text: str) -> Path:
-    """The path that `text` spells. Raises ValueError with the position if `text` is not a path."""
+    """Return the path that `text` spells; `*` stands for any item. Raises ValueError with the position if `text` is not a path."""
     parts: list[str | int] = []
     position = 0
     while position < len(text):
@@ -45,15 +45,20 @@ def parse(text: str) -> Path:
         if match["quoted"] is not None:
             parts.append(match["quoted"].replace('\\"', '"'))
         elif match["index"] is not None:
-            parts.append(int(match["index"]))
+            parts.append("*" if match["index"] == "*" else int(match["index"]))
         else:
             parts.append(match["plain"])
         position = match.end()
     return tuple(parts)
 
 
+def covers(pattern: Path, path: Path) -> bool:
+    """True if `path` is at or below `pattern`; `*` in the pattern stands for any one part."""
+    return len(pattern) <= len(path) and all(mine in ("*", its) for mine, its in zip(pattern, path, strict=False))
+
+
 def value_at(value: Any, path: Path) -> Any:
-    """The value at `path` inside `value`, or MISSING."""
+    """Return the value at `path` inside `value`, or MISSING."""
     for part in path:
         if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
             value = value[part]
@@ -62,13 +67,35 @@ def value_at(value: Any, path: Path) -> Any:
     return value
 
 
+def values_at(value: Any, pattern: Path) -> Any:
+    """Return the value at `pattern`, None if there is none; `*` gives a list with the value of each item."""
+    if "*" not in pattern:
+        match = value_at(value, pattern)
+        return None if match is MISSING else match
+    star = pattern.index("*")
+    items = value_at(value, pattern[:star])
+    return [values_at(item, pattern[star + 1 :]) for item in items] if isinstance(items, list) else None
+
+
+def with_values_of(other: dict[str, Any], value: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """Return a copy of `value` that has at each of `paths` what `other` has there, or nothing if it has nothing."""
+    copied = copy.deepcopy(value)
+    for path in map(parse, paths):
+        replacement, holder, last = value_at(other, path), value_at(copied, path[:-1]), path[-1]
+        if isinstance(holder, dict) and replacement is MISSING:
+            holder.pop(last, None)
+        elif isinstance(holder, dict) or (isinstance(holder, list) and isinstance(last, int) and last < len(holder)):
+            holder[last] = replacement  # type: ignore[index]  # a list is reached with an index only, see above
+    return copied
+
+
 def mapping(value: Any, *path: str) -> dict[str, Any]:
-    """The map at `path` inside `value`, {} if there is none."""
+    """Return the map at `path` inside `value`, {} if there is none."""
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def order_of(path: Path) -> tuple[tuple[int, int, str], ...]:
-    """A sort key that puts `[2]` before `[10]` and parts of unlike type in a fixed order."""
+    """Return a sort key that puts `[2]` before `[10]` and parts of unlike type in a fixed order."""
     return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in path)

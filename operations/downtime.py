@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
 from operations.differences import other_fields
 
 if TYPE_CHECKING:
     from operations.live import LiveCluster
 
 Manifest = Mapping[str, Any]
-_MODEL: Final = ("app.kubernetes.io/component", "model")
-_INSTANCE: Final = "app.kubernetes.io/instance"
-_KEY: Final = "inferplan.dev/server-key"
+_MODEL: Final = (COMPONENT_LABEL, "model")
 _WORKLOADS: Final = (("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("ray.io/v1", "RayService"))
 
 
@@ -78,7 +77,7 @@ def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     for each in manifests:
         labels = (each.get("metadata") or {}).get("labels") or {} if each.get("kind") in kinds else {}
         if labels.get(_MODEL[0]) == _MODEL[1]:
-            found[labels[_INSTANCE]] = each
+            found[labels[INSTANCE_LABEL]] = each
     return found
 
 
@@ -125,5 +124,5 @@ def _files(manifest: Manifest) -> set[str]:
 
 def _marks(manifest: Manifest) -> list[str]:
     """Marks of the keys that the servers accept, the one that the gateway presents first."""
-    marks = (((each.get("metadata") or {}).get("annotations") or {}).get(_KEY) for each in _templates(manifest))
+    marks = (((each.get("metadata") or {}).get("annotations") or {}).get(SERVER_KEY) for each in _templates(manifest))
     return next((mark.split(",") for mark in marks if isinstance(mark, str)), [])

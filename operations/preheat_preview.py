@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kube.names import INSTANCE_LABEL
 from operations.errors import CommandError
 
 if TYPE_CHECKING:
@@ -149,4 +150,4 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
 
 
 def _instance(job: dict[str, Any]) -> str:
-    return job["metadata"]["labels"]["app.kubernetes.io/instance"]
+    return job["metadata"]["labels"][INSTANCE_LABEL]

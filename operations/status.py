@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.preheat.artifacts import artifact_job
-from components.queue.names import KUEUE_GATE, QUEUE_LABEL
 from components.storage.spec import StoreSpec
 from components.storage.volume_spec import ClaimStoreSpec
 from infra.image_evidence import image_evidence
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
 from operations.contract import Contract
 from operations.held_back import held_back
 from operations.preheat_status import LastLine, PreheatRow, preheats
@@ -161,7 +161,7 @@ def _models(
 ) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         found = deployments.get(name)
-        mine = [pod for pod in pods if _instance(pod) == name and _label(pod, "app.kubernetes.io/component") == "model"]
+        mine = [pod for pod in pods if _instance(pod) == name and _label(pod, COMPONENT_LABEL) == "model"]
         ready = ready_replicas(spec, mine) if found is None else found.get("status", {}).get("readyReplicas", 0)
         there = found is not None or mine
         own = {name, *(artifact_job(name, each) for each in spec.artifacts)}
@@ -226,7 +226,7 @@ def _name(thing: Any) -> str:
 
 
 def _instance(thing: Any) -> str:
-    return _label(thing, "app.kubernetes.io/instance")
+    return _label(thing, INSTANCE_LABEL)
 
 
 def _label(thing: Any, label: str) -> str:

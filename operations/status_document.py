@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from images.catalogue import facts_of, family_of
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 
 if TYPE_CHECKING:
     from operations.contract import Contract
@@ -96,8 +97,8 @@ def _pods(recording: Recording) -> Iterator[tuple[str, Mapping[str, Any]]]:
             continue
         for template in _templates(each.inputs):
             labels = (template.get("metadata") or {}).get("labels") or {}
-            serves = labels.get("app.kubernetes.io/component") == "model"
-            yield str(labels["app.kubernetes.io/instance"] if serves else each.name), template["spec"]
+            serves = labels.get(COMPONENT_LABEL) == "model"
+            yield str(labels[INSTANCE_LABEL] if serves else each.name), template["spec"]
 
 
 def _templates(value: Any) -> Iterator[Mapping[str, Any]]:

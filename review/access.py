@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kube.names import INSTANCE_LABEL
 from kube.paths import mapping
 from review.kinds import RED, YELLOW
 from review.preview import Preview
@@ -102,7 +103,7 @@ def _changed_secrets(preview: Preview) -> Iterator[str]:
     for step in preview.changed:
         if step.type != _SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
             continue
-        old, new = (_labels(state).get("app.kubernetes.io/instance", "") for state in (step.old, step.new))
+        old, new = (_labels(state).get(INSTANCE_LABEL, "") for state in (step.old, step.new))
         if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and step.data_changes:
             yield clean(new.removeprefix(_CONSUMER))
 

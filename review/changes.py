@@ -161,10 +161,7 @@ def _holds_secret(value: Any) -> bool:
 
 
 def _spelled(path: Path) -> str:
-    try:
-        return clean(text_of(path))
-    except ValueError:
-        return clean("/".join(map(str, path)))
+    return clean(text_of(path))
 
 
 def _path_or_none(text: str) -> Path | None:

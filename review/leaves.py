@@ -88,8 +88,5 @@ def _by_label(items: Any) -> dict[str, Any]:
 
 
 def _joined(path: str, key: str) -> str:
-    try:
-        spelled = text_of((key,))
-    except ValueError:
-        spelled = key
-    return spelled if not path or (spelled.startswith("[") and not path) else f"{path}{'' if spelled.startswith('[') else '.'}{spelled}"
+    part = text_of((key,))
+    return f"{path}{part}" if not path or part.startswith("[") else f"{path}.{part}"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from kube.accelerators import vendor_of
+from kube.names import POOL_LABELS
 from kube.paths import mapping
 from kube.quantity import amount, number
 
-POOL_LABELS = ("inferplan.dev/pool", "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
 NO_POOL = "(no pool named)"
-_ACCELERATOR = ("nvidia.com/", "habana.ai/", "amd.com/", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/")
 _GIB = Decimal(2**30)
 _DEEPEST = 8
 
@@ -91,7 +91,7 @@ def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[st
 
 def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
     """Name and number of the accelerators in a map of resources, ("", 0) without any."""
-    named = sorted(key for key in resources if key.startswith(_ACCELERATOR))
+    named = sorted(key for key in resources if vendor_of(key))
     return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.naming import DOMAIN
+from kube.names import DOMAIN
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, PROVIDER_NAMESPACES, SEED_KEY
 from stackfile.schema_editor import add_examples, snippets
 from stackfile.stack import StackSettings

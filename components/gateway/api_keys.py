@@ -20,7 +20,6 @@ from components.gateway.imported_keys import ImportedKeys
 from components.gateway.names import (
     CLIENTS_SECRET,
     CREDENTIAL,
-    ISSUED,
     NEXT_KEY,
     PROXY_SECRET,
     SECRET_KEY,
@@ -31,6 +30,7 @@ from components.gateway.names import (
 from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
+from kube.names import ISSUED
 
 if TYPE_CHECKING:
     from datetime import date

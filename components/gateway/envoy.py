@@ -21,6 +21,7 @@ from components.gateway.routes import calls
 from components.naming import labels
 from components.network import policy as network_policy
 from components.network import tcp
+from kube.names import COMPONENT_LABEL
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import GatewayKeys
@@ -35,7 +36,7 @@ _CLIENT_ID = "X-Consumer"
 _VERSION = f"{_POLICIES}/v1alpha1"
 # Labels of the proxies that Envoy Gateway runs for a Gateway, and of the pods that our models' servers run in.
 _OWNER = "gateway.envoyproxy.io/owning-gateway"
-_MODEL_PODS = {"app.kubernetes.io/component": "model"}
+_MODEL_PODS = {COMPONENT_LABEL: "model"}
 
 
 class EnvoyGateway(pulumi.ComponentResource):

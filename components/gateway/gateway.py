@@ -26,6 +26,7 @@ from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
 from components.network import policy as network_policy
+from kube.names import COMPONENT_LABEL
 
 if TYPE_CHECKING:
     from components.gateway.envoy import EnvoyGateway
@@ -36,7 +37,7 @@ GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 # A quarter of the pods at a time; each may wait for its image and for the load balancer's health check.
 _ROLLOUT = "30m"
 # The label of every model server's pods; each server's own policy opens its port.
-_MODEL_PODS = {"app.kubernetes.io/component": "model"}
+_MODEL_PODS = {COMPONENT_LABEL: "model"}
 
 
 class Gateway(pulumi.ComponentResource):

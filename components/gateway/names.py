@@ -20,7 +20,6 @@ SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
 NEXT_KEY = "next-api-key"
 """The field of a server's Secret with the key that the gateway sends once `previousApiKeySeed` is removed."""
 
-ISSUED = "inferplan.dev/issued"
 """The annotation with the day the Secret's oldest key was added; a policy limits the age of keys."""
 
 

@@ -16,8 +16,8 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
-from components.naming import DOMAIN
 from components.spread import spread
+from kube.names import DOMAIN
 
 if TYPE_CHECKING:
     from components.gateway.spec import NginxGatewaySpec

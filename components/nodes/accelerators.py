@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from images.catalogue import default_image
+from kube.accelerators import MIG_PREFIX
 
 Vendor = Literal["nvidia", "habana"]
 Row = TypeVar("Row")
@@ -91,7 +92,7 @@ class Accelerator:
     @property
     def divided(self) -> bool:
         """True for a MIG slice, which has no link to any other slice."""
-        return self.resource.startswith("nvidia.com/mig-")
+        return self.resource.startswith(MIG_PREFIX)
 
     @property
     def bfloat16(self) -> bool:
@@ -100,7 +101,7 @@ class Accelerator:
 
     def sliced(self, profile: str) -> Accelerator:
         """Return one slice of `profile`."""
-        return replace(self, resource=f"nvidia.com/mig-{profile}", memory_bytes=_gigabytes(profile) * 2**30)
+        return replace(self, resource=f"{MIG_PREFIX}{profile}", memory_bytes=_gigabytes(profile) * 2**30)
 
     def slices(self, profile: str) -> int:
         """Return the number of slices of `profile` on one accelerator."""

@@ -14,8 +14,9 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.naming import POOL_LABEL, labels, selector
+from components.naming import labels, selector
 from images.catalogue import default_image
+from kube.names import POOL_LABEL
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

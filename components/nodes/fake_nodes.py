@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from components.handles import EFA_RESOURCE, Capacity
-from components.naming import MAX_NAME, POOL_LABEL, bounded, content_key
+from components.naming import MAX_NAME, bounded, content_key
 from components.nodes.accelerators import lookup
 from components.nodes.pool import NodeLocation, Pool
 from components.nodes.spec import SimulatedPool
+from kube.accelerators import MIG_PREFIX
+from kube.names import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from kube.quantity import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: Nod
     nodes = []
     for index in range(pool.max_nodes if count is None else count):
         node = node_name(name, index)
-        own = {"kubernetes.io/hostname": node, **_location_labels(where, index)}
+        own = {HOSTNAME_LABEL: node, **_location_labels(where, index)}
         # The selector of the pool comes last: pods must find these nodes, whatever the table says about them.
         nodes.append(_node(node, labels | own | dict(target.node_selector), taints, status))
     return nodes
@@ -102,7 +104,7 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
 
 def _divided(profile: str, slices: int) -> dict[str, str]:
     """Return the labels that GPU feature discovery adds for accelerators with slices of `profile` (strategy mixed)."""
-    return {"nvidia.com/mig.strategy": "mixed", f"nvidia.com/mig-{profile}.count": str(slices)}
+    return {"nvidia.com/mig.strategy": "mixed", f"{MIG_PREFIX}{profile}.count": str(slices)}
 
 
 def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
@@ -125,7 +127,7 @@ def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
 def _location_labels(where: NodeLocation, index: int) -> dict[str, str]:
     if not where.zones:
         return {}
-    return {"topology.kubernetes.io/region": where.region, "topology.kubernetes.io/zone": where.zones[index % len(where.zones)]}
+    return {REGION_LABEL: where.region, ZONE_LABEL: where.zones[index % len(where.zones)]}
 
 
 def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:

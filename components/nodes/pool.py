@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from components.handles import Capacity, NodeTarget
-from components.naming import POOL_LABEL
 from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator, Taint
 from components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError
+from kube.names import POOL_LABEL
 from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:

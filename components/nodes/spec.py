@@ -13,11 +13,11 @@ from components.nodes.accelerators import Accelerator
 from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
 from components.platforms.spec import CloudPool
 from components.spec import Labels, SpecError
+from kube.names import HOSTNAME_LABEL
 
 if TYPE_CHECKING:
     from components.platforms.platform import Cluster
 
-_HOST = "kubernetes.io/hostname"
 _ONLY_ZONE = "simulated-a"
 
 
@@ -123,9 +123,9 @@ class ExistingPool(FixedPool):
 
     @model_validator(mode="after")
     def _one_host_name_is_one_node(self) -> Self:
-        if self.nodes > 1 and _HOST in (self.node_selector or {}):
+        if self.nodes > 1 and HOSTNAME_LABEL in (self.node_selector or {}):
             raise ValueError(
-                f"nodeSelector names {_HOST}, which selects one node, but nodes is {self.nodes}; select by a label that all carry"
+                f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}; select by a label that all carry"
             )
         return self
 

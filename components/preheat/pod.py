@@ -16,10 +16,10 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.ca_bundle import ca_mount, ca_of, ca_volume
 from components.devices import NO_DEVICES, no_devices
 from components.handles import ModelSource, NodeTarget, VolumeClaim
-from components.naming import POOL_LABEL
 from components.preheat.reach import environment_of, image_of, path_of
 from components.preheat.request import SOURCE
 from components.preheat.spec import PreheatSpec
+from kube.names import HOSTNAME_LABEL, POOL_LABEL
 
 TARGET = "/target"
 _HOME = "/opt/inferplan"
@@ -179,7 +179,7 @@ def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:
 
 def _one_a_node(labels: Mapping[str, str]) -> core.AffinityArgs:
     """Each node holds one of the Job's pods at a time, so that as many pods as nodes fill them all."""
-    term = core.PodAffinityTermArgs(topology_key="kubernetes.io/hostname", label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
+    term = core.PodAffinityTermArgs(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
     return core.AffinityArgs(pod_anti_affinity=core.PodAntiAffinityArgs(required_during_scheduling_ignored_during_execution=[term]))
 
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from components.naming import bounded
-
-API_VERSION = "kueue.x-k8s.io/v1beta2"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-KUEUE_GATE = "kueue.x-k8s.io/admission"
-"""The scheduling gate of a pod that Kueue has not admitted."""
+from kube.names import PRIORITY_LABEL, QUEUE_LABEL
 
 
 def cluster_scoped_name(namespace: str, name: str) -> str:

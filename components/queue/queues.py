@@ -14,9 +14,10 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget
 from components.naming import labels
-from components.queue.names import API_VERSION, cluster_scoped_name, priority_class
+from components.queue.names import cluster_scoped_name, priority_class
 from components.queue.quota import Amounts, covered_resources, quantity_of, quota_amounts
 from components.queue.spec import PoolQuota, QueueSpec
+from kube.names import KUEUE_API
 
 COMPONENT = "queue"
 # For a pool without a pod limit in a queue that limits pods of another pool: more pods than any cluster runs.
@@ -77,14 +78,14 @@ class Queues(pulumi.ComponentResource):
         # Kueue's objects refer to each other by plain names, so their order must be explicit.
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(after))
         metadata = meta.ObjectMetaArgs(name=object_name, namespace=namespace, labels=labels(COMPONENT, instance))
-        return CustomResource(name, api_version=API_VERSION, kind=kind, metadata=metadata, spec=spec, opts=opts)
+        return CustomResource(name, api_version=KUEUE_API, kind=kind, metadata=metadata, spec=spec, opts=opts)
 
 
 def _priority_class(name: str, object_name: str, queue: str, value: int, *, opts: pulumi.ResourceOptions) -> None:
     # The SDK's CustomResource supports only `spec`, but this kind has `value` at the top level.
-    fields = {"apiVersion": API_VERSION, "kind": "WorkloadPriorityClass", "value": value}
+    fields = {"apiVersion": KUEUE_API, "kind": "WorkloadPriorityClass", "value": value}
     metadata = {"name": object_name, "labels": labels(COMPONENT, queue)}
-    pulumi.CustomResource(f"kubernetes:{API_VERSION}:WorkloadPriorityClass", name, {**fields, "metadata": metadata}, opts)
+    pulumi.CustomResource(f"kubernetes:{KUEUE_API}:WorkloadPriorityClass", name, {**fields, "metadata": metadata}, opts)
 
 
 def flavor(target: NodeTarget) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from pydantic import Field, model_validator
 
 from components.naming import selector
 from components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError
+from kube.names import HOSTNAME_LABEL
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
-_HOST = "kubernetes.io/hostname"
 _MODEL = "model"
 
 
@@ -109,4 +109,4 @@ def _expression(term: NodeTerm) -> dict[str, Any]:
 
 
 def _pods_of(model: str) -> dict[str, Any]:
-    return {"topologyKey": _HOST, "labelSelector": {"matchLabels": selector(_MODEL, model)}}
+    return {"topologyKey": HOSTNAME_LABEL, "labelSelector": {"matchLabels": selector(_MODEL, model)}}

@@ -16,11 +16,12 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.handles import SecretRef
-from components.naming import DOMAIN, labels, selector
+from components.naming import labels, selector
 from components.network import pods
 from components.serving import workload
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
+from kube.names import DOMAIN
 
 ROLE = f"{DOMAIN}/role"
 LEADER_ADDRESS, WORKER_INDEX = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"

@@ -29,6 +29,7 @@ from components.serving.efa import missing_libraries
 from components.serving.gates import gate
 from components.serving.served_model import ServedModel
 from components.serving.site import Site
+from kube.names import SERVER_KEY
 
 MODEL_SERVICE = "inferplan:serving:ModelService"
 """The component type of every model. It names no engine: the URNs of a model's objects must survive a change of engine."""
@@ -158,7 +159,7 @@ def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Serv
     if not marks:
         return server
     mark = marks[0] if len(marks) == 1 else pulumi.Output.concat(marks[0], ",", *marks[1:])
-    return replace(server, annotations={**server.annotations, workload.KEY_ANNOTATION: mark})
+    return replace(server, annotations={**server.annotations, SERVER_KEY: mark})
 
 
 def verification(

@@ -14,7 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, SecretRef
-from components.naming import DOMAIN, selector
+from components.naming import selector
 from components.serving import gaudi, placement
 from components.serving.demand import DISK, Scratch, demand_of, scratch_of, share_of
 from components.serving.efa import network_environment
@@ -24,7 +24,6 @@ from components.spread import spread
 from kube.quantity import bytes_of, size_quantity
 
 COMPONENT = "model"
-KEY_ANNOTATION = f"{DOMAIN}/server-key"
 CACHE = "/cache"
 _WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
 _USER = 65532

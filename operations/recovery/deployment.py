@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kube.names import MANAGED_BY_LABEL
 from operations.live import ObjectKey
 from rehearsal.engine.wire.urns import STACK_TYPE, name_of, qualified_type
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
 """The live object of a key, None where there is none."""
-_OURS = ("app.kubernetes.io/managed-by", "inferplan")
+_OURS = (MANAGED_BY_LABEL, "inferplan")
 _PROVIDER = "pulumi:providers:kubernetes"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from kube.accelerators import RESOURCE_VENDORS
+from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
-from policies.subjects.pods import CONTAINERS, PODS, RAY_CLUSTERS, VENDOR_RESOURCES, Container, PodTemplate
+from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
 from policies.subjects.workloads import copies_of, group_size_of, pods_of
@@ -151,12 +153,12 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
     """
     keys = {each.at("key").text() for each in pod.at("tolerations").each()}
     for vendor in pod.demand:
-        wanted = {name for name, owner in VENDOR_RESOURCES.items() if owner == vendor}
+        wanted = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
         if not keys & {*wanted, *parameters["taints"], ""}:
             yield violation(pod.at("tolerations"), "has no toleration for the accelerator's taint")
     claims = any(True for _ in pod.at("resourceClaims").each())
     # Whose device a claim is for stands elsewhere, so the taint of any vendor will do.
-    if claims and not pod.demand and not keys & {*VENDOR_RESOURCES, *parameters["taints"], ""}:
+    if claims and not pod.demand and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}:
         yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kube.names import MONTHLY_BUDGET
 from policies.engine.fields import MalformedFieldError
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
@@ -141,7 +142,6 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
                     yield violation(place, f"needs accelerators that {known} to spare", urn=workload.urn)
 
 
-ANNOTATION = "inferplan.dev/monthly-budget-usd"
 _NODE_GROUP = "aws:eks:NodeGroup"
 
 
@@ -155,7 +155,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     """
     from decimal import Decimal
 
-    named = [each.at("metadata", "annotations", ANNOTATION) for each in stack.of("kubernetes:core:Namespace")]
+    named = [each.at("metadata", "annotations", MONTHLY_BUDGET) for each in stack.of("kubernetes:core:Namespace")]
     budgets = []
     for each in named:
         with stack.unreadable:

@@ -8,10 +8,11 @@ from typing import Final
 
 from images.catalogue import family_of
 from images.starts import missing_programs, programs_called, unwritable_paths
+from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.fields import Field
 from policies.engine.rule import Level, Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.subjects import kserve
-from policies.subjects.pods import CONTAINERS, IMAGES, RAY_CLUSTERS, Container
+from policies.subjects.pods import CONTAINERS, IMAGES, Container
 from policies.subjects.programs import at_least, image_of
 from policies.subjects.serving import is_vllm
 

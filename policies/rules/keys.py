@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kube.names import ISSUED
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
@@ -22,7 +23,7 @@ def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
     Why: Everyone who ever had a key can use it until it changes.
     Remedy: add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued holds the key's date.
     """
-    issued = secret.at("metadata", "annotations", "inferplan.dev/issued")
+    issued = secret.at("metadata", "annotations", ISSUED)
     if issued.absent:
         return
     age = days_between(issued.text(), parameters.today)

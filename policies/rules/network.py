@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kube.names import COMPONENT_LABEL
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
@@ -71,7 +72,7 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
 def _is_entrance(service: Resource) -> bool:
     """True if it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
     spec = service.at("spec")
-    to_gateway = spec.at("selector", "app.kubernetes.io/component").text() == "gateway"
+    to_gateway = spec.at("selector", COMPONENT_LABEL).text() == "gateway"
     closed = spec.at("allocateLoadBalancerNodePorts").flag() is False
     certified = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
     return to_gateway and closed and bool(certified)
@@ -80,7 +81,6 @@ def _is_entrance(service: Resource) -> bool:
 # The lowest port that a program which does not run as root is given.
 LOWEST = 1024
 CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
-COMPONENT = "app.kubernetes.io/component"
 EVERYBODY = ("world", "world-ipv4", "world-ipv6", "all")
 SIDES = (("ingress", "from"), ("egress", "to"))
 
@@ -112,7 +112,7 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
 
 def _policy_ports_openings(spec: Field) -> Violations:
     """Rules that allow any source, alone or together. The gateway may allow any source."""
-    if spec.at("podSelector", "matchLabels", COMPONENT).text() == "gateway":
+    if spec.at("podSelector", "matchLabels", COMPONENT_LABEL).text() == "gateway":
         return
     rules = list(spec.at("ingress").each())
     for rule in rules:

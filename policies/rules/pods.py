@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kube.names import MANAGED_BY_LABEL
 from policies.engine.resource import Resource, Stack, Subject, objects
 from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
@@ -24,12 +25,9 @@ def job_require_end(job: Resource, _: Parameters) -> Violations:
         yield violation(spec.at("activeDeadlineSeconds"), "is not set")
 
 
-LABEL = "app.kubernetes.io/managed-by"
-
-
 def _object_require_managed_by_remediate(object_: Resource) -> Iterator[Edit]:
-    if object_.at("metadata", "labels", LABEL).absent:
-        yield Edit(("metadata", "labels", LABEL), value="pulumi")
+    if object_.at("metadata", "labels", MANAGED_BY_LABEL).absent:
+        yield Edit(("metadata", "labels", MANAGED_BY_LABEL), value="pulumi")
 
 
 @resource_rule(
@@ -57,8 +55,8 @@ def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
     Why: The label tells people which program manages an object and would undo a manual change.
     Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
     """
-    if not object_.at("metadata", "labels", LABEL).text():
-        yield violation(object_.at("metadata", "labels", LABEL), "is not set")
+    if not object_.at("metadata", "labels", MANAGED_BY_LABEL).text():
+        yield violation(object_.at("metadata", "labels", MANAGED_BY_LABEL), "is not set")
 
 
 def _service_links_remediate(pod: PodTemplate) -> Iterator[Edit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kube.names import MODEL_SIZE
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
@@ -77,9 +78,6 @@ def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Violations:
             yield violation(container.at("startupProbe"), "is not set")
 
 
-SIZE_LABEL = "inferplan.dev/model-size"
-
-
 @parameter("bytesPerSecond", 200000000.0, "Minimum speed at which a server reads its weights, in bytes per second", minimum=1)
 @stack_rule(Severity.HIGH)
 def stack_require_startup_budget_for_model(stack: Stack, parameters: Parameters) -> Violations:
@@ -99,7 +97,7 @@ def stack_require_startup_budget_for_model(stack: Stack, parameters: Parameters)
 
 
 def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
-    annotated = quantity(pod.metadata.at("annotations", SIZE_LABEL))
+    annotated = quantity(pod.metadata.at("annotations", MODEL_SIZE))
     parent = stack.by_urn(workload.parent)
     if annotated is not None or parent is None:
         return annotated

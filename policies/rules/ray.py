@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.keys import SHAPES
 from policies.subjects.placement import queue_of
-from policies.subjects.pods import IMAGES, RAY_CLUSTERS
+from policies.subjects.pods import IMAGES
 from policies.subjects.programs import at_least, image_of
 from policies.subjects.workloads import SCALERS
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kube.pod_templates import LEADER_WORKER_SET
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from policies.subjects.placement import matches_labels, same_namespace
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.workloads import (
-    LEADER_WORKER_SET,
     SCALERS,
     claims_of,
     count_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kube.pod_templates import RAY_SERVICE
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, stack_rule, violation
@@ -12,7 +13,7 @@ from policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from policies.subjects.placement import labels_at, same_namespace
 from policies.subjects.pods import PodTemplate
 from policies.subjects.routes import Claim, asks_for_keys, backends_of, claims_on, ways_in
-from policies.subjects.workloads import RAY_SERVICE, engines_of, labels_of
+from policies.subjects.workloads import engines_of, labels_of
 
 MADE = {
     RAY_SERVICE: ("-serve-svc", "-head-svc"),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from kube.names import COMPONENT_LABEL
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
@@ -122,7 +123,6 @@ def _of_user_data(machine: Resource) -> Violations:
             yield violation(field, "contains something that looks like a key")
 
 
-COMPONENT = "app.kubernetes.io/component"
 # What a Secret of consumers' keys is called where nothing in the stack says that it is one.
 NAMED = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
@@ -163,7 +163,7 @@ def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
 
 
 def _is_gateway(pod: PodTemplate) -> bool:
-    return pod.metadata.at("labels", COMPONENT).text() == "gateway"
+    return pod.metadata.at("labels", COMPONENT_LABEL).text() == "gateway"
 
 
 def _secrets(pod: PodTemplate) -> Iterator[Field]:

@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kube.accelerators import RESOURCE_VENDORS, vendor_of
+from kube.names import QUEUE_LABEL
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
-from policies.subjects.pods import VENDOR_RESOURCES, PodTemplate, vendor_of
+from policies.subjects.pods import PodTemplate
 from policies.subjects.quantities import quantity
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 # Labels that the kubelet, the cloud and discovery put on a node when it is there.
 _GIVEN = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
-_ENDLESS = dict.fromkeys(VENDOR_RESOURCES.values(), math.inf)
+_ENDLESS = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
 # Taints that Kubernetes and the cloud's controller put on a node while it starts, fails or drains: no pool is declared with them.
 # https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
 _LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -153,7 +155,6 @@ def same_namespace(one: Resource, other: Resource) -> bool:
     return one.at("metadata", "namespace").text() == other.at("metadata", "namespace").text()
 
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _LOCAL = "kubernetes:kueue.x-k8s.io:LocalQueue"
 _CLUSTER = "kubernetes:kueue.x-k8s.io:ClusterQueue"
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from kube.accelerators import vendor_of
+from kube.pod_templates import PATHS, RAY_CLUSTERS, RUN_TO_END
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject
 from policies.subjects import kserve, structure
@@ -13,31 +15,6 @@ from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.programs import Word, words_of
 from policies.subjects.quantities import quantity
 
-_TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "kubernetes:core:Pod": ((),),
-    "kubernetes:core:PodTemplate": (("template",),),
-    "kubernetes:core:ReplicationController": (("spec", "template"),),
-    "kubernetes:apps:Deployment": (("spec", "template"),),
-    "kubernetes:apps:StatefulSet": (("spec", "template"),),
-    "kubernetes:apps:DaemonSet": (("spec", "template"),),
-    "kubernetes:apps:ReplicaSet": (("spec", "template"),),
-    "kubernetes:batch:Job": (("spec", "template"),),
-    "kubernetes:batch:CronJob": (("spec", "jobTemplate", "spec", "template"),),
-    "kubernetes:argoproj.io:Rollout": (("spec", "template"),),
-    "kubernetes:serving.knative.dev:Service": (("spec", "template"),),
-    "kubernetes:keda.sh:ScaledJob": (("spec", "jobTargetRef", "template"),),
-    "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet": (
-        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
-        ("spec", "leaderWorkerTemplate", "workerTemplate"),
-    ),
-}
-RAY_CLUSTERS = {
-    "kubernetes:ray.io:RayCluster": ("spec",),
-    "kubernetes:ray.io:RayService": ("spec", "rayClusterConfig"),
-    "kubernetes:ray.io:RayJob": ("spec", "rayClusterSpec"),
-}
-JOB_SET = "kubernetes:jobset.x-k8s.io:JobSet"
-_RUN_TO_END = {"kubernetes:batch:Job", "kubernetes:batch:CronJob", "kubernetes:ray.io:RayJob", "kubernetes:keda.sh:ScaledJob", JOB_SET}
 # Kinds whose every pod is there to answer requests.
 _REPLICATED = {
     "kubernetes:apps:Deployment",
@@ -47,20 +24,6 @@ _REPLICATED = {
     "kubernetes:core:ReplicationController",
     *kserve.KINDS,
 }
-VENDOR_RESOURCES = {
-    "nvidia.com/gpu": "nvidia",
-    "nvidia.com/gpu.shared": "nvidia",
-    "habana.ai/gaudi": "habana",
-    "amd.com/gpu": "amd",
-    "aws.amazon.com/neuron": "aws",
-    "aws.amazon.com/neuroncore": "aws",
-    "google.com/tpu": "google",
-}
-
-
-def vendor_of(resource_name: str) -> str:
-    """The vendor of an extended resource that counts accelerators, "" for any other; MIG slices count as NVIDIA's."""
-    return VENDOR_RESOURCES.get(resource_name) or ("nvidia" if resource_name.startswith("nvidia.com/mig-") else "")
 
 
 @dataclass(frozen=True)
@@ -179,7 +142,7 @@ class PodTemplate:
     @property
     def runs_to_end(self) -> bool:
         """True if the pod is a batch job."""
-        return self.resource.kind in _RUN_TO_END
+        return self.resource.kind in RUN_TO_END
 
     @cached_property
     def demand(self) -> dict[str, float]:
@@ -209,20 +172,20 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
     elif resource.kind not in _KINDS:
         for metadata, spec, loose in structure.pods_at(resource.root):
             yield PodTemplate(resource, metadata, spec, loose, partial=bool(loose))
-    for template in _places(resource):
-        if not template.absent:
-            yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
+    for path in PATHS.get(resource.kind, ()):
+        for template in _fields_at(resource.root, path):
+            if not template.absent:
+                yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-def _places(resource: Resource) -> Iterator[Field]:
-    """The fields with pod templates of the listed kinds. Raises FieldError."""
-    yield from (resource.at(*keys) for keys in _TEMPLATES.get(resource.kind, ()))
-    if resource.kind == JOB_SET:
-        yield from (job.at("template", "spec", "template") for job in resource.at("spec", "replicatedJobs").each())
-    if resource.kind in RAY_CLUSTERS:
-        cluster = resource.at(*RAY_CLUSTERS[resource.kind])
-        yield from (group.at("template") for group in (cluster.at("headGroupSpec"), *cluster.at("workerGroupSpecs").each()))
-        yield resource.at("spec", "submitterPodTemplate")
+def _fields_at(field: Field, path: tuple[str, ...]) -> Iterator[Field]:
+    """The fields at `path` below `field`; `*` is each item of a list. Raises FieldError."""
+    if "*" not in path:
+        yield field.at(*path)
+        return
+    star = path.index("*")
+    for item in field.at(*path[:star]).each():
+        yield from _fields_at(item, path[star + 1 :])
 
 
 def _elsewhere(resource: Resource) -> bool:
@@ -232,7 +195,7 @@ def _elsewhere(resource: Resource) -> bool:
     return bool(resource.parts(_HOLDS))
 
 
-_KINDS = frozenset([*_TEMPLATES, *RAY_CLUSTERS, JOB_SET, *kserve.KINDS])
+_KINDS = frozenset([*PATHS, *kserve.KINDS])
 _HOLDS = Subject("holds pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
 PODS = Subject("pods", _KINDS, _templates, inapplicable_rules, _elsewhere)
 CONTAINERS = Subject(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from kube.pod_templates import LEADER_WORKER_SET, RAY_SERVICE
 from kube.quantity import amount
 from policies.engine.fields import Field, MalformedFieldError, matching
 from policies.engine.resource import Resource, Stack, Subject
@@ -14,8 +15,6 @@ from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.serving import engine_containers
 
 _KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
-LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
-RAY_SERVICE = "kubernetes:ray.io:RayService"
 _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""

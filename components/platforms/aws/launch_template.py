@@ -15,6 +15,7 @@ from components.handles import NodeTarget
 from components.platforms.aws import user_data as boot
 from components.platforms.aws.cluster_spec import EksClusterHandle
 from components.platforms.aws.pool_spec import SMALLEST_ROOT, EksPool
+from kube.names import POOL_LABEL
 from kube.quantity import bytes_of
 
 _GI = 2**30
@@ -97,7 +98,7 @@ def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecifica
 
 def tag_specifications(name: str, home: EksClusterHandle) -> list[ec2.LaunchTemplateTagSpecificationArgs]:
     """Tags of machines and disks: the provider's default tags do not reach what an autoscaling group makes."""
-    tags = {**home.tags, "Name": f"inferplan-{name}", "inferplan.dev/pool": name}
+    tags = {**home.tags, "Name": f"inferplan-{name}", POOL_LABEL: name}
     return [ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in ("instance", "volume")]
 
 

@@ -18,7 +18,7 @@ from pulumi_kubernetes.policy import v1 as policy
 
 from components.egress import peers, peers_are_known
 from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
-from components.naming import DOMAIN, labels, selector
+from components.naming import labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
@@ -28,6 +28,7 @@ from components.serving.ray_serve.pods import head_pod, worker_pod
 from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.site import Site
+from kube.names import DOMAIN
 
 PORT = 8000
 DASHBOARD_PORT = 8265

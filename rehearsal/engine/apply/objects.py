@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kube.paths import with_values_of
 from rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from rehearsal.engine.apply.deletion import delete
 from rehearsal.engine.apply.fields import without_others
@@ -19,7 +20,6 @@ from rehearsal.engine.wait.errors import ObjectFailed
 from rehearsal.engine.wait.readiness import annotation, unready
 from rehearsal.engine.wait.refusals import is_immutable, objection_of, refusal
 from rehearsal.engine.wait.watching import Key
-from rehearsal.engine.wire.paths import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,7 @@ class Objects:
         before = self.get(resource, key) if known or replace or ignore else None
         replace = replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
-            body = kept(body, before, ignore)
+            body = with_values_of(before, body, ignore)
             if same and force and _holds(before, body):
                 # As the provider does. To force what nobody changed would undo what others put into lists that are owned whole.
                 return Result(live=before, change="unchanged")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from kube.paths import Path, covers, parse, text_of
 from rehearsal.engine.providers import aws_replacement
 from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed
 from rehearsal.engine.providers.replacement import replaces, replacing_patterns
 from rehearsal.engine.wire.masking import Masked
-from rehearsal.engine.wire.paths import Path, covers, parse, text_of
 from rehearsal.engine.wire.values import UNKNOWN
 
 if TYPE_CHECKING:

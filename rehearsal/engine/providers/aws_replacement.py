@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rehearsal.engine.wire.paths import Path, parse
+from kube.paths import Path, parse
 
 _NAMED: Final = "name namePrefix"
 _BUCKET: Final = "bucket expectedBucketOwner"

@@ -12,9 +12,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from kube.paths import values_at
 from rehearsal.engine.providers.replacement import replacing_patterns
 from rehearsal.engine.wire.masking import mask, to_json
-from rehearsal.engine.wire.paths import values_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

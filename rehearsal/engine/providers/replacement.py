@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rehearsal.engine.wire.paths import Path, covers, parse
+from kube.paths import Path, covers, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

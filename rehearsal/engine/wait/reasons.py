@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from kube.names import KUEUE_API, QUEUE_LABEL
 from rehearsal.cluster.api import UnknownKindError
 from rehearsal.engine.wait.readiness import condition
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod", "LeaderWorkerSet", "RayService")
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # What stands between an object and its pods.
 _BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
 
@@ -27,10 +27,10 @@ def observe_for(watching: Watching, live: Object) -> None:
     """Begin to follow what `why` needs for `live`."""
     kind = live["kind"]
     watching.observe("v1", "Event")
-    if _QUEUE_LABEL in (live["metadata"].get("labels") or {}):
+    if QUEUE_LABEL in (live["metadata"].get("labels") or {}):
         # A cluster without Kueue ignores the label.
         with contextlib.suppress(UnknownKindError):
-            watching.observe("kueue.x-k8s.io/v1beta2", "Workload")
+            watching.observe(KUEUE_API, "Workload")
     if kind in _WORKLOADS:
         watching.observe("v1", "Pod")
     if kind in _BETWEEN:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.paths import MISSING, order_of, parse, text_of, value_at
+from kube.paths import MISSING, covers, order_of, parse, text_of, value_at, values_at, with_values_of
 
 
 def spelled(key: str) -> bool:
     """Whether Pulumi's grammar has a spelling for `key`."""
-    return not ((key.endswith("\\") or '\\"' in key) and any(mark in key for mark in ".["))
+    return not (key.endswith("\\") or '\\"' in key)
 
 
 KEYS = st.text(min_size=0, max_size=12).filter(spelled) | st.sampled_from(
@@ -60,9 +60,20 @@ def test_broken_spellings_are_refused(text):
         parse(text)
 
 
-def test_a_key_without_spelling_is_refused():
-    with pytest.raises(ValueError, match="no spelling"):
-        text_of(("a.b\\",))
+# properties_path.go: everything but ASCII letters, digits and _ is quoted, and only quotes are escaped.
+@pytest.mark.parametrize(
+    ("key", "text"), [("a_1", "a_1"), ("a-b", '["a-b"]'), ("é", '["é"]'), ('a"b', r'["a\"b"]'), ("a.b\\", '["a.b\\"]')]
+)
+def test_keys_are_quoted_as_pulumi_quotes_them(key, text):
+    assert text_of((key,)) == text
+
+
+def test_a_star_stands_for_each_item():
+    pattern = parse("containers[*].image")
+    assert pattern == ("containers", "*", "image")
+    assert values_at({"containers": [{"image": "a"}, {}]}, pattern) == ["a", None]
+    assert covers(pattern, ("containers", 3, "image", "x"))
+    assert not covers(pattern, ("containers", 3))
 
 
 @given(PATHS.filter(bool), st.integers())
@@ -78,3 +89,12 @@ def test_a_path_leads_to_what_was_put_there(path, value):
 def test_indices_sort_as_numbers():
     paths = [("a", 10), ("a", 2), ("a", "b"), ("a",)]
     assert sorted(paths, key=order_of) == [("a",), ("a", 2), ("a", 10), ("a", "b")]
+
+
+def test_values_are_copied_at_paths_and_removed_where_there_are_none():
+    live = {"spec": {"replicas": 5, "list": [{"a": 1}]}}
+    goal = {"spec": {"replicas": 2, "list": [{"a": 2, "b": 3}], "extra": True}}
+    assert with_values_of(live, goal, ("spec.replicas", "spec.list[0].a", "spec.extra")) == {
+        "spec": {"replicas": 5, "list": [{"a": 1, "b": 3}]}
+    }
+    assert goal["spec"]["replicas"] == 2

@@ -12,17 +12,8 @@ from rehearsal.engine.providers import stubs
 from rehearsal.engine.wait.durations import seconds_of, spelled
 from rehearsal.engine.wait.readiness import rule_for
 from rehearsal.engine.wait.refusals import is_immutable, refusal
-from rehearsal.engine.wire.paths import kept, parse, text_of
 from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
-
-PARTS = st.one_of(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\\*"), min_size=1), st.integers(0, 999))
-
-
-@given(st.lists(PARTS, min_size=1).filter(lambda path: isinstance(path[0], str)))
-def test_a_path_survives_being_spelled_and_read(path):
-    assert parse(text_of(tuple(path))) == tuple(path)
-
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(st.characters(blacklist_categories=["Cs"])) | st.just(UNKNOWN),
@@ -201,13 +192,6 @@ def test_a_webhook_that_does_not_answer_is_not_told_as_a_fault_of_what_is_declar
     failed = refusal(ApiError(500, "InternalError", 'failed calling webhook "mdeployment.kb.io": connection refused', {}))
     assert "mdeployment.kb.io" in failed.message
     assert "what serves that webhook runs" in failed.remedy
-
-
-def test_an_ignored_path_stays_as_it_lives():
-    live = {"spec": {"replicas": 5, "list": [{"a": 1}]}}
-    goal = {"spec": {"replicas": 2, "list": [{"a": 2, "b": 3}], "extra": True}}
-    assert kept(goal, live, ("spec.replicas", "spec.list[0].a", "spec.extra")) == {"spec": {"replicas": 5, "list": [{"a": 1, "b": 3}]}}
-    assert goal["spec"]["replicas"] == 2
 
 
 def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to_nobody():

@@ -1,0 +1,30 @@
+"""Labels, annotations and other names on which several rooms agree."""
+
+from __future__ import annotations
+
+DOMAIN = "inferplan.dev"
+POOL_LABEL = f"{DOMAIN}/pool"
+ISSUED = f"{DOMAIN}/issued"
+"""Annotation: the date of a key."""
+MODEL_SIZE = f"{DOMAIN}/model-size"
+"""Annotation: the bytes that a server loads when it starts."""
+MONTHLY_BUDGET = f"{DOMAIN}/monthly-budget-usd"
+SERVER_KEY = f"{DOMAIN}/server-key"
+"""Annotation: a digest of the key between gateway and model server."""
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+PART_OF_LABEL = "app.kubernetes.io/part-of"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+REGION_LABEL = "topology.kubernetes.io/region"
+
+POOL_LABELS = (POOL_LABEL, "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
+"""Labels that name the pool of a node, the most specific first."""
+
+KUEUE_API = "kueue.x-k8s.io/v1beta2"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+KUEUE_GATE = "kueue.x-k8s.io/admission"
+"""The scheduling gate of a pod that Kueue has not admitted."""
