@@ -19,7 +19,7 @@ from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
 from components.queue.names import queue_labels
 from components.serving.demand import cards_of_others
-from components.serving.site import Site, serve
+from components.serving.engine import Site
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
 from components.storage.static_volume import MountedStore
@@ -118,5 +118,5 @@ class Models:
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             entrance=self.gateway,
         )
-        serve(name, spec, site, opts=opts)
+        spec.serve(name, site, opts=opts)
         return site.weights

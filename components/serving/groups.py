@@ -19,8 +19,8 @@ from components.handles import SecretRef
 from components.naming import labels, selector
 from components.network import pods
 from components.serving import workload
+from components.serving.engine import Site
 from components.serving.served_model import ServedModel
-from components.serving.site import Site
 from kube.names import DOMAIN
 
 ROLE = f"{DOMAIN}/role"

@@ -26,9 +26,9 @@ from components.preheat.spec import PreheatSpec
 from components.serving import groups, workload
 from components.serving.artifacts import with_artifacts
 from components.serving.efa import missing_libraries
+from components.serving.engine import Site
 from components.serving.gates import gate
 from components.serving.served_model import ServedModel
-from components.serving.site import Site
 from kube.names import SERVER_KEY
 
 MODEL_SERVICE = "inferplan:serving:ModelService"

@@ -35,6 +35,11 @@ class ShardedModel(ParallelSizes, ServedModel):
 
     weights: WeightsSpec
 
+    @property
+    def accelerators_field(self) -> str:
+        """The sizes decide, unless the user wrote their product."""
+        return "tensorParallelSize" if self.accelerators is None else "accelerators"
+
     @model_validator(mode="after")
     def _shards_use_every_card(self) -> Self:
         if self.accelerators is not None and self.world_size != self.accelerators:

@@ -6,6 +6,7 @@ stack is known.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -19,7 +20,10 @@ from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
-    from components.handles import NodeTarget
+    import pulumi
+
+    from components.handles import Endpoint, NodeTarget, SecretRef
+    from components.serving.engine import Engine, Site
 
 # Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
 RESERVED_ENV = {
@@ -44,11 +48,11 @@ class ModelResources(Spec):
     """2 MiB huge pages, request and limit alike; on Gaudi the accelerator table's figure for each card by default."""
 
 
-class ServedModel(PodSettings):
+class ServedModel(PodSettings, ABC):
     """What every engine's models share: where the weights come from, where they run, who may call them."""
 
-    entry: ClassVar[str]
-    """Where the engine's component is made, as `module:function`; loaded when a model of the engine is declared."""
+    can_span_nodes: ClassVar[bool] = False
+    """True if one replica can have accelerators of several nodes."""
     calls_are_few: ClassVar[bool] = False
     """Whether every call that may pass a gateway can be listed with its path, which some gateways need."""
     keeps_objects: ClassVar[bool] = False
@@ -127,6 +131,24 @@ class ServedModel(PodSettings):
         if taken:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
         return env
+
+    @property
+    @abstractmethod
+    def implementation(self) -> Engine[Self]:
+        """The module that serves the model, imported by the first use."""
+
+    def endpoint(self, name: str, server_key: SecretRef) -> Endpoint:
+        """Return what this model exports under `name`."""
+        return self.implementation.endpoint(name, self, server_key)
+
+    def serve(self, name: str, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+        """Declare the servers of this model, and return what it exports under `name`."""
+        return self.implementation.serve(name, self, site, opts=opts)
+
+    @property
+    def accelerators_field(self) -> str:
+        """The field that decides how many accelerators a pod has, as users write it."""
+        return "accelerators"
 
     @property
     def reader_of_weights(self) -> str | None:

@@ -81,8 +81,7 @@ def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iter
 
 def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
     available = target.capacity.accelerators
-    derived = model.accelerators is None and "tensor_parallel_size" in type(model).model_fields
-    path = ("models", name, "tensorParallelSize" if derived else "accelerators")
+    path = ("models", name, model.accelerators_field)
     if target.accelerator is not None and target.accelerator.divided and model.cards > 1:
         yield SpecError(
             path,
@@ -94,7 +93,7 @@ def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[S
         yield SpecError(
             path,
             f"{each} requests {model.cards} accelerators, but a node of pool {model.pool!r} has {available}. "
-            f"Lower tensorParallelSize x pipelineParallelSize, {_spread(model)}or use a pool of larger nodes.",
+            f"Lower tensorParallelSize x pipelineParallelSize, {'raise nnodes, ' if model.can_span_nodes else ''}or use a pool of larger nodes.",
         )
     elif available % model.cards:
         divisors = ", ".join(str(count) for count in range(1, available + 1) if available % count == 0)
@@ -103,10 +102,6 @@ def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[S
             f"Replicas of {model.cards} accelerators leave {available % model.cards} of the {available} of each node unused "
             f"(pool {model.pool!r}). Use one of {divisors}.",
         )
-
-
-def _spread(model: ModelSpec) -> str:
-    return "raise nnodes, " if "nnodes" in type(model).model_fields else ""
 
 
 def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:

@@ -13,10 +13,10 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
 from components.serving import workload
+from components.serving.engine import Site
 from components.serving.gaudi import on_gaudi, torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.pytriton.spec import PyTritonSpec
-from components.serving.site import Site
 from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 
@@ -27,11 +27,10 @@ READY = "/v2/models/{}/ready"
 _SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
 
 
-class PyTritonService(ModelService):
-    """The objects of one PyTriton service; lends `endpoint`."""
-
-    def __init__(self, name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
+def serve(name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declare the objects of one model; return its endpoint."""
+    exported = endpoint(name, spec, site.server_key)
+    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:

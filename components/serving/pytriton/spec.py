@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -16,6 +16,7 @@ from components.storage.spec import relative_path
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.serving.engine import Engine
 
 ScriptFile = Annotated[
     str,
@@ -26,8 +27,6 @@ ScriptFile = Annotated[
 
 class PyTritonSpec(TextGeneration, ServedModel):
     """A Python process that binds its functions to a Triton server of its own. Words are PyTriton's and Triton's."""
-
-    entry: ClassVar[str] = "components.serving.pytriton.service:PyTritonService"
 
     engine: Literal["pytriton"]
     model_name: ModelName = "text_generation"
@@ -42,6 +41,13 @@ class PyTritonSpec(TextGeneration, ServedModel):
     """Further parameters: the generator gets them with its settings, a script of your own as JSON in `PARAMETERS`; never a secret."""
     dynamic_batching: DynamicBatching = DynamicBatching()
     ports: TritonPorts = TritonPorts()
+
+    @property
+    def implementation(self) -> Engine[PyTritonSpec]:
+        """The module that serves the model."""
+        from components.serving.pytriton import service
+
+        return service
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -12,9 +12,9 @@ from components.naming import selector
 from components.serving import placement, workload
 from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.demand import Scratch, scratch_of
+from components.serving.engine import Site
 from components.serving.model_service import MODEL_VOLUME, model_mounts, model_volumes, verification
 from components.serving.ray_serve.spec import RayServeSpec
-from components.serving.site import Site
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 from components.spread import spread
 from images.catalogue import catalogue, family_of

@@ -22,12 +22,12 @@ from components.naming import labels, selector
 from components.network import outside, pods, tcp
 from components.network import policy as network_policy
 from components.serving import workload
+from components.serving.engine import Site
 from components.serving.model_service import MODEL_SERVICE, gated, object_meta
 from components.serving.ray_serve.applications import LlmApplication
 from components.serving.ray_serve.pods import head_pod, worker_pod
 from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.spec import RayServeSpec
-from components.serving.site import Site
 from kube.names import DOMAIN
 
 PORT = 8000
@@ -66,7 +66,7 @@ class RayServeService(pulumi.ComponentResource):
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name, spec), opts=child)
-        self.endpoint = endpoint(name, spec)
+        self.endpoint = endpoint(name, spec, site.server_key)
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
 
@@ -82,7 +82,12 @@ def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.Object
     return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations=annotations)
 
 
-def endpoint(name: str, spec: RayServeSpec, _server_key: SecretRef | None = None) -> Endpoint:
+def serve(name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declare the objects of one model; return its endpoint."""
+    return RayServeService(name, spec, site, opts=opts).endpoint
+
+
+def endpoint(name: str, spec: RayServeSpec, server_key: SecretRef) -> Endpoint:  # noqa: ARG001 - Ray Serve checks no key
     """What gateway, policies and status read about this service."""
     llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
     routes = tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication))

@@ -22,6 +22,7 @@ from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.serving.engine import Engine
 
 
 class WorkerAutoscaling(Spec):
@@ -54,7 +55,6 @@ class HeadResources(Spec):
 class RayServeSpec(ServedModel):
     """Ray Serve applications on a Ray cluster of their own, run by KubeRay."""
 
-    entry: ClassVar[str] = "components.serving.ray_serve.service:RayServeService"
     # KubeRay makes a cluster's name of the service's and six characters, and takes 53 (utils/constant.go, v1.7.0).
     longest_name: ClassVar[int] = 47
     longest_name_of: ClassVar[str] = "KubeRay's names for its clusters"
@@ -71,6 +71,13 @@ class RayServeSpec(ServedModel):
     upgrade_strategy: Literal["NewCluster", "None"] | None = None
     """By default NewCluster where the pool holds a second set of workers beside the first, else None: a second cluster would wait
     for cards for ever, so the old one has to be deleted first."""
+
+    @property
+    def implementation(self) -> Engine[RayServeSpec]:
+        """The module that serves the model."""
+        from components.serving.ray_serve import service
+
+        return service
 
     @model_validator(mode="after")
     def _routes_are_apart(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any
 from components.handles import ModelMount
 from components.naming import content_key
 from components.preheat.spec import PreheatSpec
-from components.serving.site import Site
+from components.serving.engine import Site
 from components.serving.tensorrt_llm.spec import EngineBuild, TensorrtLlmSpec
 
 WEIGHTS = "/weights"

@@ -11,8 +11,8 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ModelMount
 from components.serving import workload
+from components.serving.engine import openai_endpoint
 from components.serving.model_service import FILES_VOLUME, model_mounts, model_volumes
-from components.serving.site import openai_endpoint
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 
 PORT = 8000

@@ -10,9 +10,9 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.gate import READY
 from components.serving import workload
+from components.serving.engine import Site
 from components.serving.gates import gate
 from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mounts, model_volumes
-from components.serving.site import Site
 from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import engine_build
 from components.serving.tensorrt_llm.engines import Engines, engines_of
@@ -41,6 +41,11 @@ class TensorrtLlmService(ModelService):
             return site
         built = engine_build(self._engines, opts=pulumi.ResourceOptions(parent=self))
         return replace(site, weights=replace(self._engines.weights, gate=built))
+
+
+def serve(name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declare the objects of one model; return its endpoint."""
+    return TensorrtLlmService(name, spec, site, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:

@@ -19,6 +19,7 @@ from components.spec import Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.serving.engine import Engine
 
 # PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}
@@ -70,7 +71,6 @@ class EngineBuild(Spec):
 class TensorrtLlmSpec(ShardedModel, TritonServed):
     """A model behind TensorRT-LLM. Field names and values are TensorRT-LLM's own."""
 
-    entry: ClassVar[str] = "components.serving.tensorrt_llm.service:TensorrtLlmService"
     device_share: ClassVar[float] = 0.9  # the rest is for activations and a KV cache, which takes most of what loading leaves free
 
     engine: Literal["tensorrt-llm"]
@@ -102,6 +102,13 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """With build: maximum waiting requests; the server rejects further ones. 0 means unlimited."""
     parameters: dict[str, str] = {}
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
+
+    @property
+    def implementation(self) -> Engine[TensorrtLlmSpec]:
+        """The module that serves the model."""
+        from components.serving.tensorrt_llm import service
+
+        return service
 
     @model_validator(mode="before")
     @classmethod

@@ -6,7 +6,7 @@ Options, routes and restrictions: python/openai (main.py, api_restriction.py, RE
 from __future__ import annotations
 
 from components.handles import Endpoint, SecretRef
-from components.serving.site import openai_endpoint
+from components.serving.engine import openai_endpoint
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.vllm_model import VllmModel
 

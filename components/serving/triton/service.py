@@ -9,9 +9,9 @@ from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, EndpointProtocol, ObjectStore, SecretRef
 from components.serving import workload
+from components.serving.engine import Site
 from components.serving.gaudi import torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
-from components.serving.site import Site
 from components.serving.triton import openai
 from components.serving.triton.builds import in_build
 from components.serving.triton.repository import repository_files
@@ -27,11 +27,10 @@ REPOSITORY = "/repository"
 MODELS = "/models"
 
 
-class TritonService(ModelService):
-    """The objects of one Triton server; lends `endpoint`."""
-
-    def __init__(self, name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
+def serve(name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declare the objects of one model; return its endpoint."""
+    exported = endpoint(name, spec, site.server_key)
+    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:

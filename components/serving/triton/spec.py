@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,6 +20,7 @@ from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.serving.engine import Engine
 
 # What a ConfigMap holds at most (1 MiB, Kubernetes' limit), less its names and metadata.
 _FILES_LIMIT = 900_000
@@ -30,8 +31,6 @@ _INSTANCE_BYTES = 2**20
 class TritonSpec(TritonServed):
     """A model repository behind NVIDIA Triton Inference Server. Words and values are Triton's own."""
 
-    entry: ClassVar[str] = "components.serving.triton.service:TritonService"
-
     engine: Literal["triton"]
     repository: Annotated[dict[ModelName, AnyModel], Field(min_length=1, max_length=64)]
     """The repository's models by name."""
@@ -39,6 +38,13 @@ class TritonSpec(TritonServed):
     """`openai` serves OpenAI's API instead of KServe's protocols, by Triton's own frontend; every model has kind vllm then."""
     response_cache_size: Bytes | None = None
     """Memory for answers of models with responseCache; none by default."""
+
+    @property
+    def implementation(self) -> Engine[TritonSpec]:
+        """The module that serves the model."""
+        from components.serving.triton import service
+
+        return service
 
     @field_validator("repository")
     @classmethod

@@ -11,9 +11,9 @@ from components.ca_bundle import CA_FILE, ca_mount, ca_volume
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
+from components.serving.engine import Site, openai_endpoint
 from components.serving.gaudi import on_gaudi
 from components.serving.model_service import ModelService, model_mounts, model_volumes
-from components.serving.site import Site, openai_endpoint
 from components.serving.vllm import recipes
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on
 from components.serving.vllm.spec import VllmSpec
@@ -25,11 +25,10 @@ _KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
 MODELS = "/models"
 
 
-class VllmService(ModelService):
-    """The objects of one vLLM model; lends `endpoint`."""
-
-    def __init__(self, name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, spec, site, server=server(name, spec, site), endpoint=endpoint(name, spec, site.server_key), opts=opts)
+def serve(name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    """Declare the objects of one model; return its endpoint."""
+    exported = endpoint(name, spec, site.server_key)
+    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:

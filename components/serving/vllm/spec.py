@@ -18,6 +18,7 @@ from components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.serving.engine import Engine
 
 # Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
 _OURS = (
@@ -31,7 +32,7 @@ _NNODES = ("--nnodes", "-n")
 class VllmSpec(VllmEngineArgs, ShardedModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
-    entry: ClassVar[str] = "components.serving.vllm.service:VllmService"
+    can_span_nodes: ClassVar[bool] = True
     calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = 0.92  # vLLM's default of gpu_memory_utilization (0.33.0)
 
@@ -48,6 +49,13 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
+
+    @property
+    def implementation(self) -> Engine[VllmSpec]:
+        """The module that serves the model."""
+        from components.serving.vllm import service
+
+        return service
 
     @property
     def cards(self) -> int:

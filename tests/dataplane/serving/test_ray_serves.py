@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.handles import SecretRef
 from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.service import endpoint
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
@@ -106,7 +107,9 @@ def ask(port: int, method: str, path: str, body: object = None) -> tuple[int, li
 
 @pytest.fixture(scope="module")
 def gateway(port, tmp_path_factory):
-    made = endpoint("chat", ray(applications={"rag": {**CUSTOM, "importPath": "tiny_app:build"}}, consumers=["team"]))
+    made = endpoint(
+        "chat", ray(applications={"rag": {**CUSTOM, "importPath": "tiny_app:build"}}, consumers=["team"]), SecretRef(name="", key="")
+    )
     here = replace(made, host="127.0.0.1", protocols=tuple(replace(each, port=port) for each in made.protocols))
     proxy = Proxy(tmp_path_factory.mktemp("gateway"))
     allowed = {"origins": ["https://chat.example"]}

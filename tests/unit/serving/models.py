@@ -6,7 +6,7 @@ from typing import Any
 
 from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
 from components.nodes.spec import SimulatedPool
-from components.serving.site import Site, serve
+from components.serving.engine import Site
 from components.serving.spec import ServedModel, VllmSpec
 from rehearsal.engine.wire.recording import Recording
 from tests.recorder import declare
@@ -44,7 +44,7 @@ def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore | None 
 
 
 def declared(spec: ServedModel, **where: Any) -> Recording:
-    return declare(lambda: serve("chat", spec, site(**where)))
+    return declare(lambda: spec.serve("chat", site(**where)))
 
 
 def deployment_of(spec: ServedModel, **where: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from components.handles import EndpointProtocol, ModelMount
 from components.serving.ray_serve.service import endpoint
 from components.serving.ray_serve.spec import RayServeSpec
 from kube.quantity import bytes_of
-from tests.unit.serving.models import GAUDI2, L40S, MOUNT, declared, pool
+from tests.unit.serving.models import GAUDI2, KEY, L40S, MOUNT, declared, pool
 
 LLM = {"kind": "llm", "modelId": "llama"}
 CUSTOM = {"kind": "custom", "importPath": "app:graph", "routePrefix": "/rag"}
@@ -175,7 +175,7 @@ def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
 
 
 def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
-    made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}))
+    made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}), KEY)
     assert made.host == "chat-serve-svc"
     assert made.protocols == (
         EndpointProtocol(kind="openai", port=8000, path="/llm/v1"),
@@ -185,7 +185,7 @@ def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
 
 
 def test_to_rays_own_application_leads_no_way_but_the_listed_calls():
-    assert [each.kind for each in endpoint("chat", ray()).protocols] == ["openai"]
+    assert [each.kind for each in endpoint("chat", ray(), KEY).protocols] == ["openai"]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,18 @@
-"""What the stack lends a model when it is declared, the same for every engine. It decides nothing."""
+"""The contract of an engine, and what a stack gives to each model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
 from components.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
     import pulumi
+
+EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +42,16 @@ class Site:
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 
 
-def endpoint_of(name: str, spec: ServedModel, server_key: SecretRef) -> Endpoint:
-    """What model `name` will export: plain data of its spec, known before anything is declared."""
-    return import_module(spec.entry.partition(":")[0]).endpoint(name, spec, server_key)
+class Engine(Protocol[EngineSpec_contra]):
+    """What the `service` module of an engine implements. `ServedModel.implementation` imports it, since it costs time."""
 
+    def endpoint(self, name: str, spec: EngineSpec_contra, server_key: SecretRef) -> Endpoint:
+        """Return what model `name` exports: plain data of its spec, known before anything is declared."""
+        ...
 
-def serve(name: str, spec: ServedModel, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
-    """Declares model `name` through its engine's component, which is loaded now, and returns what it exports."""
-    module, _, component = spec.entry.partition(":")
-    return getattr(import_module(module), component)(name, spec, site, opts=opts).endpoint
+    def serve(self, name: str, spec: EngineSpec_contra, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+        """Declare the servers of model `name`, and return what it exports."""
+        ...
 
 
 def openai_endpoint(
