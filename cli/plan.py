@@ -50,6 +50,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     from operations.earlier import earlier
     from operations.files import write
     from operations.notes import egress_notes, gateway_notes, program_notes
+    from operations.required_secrets import required_secrets
     from operations.workspace import open_workspace
     from rehearsal.engine.plan.states import save as saved
     from rehearsal.engine.plan.steps import make_plan
@@ -64,6 +65,7 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
     note(egress_notes(workspace.settings))
     recording = record(workspace.program, **workspace.engine_input(secrets))
     note(program_notes(recording))
+    note(map(str, required_secrets(recording, workspace.settings.namespace)))
     plan = make_plan(recording, before)
     if save is not None:
         write(save, saved(plan.states))

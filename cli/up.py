@@ -73,9 +73,11 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) 
 
 
 def _check_cluster(workspace: Workspace, target: EngineTarget, recording: Recording) -> None:
-    """Names a missing operator or right before anything is changed."""
+    """Name a missing operator, right or Secret before anything is changed."""
+    from cli.screen import note
     from operations.preflight import check_operators, check_rights
     from operations.recovery.declared import declared_objects
+    from operations.required_secrets import missing_secrets, required_secrets
 
     if target.live is None:
         return
@@ -83,6 +85,8 @@ def _check_cluster(workspace: Workspace, target: EngineTarget, recording: Record
     check_operators(objects, target.live, stack=workspace.typed, simulated=workspace.simulated)
     if target.context is not None:
         check_rights(objects, target.live, target.context, stack=workspace.typed)
+    if not workspace.simulated:
+        note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
 
 
 def _obey_policies(workspace: Workspace) -> Recording:

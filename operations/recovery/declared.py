@@ -22,13 +22,14 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
             yield Declared(
                 urn=each.urn,
                 type=each.type,
-                key=_key(each, namespace),
+                key=key_of(each, namespace),
                 parents=_chain(each.urn, parents),
                 inputs=_without_secrets(each.inputs),
             )
 
 
-def _key(registration: Registration, namespace: str) -> ObjectKey:
+def key_of(registration: Registration, namespace: str) -> ObjectKey:
+    """What identifies the object that `registration` declares; `namespace` stands for an unknown one."""
     inputs = registration.inputs
     metadata = inputs.get("metadata") or {}
     inside = metadata.get("namespace") or ""
