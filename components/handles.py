@@ -175,11 +175,21 @@ class TextTensors:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServeRoute:
+    """The calls of one Ray Serve application that clients may make: paths below `prefix`, with these methods and request headers."""
+
+    prefix: str = "/"
+    methods: tuple[str, ...] = ("POST",)
+    web_socket: bool = False
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
     `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
-    `texts` are the served models that generate text from named tensors. `routes` are the paths of Ray Serve applications.
+    `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications.
     """
 
     model: str
@@ -193,7 +203,7 @@ class Endpoint:
     consumers: tuple[str, ...]
     server_key: SecretRef | None
     texts: tuple[TextTensors, ...] = ()
-    routes: tuple[str, ...] = ()
+    routes: tuple[ServeRoute, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

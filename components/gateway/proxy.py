@@ -27,6 +27,7 @@ from components.gateway.answers import (
 from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
 from components.gateway.nlb import KEEPALIVE_SECONDS
+from components.gateway.serve_routes import SOCKET_KIND, serve_site
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _site(
     return {
         **vars(layout),
         **_limits(spec, consumers),
+        **serve_site(spec, ordered),
         "drain_seconds": spec.drain_seconds,
         "read_timeout_seconds": spec.read_timeout_seconds,
         "keepalive_seconds": KEEPALIVE_SECONDS if spec.nlb else 0,
@@ -124,7 +126,7 @@ def _site(
         "passed_headers": [header for header, of in PASSED_HEADERS.items() if not of or kinds & of],
         "stripped_headers": STRIPPED_HEADERS,
         "cors_headers": CORS_HEADERS,
-        "cors_request_headers": CORS_REQUEST_HEADERS,
+        "cors_request_headers": list(CORS_REQUEST_HEADERS),
         "cors_seconds": CORS_SECONDS,
     }
 
@@ -149,6 +151,8 @@ def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
                 if served:
                     _fits(_SERVED_NAME, served, f"served name of {endpoint.model}")
                 yield f"/{endpoint.model} {protocol.kind} {served}", target
+            if protocol.kind == "ray-serve" and any(route.web_socket for route in endpoint.routes):
+                yield f"/{endpoint.model} {SOCKET_KIND} ", target
 
 
 def _grpc_backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:

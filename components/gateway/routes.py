@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 # The name of a model in a path. It is the name of a Service, so at most 63 characters.
 MODEL = "[a-z][-a-z0-9]{0,62}"
 _SERVED = "[A-Za-z0-9][-A-Za-z0-9._]{0,127}"
-_SEGMENT = "[A-Za-z0-9_][-A-Za-z0-9._~]{0,127}"
+SERVE_PREFIX = "/serve"
+# A Serve application chooses its own paths. Paths of Serve itself start with /-/ and cannot match.
+SERVE_SEGMENT = "[A-Za-z0-9_][-A-Za-z0-9._~]{0,127}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +59,10 @@ ROUTES: tuple[Route, ...] = (
     Route(kind="kserve-v2-http", method="POST", prefix="/v2", paths=f"{_V2_MODEL}/infer", served=True),
     Route(kind="kserve-v2-http", method="GET", prefix="/v2", paths=_V2_MODEL, served=True),
     Route(kind="triton-generate", method="POST", prefix="/v2", paths=f"{_V2_MODEL}/generate(?:_stream)?", served=True),
-    # A Serve application chooses its own paths. Paths of Serve itself start with /-/ and cannot match.
-    Route(kind="ray-serve", method="POST", prefix="/serve", paths=f"(?:/{_SEGMENT}){{0,8}}"),
 )
 
 
-_PREFIXES = {route.kind: route.prefix for route in ROUTES}
+_PREFIXES: dict[ProtocolKind, str] = {**{route.kind: route.prefix for route in ROUTES}, "ray-serve": SERVE_PREFIX}
 
 
 def public_path(model: str, kind: ProtocolKind) -> str:

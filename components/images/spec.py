@@ -1,4 +1,4 @@
-"""Where a stack's images come from: a mirror of the registries, and the Secrets that open private ones."""
+"""The sources of images: a mirror of the registries, and the Secrets that open private ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PullSecrets = Annotated[list[PullSecret], Field(max_length=16)]
 
 
 class ImagesSpec(Spec):
-    """Where the images of all pods of the stack come from."""
+    """The source of the images of all pods of the stack."""
 
     mirror: Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_registry)] | None = None
     """A registry that has copies of all images, each below its whole name: registry.acme.example/docker.io/vllm/vllm-openai:v0.33.0. Default: every image comes from its own registry."""

@@ -52,7 +52,7 @@ def target(contract: Contract, model: str, *, protocol: str | None, gateway: str
     kind = _kind(endpoint, protocol)
     text = _text(endpoint, kind)
     name = text.model if text is not None else (endpoint.served_names[0] if endpoint.served_names else model)
-    route = path if path is not None else (endpoint.routes[0] if endpoint.routes else "/")
+    route = path if path is not None else (endpoint.routes[0].prefix if endpoint.routes else "/")
     url = _url(contract, model, kind, gateway, stack)
     return Target(endpoint=endpoint, kind=kind, url=url, name=name, text=text, path="" if route == "/" else "/" + route.strip("/"))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, field_validator, model_validator
 
+from components.handles import ServeRoute
 from components.serving.parallel import ParallelSizes
 from components.serving.pod_settings import EnvName
 from components.serving.vllm.engine_args import DECIDED, stray
@@ -33,6 +35,16 @@ RemoteArchive = Annotated[
     StringConstraints(pattern=r"^(s3|gs|https)://[^\s]+\.zip$", max_length=1000),
     Field(description="A zip archive that every node can fetch: s3://, gs:// or https://."),
 ]
+
+
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")]
+# Credentials, identity, and everything that frames or routes a request.
+_SET_BY_GATEWAY = re.compile(
+    r"authorization|cookie2?|host|x-api-key|x-consumer.*|x-request-id|x-model|forwarded|via|x-forwarded.*|x-real-ip|x-remote-.*|x-user.*"
+    r"|x-original-.*|x-rewrite-.*|x-accel.*|x-http-method.*|x-method-override|triton-.*|connection|upgrade|keep-alive|te|trailer"
+    r"|transfer-encoding|content-length|content-range|expect|range|http2-settings|proxy-.*|sec-.*|serve-.*|x-serve-.*"
+)
+_ALWAYS_FORWARDED = frozenset({"accept", "accept-encoding", "content-encoding", "content-type", "traceparent", "tracestate", "user-agent"})
 
 
 class ServeAutoscaling(Spec):
@@ -130,6 +142,39 @@ class CustomApplication(_Application):
     adapter: RelativePath | None = None
     """An adapter below the weights' directory; the builder gets it as `adapter`."""
     deployments: dict[DeploymentName, ServeDeployment] = {}
+    methods: Annotated[list[Literal["GET", "POST", "PUT", "PATCH", "DELETE"]], Field(max_length=5)] = ["POST"]
+    """The HTTP methods that clients may call through the gateway."""
+    web_socket: bool = False
+    """Lets clients open WebSockets through the gateway."""
+    headers: Annotated[list[HeaderName], Field(max_length=32)] = []
+    """Request headers that the gateway forwards, in addition to Accept, Content-Type, Traceparent and the like."""
+
+    @property
+    def route(self) -> ServeRoute:
+        """The calls that clients may make."""
+        return ServeRoute(
+            prefix=self.route_prefix, methods=tuple(dict.fromkeys(self.methods)), web_socket=self.web_socket, headers=tuple(self.headers)
+        )
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_are_the_clients_to_set(cls, headers: list[str]) -> list[str]:
+        lower = [name.lower() for name in headers]
+        ours = [name for name in headers if _SET_BY_GATEWAY.fullmatch(name.lower())]
+        if ours:
+            raise ValueError(f"{', '.join(ours)} is set or removed by the gateway, and clients cannot send it. Remove it from headers")
+        always = [name for name in headers if name.lower() in _ALWAYS_FORWARDED]
+        if always:
+            raise ValueError(f"{', '.join(always)} is always forwarded. Remove it from headers")
+        if len(set(lower)) < len(lower):
+            raise ValueError("headers lists a name twice; case does not matter. List each name once")
+        return headers
+
+    @model_validator(mode="after")
+    def _something_can_be_called(self) -> Self:
+        if not self.methods and not self.web_socket:
+            raise ValueError("methods is empty and webSocket is false, so no client can call the application. Add a method")
+        return self
 
     @property
     def paths(self) -> dict[str, str]:

@@ -90,7 +90,7 @@ def serve(name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOpt
 def endpoint(name: str, spec: RayServeSpec, server_key: SecretRef) -> Endpoint:  # noqa: ARG001 - Ray Serve checks no key
     """What gateway, policies and status read about this service."""
     llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
-    routes = tuple(app.route_prefix for app in spec.applications.values() if not isinstance(app, LlmApplication))
+    routes = tuple(app.route for app in spec.applications.values() if not isinstance(app, LlmApplication))
     openai = [EndpointProtocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
     # Ray's own application has further routes than OpenAI's, so a way to every path is made for applications of one's own only.
     own = [EndpointProtocol(kind="ray-serve", port=PORT, path="")] if routes else []

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from components.handles import EndpointProtocol, ModelMount
+from components.handles import EndpointProtocol, ModelMount, ServeRoute
 from components.serving.ray_serve.service import endpoint
 from components.serving.ray_serve.spec import RayServeSpec
 from kube.quantity import bytes_of
@@ -181,7 +181,7 @@ def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
         EndpointProtocol(kind="openai", port=8000, path="/llm/v1"),
         EndpointProtocol(kind="ray-serve", port=8000, path=""),
     )
-    assert (made.served_names, made.routes) == (("llama",), ("/rag",))
+    assert (made.served_names, made.routes) == (("llama",), (ServeRoute(prefix="/rag"),))
 
 
 def test_to_rays_own_application_leads_no_way_but_the_listed_calls():
@@ -287,3 +287,33 @@ def test_the_plan_says_which_upgrade_was_chosen_and_why():
 
 def test_an_upgrade_that_is_written_is_taken():
     assert ray(replicas=2, upgradeStrategy="None").upgrade(L40S, 0) == ("None", "as the stack says")
+
+
+def test_the_gateway_learns_what_clients_may_call_of_each_application():
+    apps = {
+        "rag": {**CUSTOM, "methods": ["GET", "POST"], "headers": ["X-Session-Id"]},
+        "talk": {**CUSTOM, "routePrefix": "/talk", "webSocket": True},
+    }
+    assert endpoint("chat", ray(applications=apps)).routes == (
+        ServeRoute(prefix="/rag", methods=("GET", "POST"), headers=("X-Session-Id",)),
+        ServeRoute(prefix="/talk", web_socket=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"headers": ["Cookie"]}, "Cookie is set or removed by the gateway, and clients cannot send it. Remove it from headers"),
+        ({"headers": ["x-forwarded-for"]}, "x-forwarded-for is set or removed by the gateway"),
+        ({"headers": ["Transfer-Encoding"]}, "Transfer-Encoding is set or removed by the gateway"),
+        ({"headers": ["Accept"]}, "Accept is always forwarded. Remove it from headers"),
+        ({"headers": ["X-A", "x-a"]}, "headers lists a name twice; case does not matter. List each name once"),
+        ({"headers": ["X_A"]}, "String should match pattern"),
+        ({"methods": ["TRACE"]}, "Input should be 'GET', 'POST', 'PUT', 'PATCH' or 'DELETE'"),
+        ({"methods": []}, "methods is empty and webSocket is false, so no client can call the application. Add a method"),
+    ],
+)
+def test_a_call_that_must_not_pass_the_gateway_cannot_be_listed(fields, message):
+    with pytest.raises(ValidationError) as error:
+        ray(applications={"rag": {**CUSTOM, **fields}})
+    assert message in str(error.value)
