@@ -81,7 +81,10 @@ def _references(node: Any, field: str = "") -> Iterator[tuple[Any, Kind, str]]:
     """Each mandatory reference to a Secret below `node`: its name, its kind, and the key that is read, "" for all keys."""
     if isinstance(node, list):
         for each in node:
-            yield from [(each["name"], "docker-registry", "")] if field == "imagePullSecrets" else _references(each, field)
+            if field == "imagePullSecrets":
+                yield each["name"], "docker-registry", ""
+            else:
+                yield from _references(each, field)
         return
     if not isinstance(node, dict) or node.get("optional"):
         return
@@ -89,6 +92,7 @@ def _references(node: Any, field: str = "") -> Iterator[tuple[Any, Kind, str]]:
         yield node["name"], "generic", node.get("key", "")
     elif "secretName" in node and field in ("secret", "tls"):
         keys = [each["key"] for each in node.get("items", ())] or [""]
-        yield from ((node["secretName"], "tls" if field == "tls" else "generic", key) for key in keys)
+        for key in keys:
+            yield node["secretName"], "tls" if field == "tls" else "generic", key
     for key, value in node.items():
         yield from _references(value, key)
