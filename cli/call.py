@@ -26,11 +26,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     from operations.client.connection import answer
     from operations.client.target import caller, refuse_the_unreachable, target
     from operations.contract import contract
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.workspace import open_workspace
 
     if not stack:
-        raise CommandError(f"--stack is missing; say which one: inferplan call {model} PROMPT --stack NAME")
+        raise RequestError(f"--stack is missing; say which one: inferplan call {model} PROMPT --stack NAME")
     workspace = open_workspace(stack)
     aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     refuse_the_unreachable(workspace, gateway)

@@ -1,4 +1,4 @@
-"""`inferplan check [STACK...]`: checks plans against the policy pack. It registers nothing and needs no cluster or network."""
+"""`inferplan check [STACK...]`: check plans against the policy pack, without a cluster or network."""
 
 from __future__ import annotations
 
@@ -27,69 +27,58 @@ def command(
     output: Annotated[Path | None, typer.Option(help="Write the output to a file.")] = None,
 ) -> None:
     """Check plans against the policy pack; exit code 1 if a stack is blocked."""
+    from cli.violations import render
+    from operations.files import write
+
     if explain is not None:
-        _explain(explain)
+        print(_explanation(explain), end="")
         return
-    target = None if output is None else output.absolute()
-    reports = _reports(stacks or [])
-    _write(reports, format_, target)
+    reports = [_check(name) for name in _names(stacks)]
+    text = render(reports, format_.value)
+    if output is None:
+        print(text, end="")
+    else:
+        write(output, text.encode())
     if any(report.blocked for report in reports):
         raise typer.Exit(1)
 
 
-def _reports(names: list[str]) -> list[Report]:
-    from cli.screen import note, progress
-    from operations.errors import CommandError
+def _names(stacks: list[str] | None) -> list[str]:
+    from operations.errors import RequestError
+    from operations.project import project_root, stack_files
+
+    names = stacks or list(stack_files(project_root()))
+    if not names:
+        raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
+    return names
+
+
+def _check(stack: str) -> Report:
+    from cli.screen import note
     from operations.notes import egress_notes
     from operations.policy_check import judge
-    from operations.project import project_root, stack_files
     from operations.workspace import open_workspace
-    from rehearsal.engine.program.record import record
 
-    wanted = names or list(stack_files(project_root()))
-    if not wanted:
-        raise CommandError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
-    reports = []
-    for name in wanted:
-        workspace = open_workspace(name)
-        secrets = workspace.open_secrets()
-        if secrets.stand_in:
-            progress().print(
-                f"note: {workspace.stack} is checked with placeholders for its secrets: {secrets.reason}", highlight=False, soft_wrap=True
-            )
-        note(egress_notes(workspace.settings), about=workspace.stack)
-        reports.append(judge(record(workspace.program, **workspace.engine_input(secrets)), workspace.root))
-    return reports
+    workspace = open_workspace(stack)
+    if workspace.secrets.stand_in:
+        note([f"{workspace.stack} is checked with placeholders for its secrets: {workspace.secrets.reason}"])
+    note(egress_notes(workspace.settings), about=workspace.stack)
+    return judge(workspace.record(), workspace.root)
 
 
-def _write(reports: list[Report], format_: Format, target: Path | None) -> None:
-    from cli.findings import render
-    from operations.errors import CommandError
-
-    text = render(reports, format_.value)
-    if target is None:
-        print(text, end="")
-        return
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"Cannot write {target}: {error.strerror}. Use a file in an existing directory.", exit_code=1) from error
-
-
-def _explain(rule: str) -> None:
+def _explanation(rule: str) -> str:
     import difflib
 
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from policies.engine.registry import all_rules
     from policies.pages import listing, page
 
     rules = all_rules()
     if rule == "all":
-        print(listing(rules.values()), end="")
-        return
+        return listing(rules.values())
     if rule not in rules:
         near = ", ".join(difflib.get_close_matches(rule, rules, n=3))
-        raise CommandError(
+        raise RequestError(
             f"Unknown rule {rule!r}. {f'Did you mean {near}?' if near else 'To list the rules, run inferplan check --explain all.'}"
         )
-    print(page(rules[rule]), end="")
+    return page(rules[rule])

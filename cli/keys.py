@@ -1,7 +1,7 @@
 """`inferplan keys show|add|retire CONSUMER`: the keys of a consumer, and which versions of them are valid.
 
-A key is shown on standard output by `show` alone, and stands in no file, log or message. A change is made in the stack file;
-`inferplan up` puts it in force.
+`show` prints keys on standard output; no file, log or message contains one. A change is made in the stack file, and `inferplan up`
+applies it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from datetime import date
-
+    from operations.keys import ApiKey
     from operations.workspace import Workspace
-
-
-# The consumer knows an imported key already; showing it would only spread it.
-_IMPORTED = "(imported, not shown)"
 
 
 class Action(StrEnum):
@@ -36,23 +31,23 @@ def command(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
 ) -> None:
-    """Show the keys of CONSUMER, or change in the stack file which versions are valid and say what the next up will do."""
-    from operations.errors import CommandError
+    """Show the keys of CONSUMER, or change in the stack file which versions are valid and print what the next up will do."""
+    from operations.errors import RequestError
     from operations.workspace import open_workspace
     from stackfile.errors import unknown
 
     again = f"inferplan keys {action} {consumer}"
     if not stack:
-        raise CommandError(f"--stack is missing; say which one: {again}{'' if version is None else f' {version}'} --stack NAME")
+        raise RequestError(f"--stack is missing. Name one: {again}{'' if version is None else f' {version}'} --stack NAME")
     if (action is Action.RETIRE) != (version is not None):
-        remedy = f"name the version: {again} VERSION --stack {stack}" if version is None else f"leave {version} out: only retire takes one"
-        raise CommandError(f"keys {action} {'needs a version' if version is None else 'takes no version'}; {remedy}")
-    workspace = open_workspace(stack)
-    known = workspace.settings.consumers
-    if consumer not in known:
-        raise CommandError(unknown("consumer", consumer, known, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
+        remedy = f"Name the version: {again} VERSION --stack {stack}" if version is None else f"Leave {version} out: only retire takes one"
+        raise RequestError(f"keys {action} {'needs a version' if version is None else 'takes no version'}. {remedy}")
     if value and action is not Action.SHOW:
-        raise CommandError(f"--value is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} --value")
+        raise RequestError(f"--value is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} --value")
+    workspace = open_workspace(stack)
+    consumers = workspace.settings.consumers
+    if consumer not in consumers:
+        raise RequestError(unknown("consumer", consumer, consumers, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
     if action is Action.SHOW:
         _show(workspace, consumer, only_value=value)
     elif version is None:
@@ -62,44 +57,39 @@ def command(
 
 
 def _show(workspace: Workspace, consumer: str, *, only_value: bool) -> None:
-    from components.gateway.keys import consumer_key
-    from operations.clock import today
-    from operations.errors import CommandError
-    from operations.keys import seed_of
+    from operations.errors import UnsettledError
+    from operations.keys import api_keys
 
-    seed = seed_of(workspace, consumer)
-    spec = workspace.settings.consumers[consumer]
-    expired = {version for version, last_day in spec.expires.items() if today() > last_day}
+    keys = list(api_keys(workspace, consumer))
     if only_value:
-        valid = [version for version in spec.keys if version not in expired and version not in spec.imported_keys]
-        if not valid:
+        newest = next((each.key for each in keys if each.key and not each.expired), None)
+        if newest is None:
             remedy = f"Add one: inferplan keys add {consumer} --stack {workspace.typed}"
-            raise CommandError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}", exit_code=3)
-        print(consumer_key(seed, consumer, max(valid)))
+            raise UnsettledError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}")
+        print(newest)
         return
-    for version in sorted(spec.keys, reverse=True):
+    for each in keys:
         # The key comes last and the line is not folded, so that it can be cut out by column.
-        key = _IMPORTED if version in spec.imported_keys else consumer_key(seed, consumer, version)
-        print(f"{version}\t{_standing(spec.expires.get(version), today())}\t{key}")
+        print(f"{each.version}\t{_validity(each)}\t{each.key or '(imported, not shown)'}")
 
 
-def _standing(last_day: date | None, today: date) -> str:
-    if last_day is None:
+def _validity(key: ApiKey) -> str:
+    if key.last_day is None:
         return "valid"
-    return f"valid to {last_day}" if today <= last_day else f"expired {last_day}"
+    return f"expired {key.last_day}" if key.expired else f"valid to {key.last_day}"
 
 
 def _add(workspace: Workspace, consumer: str) -> None:
-    from operations.clock import today
     from operations.key_versions import add_version
+    from operations.keys import today
 
     valid = workspace.settings.consumers[consumer].keys
     version = add_version(workspace.file, workspace.settings, consumer, today())
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
-    print(f"the next up makes version {version} valid beside {_listed(valid)}: it {_change(workspace)}, puts")
-    print(f"version {version} into the Secret consumer-{consumer}, and refuses no key that is valid now:")
+    print(f"the next up makes version {version} valid in addition to {_listed(valid)}: it {_change(workspace)}, puts")
+    print(f"version {version} into the Secret consumer-{consumer}, and rejects no key that is valid now:")
     print(f"  inferplan up {workspace.typed}")
-    print("then hand the new key out, and retire the old one once nobody uses it:")
+    print("then give the new key to the clients, and retire the old one when none of them uses it:")
     print(f"  inferplan keys show {consumer} --stack {workspace.typed}")
     print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.typed}")
 
@@ -110,7 +100,7 @@ def _retire(workspace: Workspace, consumer: str, version: int) -> None:
     retire_version(workspace.file, workspace.settings, consumer, version)
     left = [each for each in workspace.settings.consumers[consumer].keys if each != version]
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
-    print(f"until the next up version {version} still passes; it {_change(workspace)}, and {_end(workspace)}:")
+    print(f"version {version} stays valid until the next up; it {_change(workspace)}, and {_end(workspace)}:")
     print(f"  inferplan up {workspace.typed}")
 
 
@@ -122,12 +112,10 @@ def _change(workspace: Workspace) -> str:
 
 
 def _end(workspace: Workspace) -> str:
-    from components.gateway.proxy import KEPT_SECONDS
+    from operations.key_versions import grace_seconds
 
-    gateway = workspace.settings.gateway
-    if gateway is None or gateway.deregistration_seconds is None:
-        return "the key is refused from then on"
-    return f"pods of before take the key for at most {gateway.deregistration_seconds + KEPT_SECONDS} s more"
+    seconds = grace_seconds(workspace.settings)
+    return "the key is rejected from then on" if seconds is None else f"old gateway pods accept the key for up to {seconds} s longer"
 
 
 def _listed(versions: list[int]) -> str:

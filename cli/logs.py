@@ -19,12 +19,12 @@ def command(
     from dataclasses import asdict
 
     from cli.screen import progress
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.logs import read_logs
     from operations.workspace import open_workspace
 
     if not stack:
-        raise CommandError(f"Missing option --stack. Name the stack: inferplan logs {model} --stack NAME")
+        raise RequestError(f"Missing option --stack. Name the stack: inferplan logs {model} --stack NAME")
     logs = read_logs(open_workspace(stack), model, context=context, lines=tail)
     if as_json:
         print(json.dumps([asdict(each) for each in logs], indent=2))

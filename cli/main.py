@@ -1,6 +1,6 @@
 """The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them.
 
-Every sub-command is a module with a function `command`. Nothing that a user does ends in a traceback.
+Every sub-command is a module with a function `command`. No error of a user ends in a traceback.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BAD_INPUT = 2
-INTERRUPTED = 130
+FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED = 1, 2, 3, 130
 
-# In the order of a person's day; the help text is here so that listing the commands loads none of them.
+# In the order of a day's work. The help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "new": ("cli.new", "Make a stack of your own from another one, with keys of its own."),
+    "new": ("cli.new", "Create a stack from another one, with its own keys."),
     "plan": ("cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
     "report": ("cli.report", "Report what a change does, its risks and its cost."),
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
-    "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and tell what happens."),
+    "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and report what happens."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
-    "recover": ("cli.recover", "Explain what a cut-off update left, repair it, and finish the update."),
-    "call": ("cli.call", "Put a prompt to a model through the gateway and print the answer as it comes."),
+    "recover": ("cli.recover", "Explain what an interrupted update left, repair it, and finish the update."),
+    "call": ("cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),
     "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
+    "status": ("cli.status", "Show the current state of pools, models, stores and consumers."),
     "logs": ("cli.logs", "Show what the pods of a model log."),
-    "status": ("cli.status", "Show pools, models, stores and consumers as they are now."),
-    "down": ("cli.down", "Remove what up made."),
+    "down": ("cli.down", "Remove what up created."),
     "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),
     "preheat": ("cli.preheat", "Preview what a model's preheat would move, link and remove."),
     "verify": ("cli.verify", "Check preheated model files by their READY manifest, anywhere."),
     "toolchain": ("cli.toolchain", "Build the programs of the simulated cluster, once."),
-    "validate": ("cli.validate", "Check stack files and list every fault with its line."),
-    "check": ("cli.check", "Hold plans to the policy pack; findings as a table, SARIF or JUnit."),
+    "validate": ("cli.validate", "Check stack files and list every error with its line."),
+    "check": ("cli.check", "Check plans against the policy pack; violations as a table, SARIF or JUnit."),
     "images": ("cli.images", "List every image that a stack needs."),
     "schema": ("cli.schema", "Print or write the JSON Schema of stack files."),
 }
@@ -63,7 +62,7 @@ def _load(name: str) -> Any:
 
 
 def _listed() -> None:
-    """Stands for a command in the list; `_LazyGroup` puts the real one in its place."""
+    """Placeholder of a command in the list; `_LazyGroup` loads the real one."""
 
 
 def _app() -> typer.Typer:
@@ -96,58 +95,77 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line `arguments` (sys.argv by default) and exit.
 
-    0 done, 1 refused or failed, 2 bad input, 3 something is not as wanted, 130 interrupted.
+    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted.
     """
-    # Loading a stack makes objects that live until the end; looking through them again and again took a twelfth of `plan` (2026-11).
+    # A loaded stack lives until the end; collecting it again and again took a twelfth of `plan` (2026-11).
     gc.set_threshold(100_000, 20, 100)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A table has lines that an old locale cannot draw; a question mark is better than no table.
             stream.reconfigure(errors="replace")
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    line = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = typer.main.get_command(_app())(args=given or ["--help"], prog_name="inferplan", standalone_mode=False)
+        code = typer.main.get_command(_app())(args=line or ["--help"], prog_name="inferplan", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
         sys.exit(_explain(error))
     if code == INTERRUPTED:
-        _tell(f"inferplan: interrupted; what was done stays. To go on from there, run: {shlex.join(['inferplan', *given])}")
-    sys.exit(code if given else BAD_INPUT)
+        _print(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
+    sys.exit(code if line else BAD_INPUT)
 
 
 def _explain(error: Exception) -> int:
-    """Say what happened in a line or a list of lines; the exit code."""
-    from operations.errors import CommandError
+    """Print what happened, in a line or a list of lines, and return the exit code."""
+    from operations.errors import OperationError, RequestError, UnsettledError
     from rehearsal.errors import RehearsalError
     from stackfile.errors import InvalidStack
 
+    codes = {RequestError: BAD_INPUT, UnsettledError: UNSETTLED, OperationError: FAILED, RehearsalError: FAILED}
     match error:
         case typer.TyperException():
-            from cli.usage import told
-
-            _tell(f"inferplan: {told(error)}")
+            _print(f"inferplan: {_usage(error)}")
             return BAD_INPUT
-        case CommandError():
-            _tell(f"inferplan: {error.message}")
-            return error.exit_code
+        case OperationError() | RehearsalError():
+            _print(f"inferplan: {error}")
+            return next(code for kind, code in codes.items() if isinstance(error, kind))
         case InvalidStack():
-            _tell(str(error))
+            _print(str(error))
             return BAD_INPUT
-        case RehearsalError():
-            _tell(f"inferplan: {error}")
-            return 1
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            _tell(f"inferplan: no space left for {error.filename or 'the output'}; make room and run it again")
-            return 1
+            _print(f"inferplan: no space left for {error.filename or 'the output'}. Free space and run it again")
         case _:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            _tell(f"inferplan: unexpected {what[:300]}; this is a defect of inferplan, {_keep_trace(error)}")
-            return 1
+            problem = " ".join(f"{type(error).__name__}: {error}".split())
+            _print(f"inferplan: unexpected {problem[:300]}. This is a defect of inferplan, {_keep_trace(error)}")
+    return FAILED
 
 
-def _tell(message: str) -> None:
-    from cli.screen import progress
+def _usage(error: typer.TyperException) -> str:
+    """The message of `error`, which typer raised about the command line, with the remedy."""
+    text = " ".join(getattr(error, "format_message", error.__str__)().split())
+    text = text.replace("Value error, ", "").replace(". Did you mean", "; did you mean").rstrip(".?")
+    context: Any = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "inferplan"
+    return f"{text[:1].lower()}{text[1:]}{_stacks(error)}. For the options, run: {command} --help"
 
-    progress().print(message, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+def _stacks(error: typer.TyperException) -> str:
+    """The stacks of the project, if the name of one is missing."""
+    from operations.errors import OperationError
+    from operations.project import project_root, stack_files
+
+    parameter: Any = getattr(error, "param", None)
+    if getattr(parameter, "name", None) != "stack":
+        return ""
+    try:
+        names = stack_files(project_root())
+    except OperationError:
+        return ""
+    return f", one of {', '.join(names)}" if names else ""
+
+
+def _print(message: str) -> None:
+    from cli.screen import say
+
+    say(message)
 
 
 def _keep_trace(error: Exception) -> str:

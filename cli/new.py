@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Write stacks/Pulumi.STACK.yaml from another stack, with an encryptionsalt and an apiKeySeed of its own."""
     from cli.passphrase import new_passphrase
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.files import create
     from operations.new_stack import check_source, copy_of
     from operations.project import project_root, short_path, stack_file, stack_name
@@ -35,7 +35,7 @@ def command(
     root = project_root()
     target = stack_path(root, name)
     if target.exists() or target.is_symlink():
-        raise CommandError(f"{short_path(target)} exists already and was left as it is; take another name, or move that file away first")
+        raise RequestError(f"{short_path(target)} exists already and was left as it is; take another name, or move that file away first")
     path = stack_file(root, source)
     file = read_stack(path, shown_path=short_path(path))
     settings = validate(file)
@@ -49,16 +49,16 @@ def command(
 
 def _refuse_name(stack: str) -> None:
     """Refuses what the Pulumi CLI refuses as the name of a stack."""
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from stackfile.errors import shown
 
     allowed = "a stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
     if "/" in stack:
-        raise CommandError(f"{shown(stack)} cannot name a stack: give the name alone, without organization, project or folder; {allowed}")
+        raise RequestError(f"{shown(stack)} cannot name a stack: give the name alone, without organization, project or folder; {allowed}")
     odd = next((each for each in stack if not (each.isascii() and (each.isalnum() or each in "-_."))), None)
     if odd is not None or not 0 < len(stack) <= 100:
         what = f"{shown(odd)} stands in it" if odd is not None else f"it has {len(stack)} characters"
-        raise CommandError(f"{shown(stack)} cannot name a stack: {what}; {allowed}")
+        raise RequestError(f"{shown(stack)} cannot name a stack: {what}; {allowed}")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from operations.errors import CommandError
+from operations.errors import RequestError
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 
@@ -15,7 +15,7 @@ _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 def new_passphrase(stack: str) -> tuple[str, bool]:
     """The passphrase for `stack`, and whether a person typed it just now.
 
-    Raises CommandError where there is none, or one that everybody knows; SecretsError where its file cannot be read.
+    Raises OperationError where there is none, or one that everybody knows; SecretsError where its file cannot be read.
     """
     from rehearsal.secrets import EXAMPLE_PASSPHRASE, given_passphrase
 
@@ -23,9 +23,9 @@ def new_passphrase(stack: str) -> tuple[str, bool]:
     passphrase, source = given if given is not None else (_asked(stack), "what was typed")
     other = f"set another, or unset {_VARIABLE} and {_VARIABLE}_FILE to be asked for one" if given is not None else "run it again"
     if not passphrase:
-        raise CommandError(f"{source} is an empty passphrase, which seals nothing; {other}")
+        raise RequestError(f"{source} is an empty passphrase, which seals nothing; {other}")
     if passphrase == EXAMPLE_PASSPHRASE:
-        raise CommandError(f"{source} is the passphrase of the examples, which everybody can read: {stack} needs one of its own; {other}")
+        raise RequestError(f"{source} is the passphrase of the examples, which everybody can read: {stack} needs one of its own; {other}")
     return passphrase, given is None
 
 
@@ -33,7 +33,7 @@ def _asked(stack: str) -> str:
     from getpass import getpass
 
     if not sys.stdin.isatty():
-        raise CommandError(
+        raise RequestError(
             f"{stack} needs a passphrase, and there is no terminal to ask for it; "
             f"set {_VARIABLE}, or {_VARIABLE}_FILE to the path of a file that holds it"
         )
@@ -41,7 +41,7 @@ def _asked(stack: str) -> str:
         first = getpass(f"passphrase for {stack}, to seal its secrets with: ")
         again = getpass("the same once more: ") if first else ""
     except EOFError:
-        raise CommandError("no passphrase was typed and nothing was written; run it again") from None
+        raise RequestError("no passphrase was typed and nothing was written; run it again") from None
     if first != again:
-        raise CommandError("the two passphrases differ and nothing was written; run it again")
+        raise RequestError("the two passphrases differ and nothing was written; run it again")
     return first

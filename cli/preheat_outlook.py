@@ -15,14 +15,14 @@ _HEADROOM = 1 << 20  # what the Job itself wants to stay free
 
 
 def outlook_lines(request: Request, listing: Listing) -> list[str]:
-    """The lines about the share of `request`. Raises CommandError where it cannot be read."""
+    """The lines about the share of `request`. Raises OperationError where it cannot be read."""
     from components.preheat.preview import look_at
-    from operations.errors import CommandError
+    from operations.errors import RequestError
 
     try:
         outlook = look_at(request, listing.files)
     except OSError as error:
-        raise CommandError(f"--share {request.target} cannot be read: {error.strerror or error}; give the share's mount point") from error
+        raise RequestError(f"--share {request.target} cannot be read: {error.strerror or error}; give the share's mount point") from error
     return [*_there(request, outlook), *_moves(listing, outlook), *_removes(request, outlook)]
 
 

@@ -42,7 +42,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
     Exits 0 if the report was made, whatever it says; 3 if it says that the change must not be merged.
     """
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.files import write
     from operations.report_inputs import read, read_or_explain
     from review import html as page
@@ -54,20 +54,20 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
     for option, url in (("--run-url", run_url), ("--report-url", report_url)):
         if url and not url.startswith(("https://", "http://")):
-            raise CommandError(f"{option}: {url!r} is not a URL. Give one that starts with https://")
+            raise RequestError(f"{option}: {url!r} is not a URL. Give one that starts with https://")
     if complete and not (base and commit):
-        raise CommandError("--complete compares --base with --commit. Give both")
+        raise RequestError("--complete compares --base with --commit. Give both")
     try:
         add_masks(mask or ())
     except ValueError as error:
-        raise CommandError(f"--mask: {error}") from error
+        raise RequestError(f"--mask: {error}") from error
     gathered = [(read_or_explain if complete else read)(path) for path in events or ()]
     provenance = Provenance(commit=commit, base=base, run_url=run_url, report_url=report_url)
     report = _report(gathered, provenance, complete=complete, fork=fork)
     try:
         text = comment.render(report, budget=budget)
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise RequestError(str(error)) from error
     for path, content in ((markdown, lambda: text), (html, lambda: page.render(report)), (json, lambda: render_json(report))):
         if path is not None:
             write(path, content().encode())
@@ -81,7 +81,7 @@ def _report(gathered: list[Preview | Findings], provenance: Provenance, *, compl
     from importlib.metadata import version
     from shlex import quote
 
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.policy_events import read_rule
     from operations.pools import read_offer
     from operations.project import project_root
@@ -100,7 +100,7 @@ def _report(gathered: list[Preview | Findings], provenance: Provenance, *, compl
         change = Change(root, commit_of(root, base), commit_of(root, provenance.commit))
         previews = completed(previews, change.stacks, (each.stack for each in rehearsals))
     elif not previews and not rehearsals:
-        raise CommandError("EVENTS is missing. Give a file of engine events, or --complete")
+        raise RequestError("EVENTS is missing. Give a file of engine events, or --complete")
     previews = [
         each if each.against_config is not None else replace(each, against_config=change.config_before(each.stack)) for each in previews
     ]
@@ -120,12 +120,12 @@ def _report(gathered: list[Preview | Findings], provenance: Provenance, *, compl
 
 def _known(root: Path, revision: str) -> str:
     """The commit that `revision` names in the repository, "" where it names none."""
-    from operations.errors import CommandError
+    from operations.errors import OperationError
     from operations.revisions import commit_of
 
     try:
         return commit_of(root, revision) if revision else ""
-    except CommandError:
+    except OperationError:
         return ""
 
 

@@ -23,11 +23,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     from operations.client.snippet import languages, snippet
     from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
     from operations.contract import contract
-    from operations.errors import CommandError
+    from operations.errors import RequestError
     from operations.workspace import open_workspace
 
     if not stack:
-        raise CommandError(f"--stack is missing; say which one: inferplan snippet {model} --stack NAME")
+        raise RequestError(f"--stack is missing; say which one: inferplan snippet {model} --stack NAME")
     workspace = open_workspace(stack)
     aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     who = consumer_of(workspace, aim.endpoint, consumer)

@@ -24,7 +24,7 @@ def command(
     """Show pools, models, stores and consumers of STACK as they are now; exit code 3 while something is not as wanted."""
     from cli.screen import progress
     from components.platforms.spec import ExistingCluster
-    from operations.errors import CommandError
+    from operations.errors import OperationError, UnsettledError
     from operations.workspace import open_workspace
     from rehearsal.cluster import start, status
 
@@ -36,8 +36,8 @@ def command(
     elif declared is not None and found.state == "absent":
         try:
             settled = _show_real(workspace, declared, as_json=as_json)
-        except CommandError as error:
-            raise CommandError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}", exit_code=3) from None
+        except OperationError as error:
+            raise UnsettledError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}") from None
     elif found.state == "running":
         if not workspace.simulated:
             real = "ask the real one with --context NAME"
@@ -49,10 +49,10 @@ def command(
     else:
         what = "no simulated cluster" if found.state == "absent" else f"a simulated cluster that is {found.state}"
         remedy = f"bring it up with: inferplan up {stack}, or ask a real one with --context"
-        raise CommandError(f"{stack} has {what}; {remedy}", exit_code=3)
+        raise UnsettledError(f"{stack} has {what}; {remedy}")
     if not settled:
         remedy = f"inferplan up {stack} applies what is missing and says what it waits for"
-        raise CommandError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}", exit_code=3)
+        raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}")
 
 
 def _show_real(workspace: Workspace, context: str, *, as_json: bool) -> bool:

@@ -17,19 +17,19 @@ def command(
 ) -> None:
     """Check stack files and list every fault with its line; all stacks of the project by default."""
     from cli.screen import progress
-    from operations.errors import CommandError
+    from operations.errors import OperationError, RequestError
     from operations.project import project_root, stack_file, stack_files
 
     root = project_root()
     names = stacks or list(stack_files(root))
     if not names:
-        raise CommandError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
+        raise RequestError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
     sound = True
     for name in names:
         try:
             path = stack_file(root, name)
-        except CommandError as error:
-            progress().print(error.message, highlight=False, markup=False, soft_wrap=True)
+        except OperationError as error:
+            progress().print(str(error), highlight=False, markup=False, soft_wrap=True)
             sound = False
         else:
             sound = _check(path) and sound

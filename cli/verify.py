@@ -21,12 +21,12 @@ def command(
     """Check the model caches at PATH by their READY files; exit code 1 when one is not what its manifest says."""
     from cli.screen import results
     from components.preheat.verify import caches, verify
-    from operations.errors import CommandError
+    from operations.errors import RequestError
 
     try:
         found = caches(path)
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise RequestError(str(error)) from error
     console, good = results(), True
     for directory in found:
         with _bar(directory, shown=not quick) as bar:

@@ -49,9 +49,7 @@ def contract(workspace: Workspace) -> Contract:
 
 def declared(workspace: Workspace) -> Recording:
     """What the program of `workspace` registers. Raises ProgramFailed with the program's own words."""
-    from rehearsal.engine.program.record import record
-
-    return record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
+    return workspace.record()
 
 
 def contract_of(recording: Recording, namespace: str) -> Contract:

@@ -33,7 +33,7 @@ def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
     )
 
 
-def gaps(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
+def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
     """A sentence for each gap between the servers of `before` and those of `after`."""
     gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
     for old, name in ((old, name) for old in gone for name in new if _files(before[old]) & _files(after[name])):

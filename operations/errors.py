@@ -1,12 +1,15 @@
-"""The one error that a sub-command raises on purpose. It prints nothing itself."""
+"""The errors that operations raise on purpose. Each message states the problem, what is allowed and what to do."""
 
 from __future__ import annotations
 
 
-class CommandError(Exception):
-    """A command cannot do what was asked; `message` says what was given and what to do, `exit_code` 2 stands for bad input."""
+class OperationError(Exception):
+    """An operation failed, or the environment lacks what it needs."""
 
-    def __init__(self, message: str, *, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
-        self.exit_code = exit_code
+
+class RequestError(OperationError):
+    """A name, a file or an option is wrong, and nothing was changed."""
+
+
+class UnsettledError(OperationError):
+    """The stack is not as its file declares."""

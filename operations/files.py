@@ -12,22 +12,22 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes `content` to `path`. Raises CommandError where that cannot be done."""
-    from operations.errors import CommandError
+    """Writes `content` to `path`. Raises OperationError where that cannot be done."""
+    from operations.errors import OperationError
 
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror}; name a file in a folder that exists", exit_code=1) from error
+        raise OperationError(f"{path} cannot be written: {error.strerror}; name a file in a folder that exists") from error
 
 
 def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
     """Makes the file `path`, whole or not at all, and never in place of another; readable as the user's umask has it.
 
-    `sound` is shown the finished file under another name first. Raises CommandError where there is such a file already, where it
+    `sound` is shown the finished file under another name first. Raises OperationError where there is such a file already, where it
     cannot be written, or where it is not sound.
     """
-    from operations.errors import CommandError
+    from operations.errors import OperationError, RequestError
     from operations.project import short_path
 
     name = short_path(path)
@@ -40,14 +40,14 @@ def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda
                 stream.flush()
                 os.fsync(stream.fileno())
             if not sound(beside):
-                raise CommandError(f"{name} was not written: the copy would not mean what it should; copy the file by hand and edit it")
+                raise RequestError(f"{name} was not written: the copy would not mean what it should; copy the file by hand and edit it")
             _into_place(beside, path)
         finally:
             beside.unlink(missing_ok=True)
     except FileExistsError as error:
-        raise CommandError(f"{name} exists already and was left as it is; take another name, or move that file away first") from error
+        raise RequestError(f"{name} exists already and was left as it is; take another name, or move that file away first") from error
     except OSError as error:
-        raise CommandError(f"{name} cannot be written: {error.strerror}; nothing was left behind", exit_code=1) from error
+        raise OperationError(f"{name} cannot be written: {error.strerror}; nothing was left behind") from error
 
 
 def _into_place(beside: Path, path: Path) -> None:

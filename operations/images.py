@@ -34,7 +34,4 @@ def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
 
 def needed_images(workspace: Workspace) -> list[NeededImage]:
     """The images of the plan of `workspace`."""
-    from rehearsal.engine.program.record import record
-
-    recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
-    return images_of(recording, workspace.settings.images.mirror)
+    return images_of(workspace.record(), workspace.settings.images.mirror)

@@ -1,6 +1,6 @@
-"""Changes which key versions of a consumer are valid, in the text of the stack file: comments, order and layout stay.
+"""Edits the valid key versions of a consumer in the text of the stack file. Comments, order and layout stay.
 
-It derives and shows no key. What it wrote is read and judged as a whole before it takes the old file's place.
+It derives and shows no key. The new text is read and validated as a whole before it replaces the old file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError
 from operations.project import stack_name
 from stackfile.reader import PROJECT, StackFile, read_stack
 
@@ -26,24 +26,31 @@ MOST_VERSIONS = 10
 
 
 def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
-    """Makes the next version of `consumer` valid, notes `today` as its day, and returns it.
+    """Make the next version of `consumer` valid, record `today` as its day, and return it.
 
-    Versions only ever grow, so a retired key never comes back.
-
-    Raises CommandError when no further version fits, or when the file's layout is better edited by hand.
+    Versions only grow, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
+    layout of the file must be edited by hand.
     """
     versions = settings.consumers[consumer].keys
     version = max(versions) + 1
     if len(versions) >= MOST_VERSIONS:
         oldest = min(versions)
-        raise CommandError(f"{consumer} has {len(versions)} valid keys, the most there may be; retire one, such as {oldest}, and add again")
+        raise RequestError(f"{consumer} has {len(versions)} valid keys, the maximum. Retire one, for example {oldest}, and add again")
     if version > LAST_VERSION:
-        raise CommandError(f"{consumer} has version {LAST_VERSION}, the last there may be; name a new consumer and move the clients over")
+        raise RequestError(f"{consumer} has version {LAST_VERSION}, the last one. Create a new consumer and move the clients to it")
     first = versions[0] == max(versions)
     path, dated = (*_consumers(file), consumer), bool(settings.consumers[consumer].issued)
     wanted = {**_versions(settings), consumer: {*versions, version}}
     _rewrite(file, lambda text: _with(text, path, version, first=first, day=today, dated=dated), wanted)
     return version
+
+
+def grace_seconds(settings: StackSettings) -> int | None:
+    """Seconds for which old gateway pods accept a key that an update retires, None if no gateway pod drains."""
+    from components.gateway.proxy import KEPT_SECONDS
+
+    gateway = settings.gateway
+    return None if gateway is None or gateway.deregistration_seconds is None else gateway.deregistration_seconds + KEPT_SECONDS
 
 
 def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
@@ -55,20 +62,20 @@ def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: d
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Makes `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
+    """Make `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
 
-    Raises CommandError for a version that is not valid, for the newest one (the next one added would be the same key again), and
+    Raises OperationError for a version that is not valid, for the newest one (the next one added would be the same key again), and
     when the file's layout is better edited by hand.
     """
     spec = settings.consumers[consumer]
     listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
     add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
     if version not in spec.keys:
-        raise CommandError(f"{consumer} has no valid key version {version}; valid are {listed}")
+        raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed}")
     if len(spec.keys) == 1:
-        raise CommandError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
+        raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
     if version == spec.newest:
-        raise CommandError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
+        raise RequestError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
     path, index = (*_consumers(file), consumer), spec.keys.index(version)
     left = {**_versions(settings), consumer: set(spec.keys) - {version}}
     _rewrite(file, lambda text: _without(text, path, index, version, spec), left)
@@ -106,7 +113,7 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
         changed = mark + edit(raw[len(mark) :].decode()).encode()
     except (KeyError, ValueError) as error:
         why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
-        raise CommandError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
+        raise RequestError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".keys-", suffix=".yaml")
         written = Path(name)
@@ -117,12 +124,12 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
                 os.fsync(stream.fileno())
             written.chmod(target.stat().st_mode & 0o777)
             if not _reads_as(written, file, wanted):
-                raise CommandError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
+                raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
             written.replace(target)
         finally:
             written.unlink(missing_ok=True)
     except OSError as error:
-        raise CommandError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed", exit_code=1) from error
+        raise OperationError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed") from error
 
 
 def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:

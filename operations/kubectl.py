@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from operations.errors import CommandError
+from operations.errors import OperationError
 
 _SECONDS = 15
 _CREATE = "aws eks update-kubeconfig --name CLUSTER"
@@ -50,20 +50,20 @@ class Kubectl:
             self._file.flush()
 
     def get(self, path: str) -> Any:
-        """The decoded answer to GET `path` of the Kubernetes API. Raises CommandError with kubectl's message."""
+        """The decoded answer to GET `path` of the Kubernetes API. Raises OperationError with kubectl's message."""
         done = self._ask(path)
         if done.returncode:
             message = " ".join(done.stderr.split())[:300] or f"kubectl ended with {done.returncode}"
             problem = f"The cluster of context {self._context!r} did not answer {path}: {message.rstrip('.')}"
-            raise CommandError(f"{problem}. {self._remedy(message, path)}", exit_code=1)
+            raise OperationError(f"{problem}. {self._remedy(message, path)}")
         return json.loads(done.stdout)
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """The last `lines` that a container logged. Raises CommandError with kubectl's message."""
+        """The last `lines` that a container logged. Raises OperationError with kubectl's message."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}"
         done = self._ask(path)
         if done.returncode:
-            raise CommandError(f"The log cannot be read: {' '.join(done.stderr.split())[:300]}", exit_code=1)
+            raise OperationError(f"The log cannot be read: {' '.join(done.stderr.split())[:300]}")
         return done.stdout.rstrip("\n")
 
     def last_line(self, namespace: str, pod: str, container: str) -> str:
@@ -85,4 +85,4 @@ class Kubectl:
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            raise CommandError("there is no kubectl on PATH, and only it can log in to this cluster; install it", exit_code=1) from None
+            raise OperationError("there is no kubectl on PATH, and only it can log in to this cluster; install it") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from components.platforms.spec import ExistingCluster
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError, UnsettledError
 from stackfile.errors import unknown
 
 if TYPE_CHECKING:
@@ -32,33 +32,33 @@ class _Cluster(Protocol):
 def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: int) -> list[ContainerLog]:
     """Return the last `lines` of each container of `model`, of its preheat and of its engine build, by pod.
 
-    Raises CommandError for an unknown model, and if the cluster of `context` (by default the stack's own) cannot be read or has no pod.
+    Raises OperationError for an unknown model, and if the cluster of `context` (by default the stack's own) cannot be read or has no pod.
     """
     from operations.kubectl import Kubectl
 
     settings = workspace.settings
     if model not in settings.models:
-        raise CommandError(unknown("model", model, settings.models, owner=workspace.stack))
+        raise RequestError(unknown("model", model, settings.models, owner=workspace.stack))
     declared = settings.cluster.context if isinstance(settings.cluster, ExistingCluster) else None
     name = context or declared
     if name is None:
         remedy = f"Name a context of your kubeconfig: inferplan logs {model} --stack {workspace.typed} --context NAME"
-        raise CommandError(f"The nodes of a simulated cluster run no containers, so {model} has no logs there. {remedy}", exit_code=3)
+        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {model} has no logs there. {remedy}")
     return logs_of(Kubectl(name), settings.namespace, model, lines)
 
 
 def logs_of(cluster: _Cluster, namespace: str, model: str, lines: int) -> list[ContainerLog]:
-    """Return the logs of the pods of `model` in `namespace`, init containers first. Raises CommandError if there is no pod."""
+    """Return the logs of the pods of `model` in `namespace`, init containers first. Raises OperationError if there is no pod."""
     pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app.kubernetes.io%2Finstance%3D{model}")["items"]
     if not pods:
         remedy = "inferplan status shows what is missing."
-        raise CommandError(f"{model} has no pod in namespace {namespace}. {remedy}", exit_code=3)
+        raise UnsettledError(f"{model} has no pod in namespace {namespace}. {remedy}")
     logs = []
     for pod in sorted(pods, key=lambda each: each["metadata"]["name"]):
         name, spec = pod["metadata"]["name"], pod["spec"]
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:
             try:
                 logs.append(ContainerLog(name, container["name"], cluster.log(namespace, name, container["name"], lines)))
-            except CommandError as error:
-                logs.append(ContainerLog(name, container["name"], "", error.message))
+            except OperationError as error:
+                logs.append(ContainerLog(name, container["name"], "", str(error)))
     return logs

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from operations.errors import CommandError
+from operations.errors import RequestError
 from operations.project import stack_name
 from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack
 
@@ -60,7 +60,7 @@ class StackCopy:
 
 
 def check_source(source: StackFile, stack: str) -> None:
-    """Raises CommandError, with what to type instead, where the secrets of `source` belong to no passphrase."""
+    """Raises OperationError, with what to type instead, where the secrets of `source` belong to no passphrase."""
     from rehearsal.secrets import belongs_to_passphrase
 
     if belongs_to_passphrase(source.encryption_salt, source.secrets_provider):
@@ -68,7 +68,7 @@ def check_source(source: StackFile, stack: str) -> None:
     provider = source.secrets_provider or ""
     owner = provider.partition(":")[0] or "Pulumi's service"
     option = f" --secrets-provider {shlex.quote(provider)}" if provider else ""
-    raise CommandError(
+    raise RequestError(
         f"the secrets of {source.shown_path} belong to {owner}, which the Pulumi CLI alone can ask; either name a stack with a passphrase "
         f"(--from local), or type: pulumi stack init {stack} --copy-config-from {stack_name(source.path)}{option}, and then, since that "
         f'copies the seed of all keys too: pulumi config set --stack {stack} --secret apiKeySeed "$(openssl rand -hex 32)"'
@@ -78,7 +78,7 @@ def check_source(source: StackFile, stack: str) -> None:
 def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
     """A copy of the sound stack `source`, to be written to `target` and sealed under `passphrase`.
 
-    Raises CommandError where the source holds secrets besides the seed that neither `passphrase` nor that of the examples opens.
+    Raises OperationError where the source holds secrets besides the seed that neither `passphrase` nor that of the examples opens.
     """
     from rehearsal.secrets import new_salt
     from stackfile.yaml_edit import replace_scalar
@@ -146,9 +146,9 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
         try:
             return {path: box.open(text) for path, text in sealed.items()}
         except ValueError as error:
-            raise CommandError(f"a secret of {source.shown_path} cannot be decrypted: {error}; set it again, or take it out") from error
+            raise RequestError(f"a secret of {source.shown_path} cannot be decrypted: {error}; set it again, or take it out") from error
     names = ", ".join(map(_name, sealed))
-    raise CommandError(
+    raise RequestError(
         f"{source.shown_path} holds secrets under a passphrase other than yours: {names}; give the passphrase of "
         f"{stack_name(source.path)} (the new stack then has the same), or name a copy of the file without them: --from PATH"
     )

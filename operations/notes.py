@@ -31,7 +31,7 @@ def program_notes(recording: Recording) -> Iterator[str]:
 def gateway_notes(workspace: Workspace) -> Iterator[str]:
     """A note for each key that is expired or expires within NOTICE_DAYS, and for what the gateway leaves to others."""
     from components.gateway.notes import notes
-    from operations.clock import today
+    from operations.keys import today
 
     settings, gateway = workspace.settings, workspace.settings.gateway
     yield from expiring(settings.consumers, workspace.typed, today())

@@ -1,19 +1,98 @@
-"""A recording as the policy pack reads it, and the pack's verdict on it. It prints nothing."""
+"""The verdict of the policy pack on a stack, with the lines of the stack file that caused it. It prints nothing."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from operations.errors import RequestError
+
 if TYPE_CHECKING:
+    from policies.engine.evaluate import Outcome
     from policies.engine.report import Report
     from policies.engine.resource import Stack
-    from rehearsal.engine.wire.recording import Recording
+    from rehearsal.engine.wire.recording import Recording, Registration
+    from stackfile.reader import StackFile
+
+MOST_DRAFTS = 10
+# The section of the stack file that declares each folder of components.
+_SECTIONS = {
+    "serving": "models",
+    "preheat": "models",
+    "storage": "storage",
+    "nodes": "nodePools",
+    "queue": "queues",
+    "gateway": "gateway",
+    "namespace": "namespace",
+    "cluster": "cluster",
+    "monitoring": "monitoring",
+    "benchmark": "benchmark",
+}
+# The key to change below the section or its entry, by rule.
+_KEYS = {
+    "network-require-tls": ("tls",),
+    "network-require-ingress-host": ("host",),
+    "network-require-route-timeout": ("timeoutSeconds",),
+    "image-disallow-latest": ("image",),
+    "image-require-digest": ("image",),
+    "image-restrict-registries": ("image",),
+    "model-require-vllm-floor": ("image",),
+    "model-require-triton-floor": ("image",),
+    "model-require-revision": ("weights", "revision"),
+    "model-disallow-trust-remote-code": ("trustRemoteCode",),
+    "pod-disallow-literal-secrets": ("env",),
+    "stack-require-matching-pool": ("pool",),
+    "stack-require-pool-capacity": ("replicas",),
+    "stack-require-room-for-rollout": ("rollout",),
+    "stack-require-startup-budget-for-model": ("weights", "size"),
+}
+
+
+def judge(recording: Recording, root: Path) -> Report:
+    """The verdict on `recording` with the stack's own settings. Raises RequestError if those have errors."""
+    from policies.engine.registry import all_rules
+    from policies.engine.report import check_stack
+    from policies.engine.settings import SettingsError, read_settings, today
+    from stackfile.reader import read_stack, stack_path
+
+    try:
+        settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
+    except SettingsError as error:
+        raise RequestError(str(error)) from error
+    report = check_stack(stack_of(recording), settings)
+    path = stack_path(root, recording.stack)
+    if not path.exists():
+        return report
+    file = read_stack(path, shown_path=str(path.relative_to(root)))
+    return dataclasses.replace(report, places=_places(recording, file, (*report.violations, *report.advice)))
+
+
+def settings_file(root: Path, stack: str) -> Path:
+    """The file of a stack's levels, parameters and exemptions; it need not exist."""
+    return root / "policies" / "stacks" / f"{stack}.json"
+
+
+def exemption_drafts(report: Report) -> list[str]:
+    """Draft entries of `exemptions` for the blocked fields, MOST_DRAFTS at most, each a line of JSON.
+
+    The pack accepts none of them before `expires` has a date. A rule that failed itself gets no draft.
+    """
+    from policies.engine.settings import STATES
+
+    names = {state: name for name, state in STATES.items()}
+    blocked = dict.fromkeys(
+        (each.rule.id, each.resource, each.path, names[each.state]) for each in report.violations if each.state in names
+    )
+    blank = {"reason": "why this one may", "owner": "who answers for it", "expires": "YYYY-MM-DD"}
+    keys = ("rule", "resource", "path", "state")
+    return [json.dumps({**dict(zip(keys, each, strict=True)), **blank}) for each in list(blocked)[:MOST_DRAFTS]]
 
 
 def stack_of(recording: Recording) -> Stack:
-    """The resources of `recording`. Secrets are in clear in it, as they are for every analyzer: rules never show values."""
+    """The resources of `recording`. It contains secrets in plain text, as for every analyzer; rules never show values."""
     from policies.engine.resource import Resource, Stack
 
     return Stack(
@@ -37,32 +116,6 @@ def stack_of(recording: Recording) -> Stack:
     )
 
 
-def judge(recording: Recording, root: Path) -> Report:
-    """The pack's verdict on `recording` with the stack's own settings. Raises CommandError when those have faults."""
-    from operations.errors import CommandError
-    from operations.finding_places import finding_places
-    from policies.engine.registry import all_rules
-    from policies.engine.report import check_stack
-    from policies.engine.settings import SettingsError, read_settings, today
-    from stackfile.reader import read_stack, stack_path
-
-    try:
-        settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
-    except SettingsError as error:
-        raise CommandError(str(error)) from error
-    report = check_stack(stack_of(recording), settings)
-    path = stack_path(root, recording.stack)
-    if not path.exists():
-        return report
-    file = read_stack(path, shown_path=str(path.relative_to(root)))
-    return dataclasses.replace(report, places=finding_places(recording, file, (*report.violations, *report.advice)))
-
-
-def settings_file(root: Path, stack: str) -> Path:
-    """Where a stack keeps its levels, parameters and exemptions; the file need not exist."""
-    return root / "policies" / "stacks" / f"{stack}.json"
-
-
 def _plain(value: Any) -> Any:
     from policies.engine.fields import UNKNOWN as UNREADABLE
     from rehearsal.engine.wire.values import UNKNOWN, Secret
@@ -76,3 +129,29 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
+
+
+def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) -> dict[tuple[str, str], str]:
+    """By rule and URN, `file:line: key` of each outcome whose resource was declared by an entry of the stack file."""
+    by_urn = {each.urn: each for each in recording}
+    places: dict[tuple[str, str], str] = {}
+    for outcome in outcomes:
+        path = _key_path(by_urn, by_urn.get(outcome.urn), file)
+        if not path:
+            continue
+        path = (*path, *_KEYS.get(outcome.rule.id, ()))
+        place = file.locate(path)
+        line = f":{place.line}" if place else ""
+        places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {'.'.join(path)}"
+    return places
+
+
+def _key_path(by_urn: dict[str, Registration], each: Registration | None, file: StackFile) -> tuple[str, ...]:
+    """The section, and the entry in it, of the nearest component above a resource that the stack file declares."""
+    while each is not None:
+        package, _, rest = each.type.partition(":")
+        section = _SECTIONS.get(rest.partition(":")[0]) if package == "inferplan" else None
+        if section is not None:
+            return (section, each.name) if file.written_keys(section) & {each.name} else (section,)
+        each = by_urn.get(each.parent)
+    return ()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from operations.errors import CommandError
+from operations.errors import OperationError
 
 if TYPE_CHECKING:
     from operations.live import LiveCluster, ObjectKey
@@ -57,7 +57,7 @@ class Rule:
 
 
 def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: str, simulated: bool) -> None:
-    """Raise CommandError that names every operator whose kinds `objects` need and the cluster does not serve."""
+    """Raise OperationError that names every operator whose kinds `objects` need and the cluster does not serve."""
     missing: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         if not live.serves(each.api_version, each.kind):
@@ -77,14 +77,13 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
         if simulated
         else "Install what is missing, then run: inferplan up {stack}"
     )
-    raise CommandError(
+    raise OperationError(
         "\n".join([f"{stack} needs operators that its cluster does not have. Nothing was changed.", *lines, remedy.format(stack=stack)]),
-        exit_code=1,
     )
 
 
 def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, *, stack: str) -> None:
-    """Raise CommandError that names the rights which the account of `context` lacks for `objects`; quiet where nobody can tell."""
+    """Raise OperationError that names the rights which the account of `context` lacks for `objects`; quiet where nobody can tell."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         resource = f"{live.plural(each.api_version, each.kind)}{'.' if each.group else ''}{each.group}"
@@ -99,7 +98,7 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
             if verbs:
                 lacking.append(f"  {', '.join(verbs)} {resource}" + (f" in namespace {namespace}" if namespace else ""))
     if lacking:
-        raise CommandError(
+        raise OperationError(
             "\n".join(
                 [
                     f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed.",
@@ -107,7 +106,6 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
                     f"Ask for them; to check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
                 ]
             ),
-            exit_code=1,
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kube.names import INSTANCE_LABEL
-from operations.errors import CommandError
+from operations.errors import RequestError
 
 if TYPE_CHECKING:
     from components.preheat.payload.certificates import UntrustedError
@@ -75,12 +75,12 @@ class PlannedPreheat:
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
-    """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises CommandError where there is nothing to preheat."""
+    """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises OperationError where there is nothing to preheat."""
     from components.preheat.artifacts import artifact_job
     from rehearsal.engine.program.record import record
 
     spec = _model(workspace, model)
-    given = workspace.engine_input(workspace.open_secrets())
+    given = workspace.engine_input()
     if number is not None:
         models = json.loads(given["config"]["inferplan:models"])
         models[model]["preheat"]["round"] = number
@@ -117,9 +117,9 @@ def _model(workspace: Workspace, model: str) -> ModelSpec:
     if model not in models:
         near = get_close_matches(model, models, n=1)
         hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(models) or 'none'}"
-        raise CommandError(f"{model!r} is no model of {workspace.stack}; {hint}")
+        raise RequestError(f"{model!r} is no model of {workspace.stack}; {hint}")
     if models[model].preheat is None:
-        raise CommandError(
+        raise RequestError(
             f"{model!r} has no preheat in {workspace.file.shown_path}; add preheat: {{into: <store>}} to have its files copied"
         )
     return models[model]

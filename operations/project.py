@@ -1,64 +1,60 @@
-"""Finds the project and its stack files for the commands. It reads no stack."""
+"""The project's folder, its stack files, and the environment of the programs that operations start."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from operations.errors import CommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from operations.errors import RequestError
+from stackfile.errors import unknown
+from stackfile.reader import stack_path
 
 _SUFFIXES = (".yaml", ".yml")
+# Variables that name a path, which a user writes relative to the current folder.
+_PATHS = ("INFERPLAN_CACHE_DIR", "INFERPLAN_KUBECONFIG", "INFERPLAN_STATE_DIR", "PULUMI_CONFIG_PASSPHRASE_FILE")
 
 
 def project_root() -> Path:
-    """The folder of the project's Pulumi.yaml: the nearest one upwards from here, else the checkout this command is installed from.
+    """The folder of the nearest Pulumi.yaml upwards from the current folder, else the checkout this command is installed from.
 
-    Raises CommandError where there is none.
+    Raises RequestError if there is none.
     """
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
         if (folder / "Pulumi.yaml").is_file() and (folder / "infra").is_dir():
             return folder
-    raise CommandError(f"no inferplan project in {here} or above it; change into the folder that holds Pulumi.yaml")
+    raise RequestError(f"There is no inferplan project in {here} or above it. Change into the folder that contains Pulumi.yaml")
 
 
 def stack_files(root: Path) -> dict[str, Path]:
-    """The stacks of the project by name, in the order of their names."""
-    from stackfile.reader import stack_path
-
-    directory = stack_path(root, "any").parent
-    return {stack_name(path): path for path in sorted(directory.glob("Pulumi.?*.yaml"))}
+    """The stack files of the project by stack name, sorted."""
+    return {stack_name(path): path for path in sorted(stack_path(root, "any").parent.glob("Pulumi.?*.yaml"))}
 
 
 def stack_file(root: Path, stack: str) -> Path:
-    """The file of `stack`, which is a name or the path of a YAML file. Raises CommandError that lists the known stacks."""
-    known = stack_files(root)
-    if stack in known:
-        return known[stack]
+    """The file of `stack`, which is a name or the path of a YAML file. Raises RequestError that lists the stacks."""
+    files = stack_files(root)
+    if stack in files:
+        return files[stack]
     if stack.endswith(_SUFFIXES) or os.sep in stack:
         return Path(stack)
-    raise CommandError(unknown_stack(stack, known))
+    raise RequestError(unknown("stack", stack, files, owner="this project", remedy="Write stacks/Pulumi.<name>.yaml."))
 
 
 def stack_name(path: Path) -> str:
-    """The name of the stack that the file `path` holds."""
+    """The name of the stack whose file is `path`."""
     return path.name.removesuffix(path.suffix).removeprefix("Pulumi.")
 
 
-def unknown_stack(stack: str, known: Mapping[str, Path]) -> str:
-    """The message about a stack that is not in `known`."""
-    from stackfile.errors import unknown
-
-    return unknown("stack", stack, known, owner="this project", remedy="Write stacks/Pulumi.<name>.yaml.")
-
-
 def short_path(path: Path) -> str:
-    """`path` as a person in this folder would write it."""
+    """`path` relative to the current folder if it is below that."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """The environment for a program that runs in another folder: paths are absolute, `changes` are added."""
+    paths = {name: str(Path(value).absolute()) for name in _PATHS if (value := os.environ.get(name))}
+    return {**os.environ, **paths, **changes}

@@ -54,23 +54,14 @@ def main(stack: str, path: Path) -> int:
 def _run(stack: str, diary: Diary) -> None:
     from operations.workspace import open_workspace
     from rehearsal.cluster import start
-    from rehearsal.cluster.definitions import installer
-    from rehearsal.engine.apply.run import apply
     from rehearsal.progress import silent
 
     workspace = open_workspace(stack)
     for name, spec in workspace.settings.models.items():
         diary.write("model", name=name, seconds=_load_seconds(spec))
-    secrets = workspace.open_secrets()
     cluster = start(workspace.stack)
     with _observed(cluster, diary):
-        outcome = apply(
-            workspace.rehearsed(),
-            cluster,
-            **workspace.engine_input(secrets),
-            listener=lambda event: _note(diary, event),
-            ensure_crds=installer(cluster, silent),
-        )
+        outcome = workspace.apply(cluster, listener=lambda event: _note(diary, event), step=silent)
     for target in outcome.deleted:
         diary.write("pruned", target=str(target))
     diary.write("done", seconds=round(outcome.seconds, 1))

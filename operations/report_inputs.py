@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError
 from review.errors import EventsError
 from review.findings import Findings, load
 from review.preview import Preview
@@ -21,26 +21,26 @@ _NOT_REHEARSED = "The upgrade was not rehearsed: this stack has no findings."
 
 
 def read(path: Path) -> Preview | Findings:
-    """The preview or the findings in the file `path`. Raises CommandError that says what is wrong with it."""
+    """The preview or the findings in the file `path`. Raises OperationError that says what is wrong with it."""
     try:
         # Findings are small and begin with their format; a large file is not read twice.
         small = path.read_bytes() if path.is_file() and path.stat().st_size < 2**20 else b""
         return load(small, source=path.name) or read_file(path)
     except OSError as error:
-        raise CommandError(
+        raise RequestError(
             f"{path} cannot be read: {error.strerror}. Give a file of engine events, for example from inferplan plan --events"
         ) from error
     except EventsError as error:
-        raise CommandError(str(error)) from error
+        raise RequestError(str(error)) from error
     except RecursionError as error:
-        raise CommandError(f"{path}: a value is nested too deeply for an engine event. Give a file of engine events") from error
+        raise RequestError(f"{path}: a value is nested too deeply for an engine event. Give a file of engine events") from error
 
 
 def read_or_explain(path: Path) -> Preview | Findings:
     """Like `read`; a file that cannot be read is an incomplete preview, so that the others are reported all the same."""
     try:
         return read(path)
-    except CommandError as error:
+    except OperationError as error:
         name = path.name.removesuffix(path.suffix)
         return _absent(name, f"its events are unreadable: {error}")
 

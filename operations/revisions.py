@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError
 from operations.project import stack_files, stack_name
 
 # What no program run reads.
@@ -29,18 +29,18 @@ def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def commit_of(root: Path, revision: str) -> str:
-    """The full commit that `revision` names. Raises CommandError for an unknown revision."""
+    """The full commit that `revision` names. Raises OperationError for an unknown revision."""
     commit = None if revision.startswith("-") else git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None or commit.returncode:
-        raise CommandError(f"{revision!r} is not a revision of {root}. Give a commit, branch or tag that `git log` accepts")
+        raise RequestError(f"{revision!r} is not a revision of {root}. Give a commit, branch or tag that `git log` accepts")
     return commit.stdout.decode().strip()
 
 
 def check_out(root: Path, commit: str, place: Path) -> None:
-    """Write the files of `commit` to the new folder `place`. Raises CommandError if git cannot."""
+    """Write the files of `commit` to the new folder `place`. Raises OperationError if git cannot."""
     worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
     if worktree.returncode:
-        raise CommandError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}", exit_code=1)
+        raise OperationError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}")
 
 
 def remove(root: Path, place: Path) -> None:
@@ -87,11 +87,11 @@ def touched(changed: list[str] | None, stacks: dict[str, str]) -> list[str]:
 def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
     """The stacks that the change from `base` to `head` can touch, each "changed", "new" or "deleted", read from git alone.
 
-    Raises CommandError if git cannot compare the two.
+    Raises OperationError if git cannot compare the two.
     """
     changed = _changed_files(root, base, head)
     if changed is None:
-        raise CommandError(f"git cannot compare {base[:12]} with {head[:12]}. Fetch both commits first")
+        raise RequestError(f"git cannot compare {base[:12]} with {head[:12]}. Fetch both commits first")
     before, after = (_stacks_at(root, revision) for revision in (base, head))
     names = {name: "changed" if name in before else "new" for name in touched(changed, after)}
     return names | {name: "deleted" for name in before if name not in after}
@@ -111,7 +111,7 @@ def _changed_files(root: Path, base: str, head: str) -> list[str] | None:
         return None
     for commit in (base, head):
         if commit.startswith("-"):
-            raise CommandError(f"{commit!r} is not a commit. Give a commit or a branch")
+            raise RequestError(f"{commit!r} is not a commit. Give a commit or a branch")
     listing = git(root, "diff", "--name-only", "--no-renames", "-z", base, head, "--")
     # A base that is missing here (a forced push, a shallow clone) says nothing about what changed.
     return None if listing.returncode else [path for path in listing.stdout.decode(errors="replace").split("\0") if path]

@@ -22,7 +22,7 @@ def nodes_wanted(settings: StackSettings) -> dict[str, int]:
     return {name: _wanted(name, settings) for name in settings.node_pools}
 
 
-def pretended(settings: StackSettings) -> list[dict[str, Any]]:
+def simulated_objects(settings: StackSettings) -> list[dict[str, Any]]:
     """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares."""
     from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
 

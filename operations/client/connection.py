@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
-    """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises CommandError."""
+    """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises OperationError."""
     if target.kind == "kserve-v2-grpc":
         from operations.client import grpc_connection as connection
     else:

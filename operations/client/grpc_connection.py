@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from operations.client.refusals import refused
-from operations.errors import CommandError
+from operations.errors import OperationError
 
 if TYPE_CHECKING:
     from operations.client.target import Caller, Target
@@ -24,7 +24,7 @@ _STATUSES = {
 
 
 def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
-    """The pieces of the answer to `prompt`. Raises CommandError."""
+    """The pieces of the answer to `prompt`. Raises OperationError."""
     import tritonclient.grpc as triton
 
     text = target.text
@@ -48,7 +48,7 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
         while True:
             result, error = _next(answers, target, silence_seconds)
             if error is not None:
-                raise CommandError(_told(error, target, who, stack), exit_code=1)
+                raise OperationError(_told(error, target, who, stack))
             response = result.get_response()
             if response.outputs:
                 yield from (piece.decode("utf-8", "replace") for piece in result.as_numpy(text.output).reshape(-1))
@@ -72,7 +72,7 @@ def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds
     try:
         return answers.get(timeout=silence_seconds)
     except queue.Empty:
-        raise CommandError(f"{target.url} was silent for {silence_seconds:g} s; wait longer with --timeout", exit_code=1) from None
+        raise OperationError(f"{target.url} was silent for {silence_seconds:g} s; wait longer with --timeout") from None
 
 
 def _told(error: Any, target: Target, who: Caller, stack: str) -> str:

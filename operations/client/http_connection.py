@@ -1,6 +1,6 @@
 """Puts one prompt to a model through its gateway over HTTP and yields the answer as it comes.
 
-Every way in which that can fail ends as a CommandError that names the address and what to do; none of them quotes the key.
+Every way in which that can fail ends as a OperationError that names the address and what to do; none of them quotes the key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from operations.client.messages import AnswerError, refusal, request_of, text_of
 from operations.client.refusals import refused
-from operations.errors import CommandError
+from operations.errors import OperationError
 
 if TYPE_CHECKING:
     import urllib3
@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 10
 
 
 def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
-    """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises CommandError."""
+    """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises OperationError."""
     import urllib3
 
     asked = request_of(target, prompt, max_tokens)
@@ -32,11 +32,11 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
     with urllib3.PoolManager(timeout=patience, retries=False) as pool, _explained(asked.url, silence_seconds):
         response = pool.request("POST", asked.url, body=json.dumps(asked.body).encode(), headers=headers, preload_content=False)
         if response.status != 200:
-            raise CommandError(refused(response.status, refusal(_text(response)), target, who, stack), exit_code=1)
+            raise OperationError(refused(response.status, refusal(_text(response)), target, who, stack))
         try:
             yield from text_of(target, _lines(response))
         except AnswerError as failure:
-            raise CommandError(f"{target.model} {failure}", exit_code=1) from failure
+            raise OperationError(f"{target.model} {failure}") from failure
 
 
 @contextmanager
@@ -46,15 +46,15 @@ def _explained(url: str, silence_seconds: float) -> Iterator[None]:
     try:
         yield
     except urllib3.exceptions.ReadTimeoutError as silent:
-        raise CommandError(f"{url} was silent for {silence_seconds:g} s; wait longer with --timeout", exit_code=1) from silent
+        raise OperationError(f"{url} was silent for {silence_seconds:g} s; wait longer with --timeout") from silent
     except (urllib3.exceptions.NameResolutionError, urllib3.exceptions.LocationParseError) as unknown:
-        raise CommandError(f"the name in {url} is not known here; {_ELSEWHERE}", exit_code=1) from unknown
+        raise OperationError(f"the name in {url} is not known here; {_ELSEWHERE}") from unknown
     except urllib3.exceptions.SSLError as broken:
-        raise CommandError(f"the certificate of {url} is not trusted here: {_reason(broken)}", exit_code=1) from broken
+        raise OperationError(f"the certificate of {url} is not trusted here: {_reason(broken)}") from broken
     except urllib3.exceptions.ProtocolError as cut:
-        raise CommandError(f"the answer of {url} broke off: {_reason(cut)}; ask again", exit_code=1) from cut
+        raise OperationError(f"the answer of {url} broke off: {_reason(cut)}; ask again") from cut
     except urllib3.exceptions.HTTPError as unreachable:
-        raise CommandError(f"nothing answers at {url}: {_reason(unreachable)}; {_ELSEWHERE}", exit_code=1) from unreachable
+        raise OperationError(f"nothing answers at {url}: {_reason(unreachable)}; {_ELSEWHERE}") from unreachable
 
 
 _ELSEWHERE = "is the stack up, and its host in DNS? A gateway elsewhere is named with --gateway URL"

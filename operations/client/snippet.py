@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from operations.client.messages import request_of
 from operations.client.target import KEY_VARIABLE
-from operations.errors import CommandError
+from operations.errors import RequestError
 
 if TYPE_CHECKING:
     import jinja2
@@ -31,10 +31,10 @@ def languages(kind: ProtocolKind) -> list[str]:
 
 
 def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> str:
-    """Code in `language` that puts `prompt` to `target` and prints the answer. Raises CommandError for a language that there is not."""
+    """Code in `language` that puts `prompt` to `target` and prints the answer. Raises OperationError for a language that there is not."""
     known = languages(target.kind)
     if language not in known:
-        raise CommandError(f"there is no {language} for {target.kind}; there is {', '.join(known)}")
+        raise RequestError(f"there is no {language} for {target.kind}; there is {', '.join(known)}")
     grpc = target.kind == "kserve-v2-grpc"
     return _template(f"{target.kind}.{language}.j2").render(
         target=target,

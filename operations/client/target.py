@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from components.handles import Endpoint, ProtocolKind, TextTensors
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError
 
 if TYPE_CHECKING:
     from operations.contract import Contract
@@ -46,7 +46,7 @@ class Caller:
 def target(contract: Contract, model: str, *, protocol: str | None, gateway: str | None, path: str | None, stack: str) -> Target:
     """The way to `model`, by `protocol` or the best that it speaks, at `gateway` or where the stack says.
 
-    Raises CommandError for a model or protocol that is not there, and where nothing can be reached.
+    Raises OperationError for a model or protocol that is not there, and where nothing can be reached.
     """
     endpoint = _endpoint(contract, model, stack)
     kind = _kind(endpoint, protocol)
@@ -62,7 +62,7 @@ def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
 
     if model in contract.endpoints:
         return contract.endpoints[model]
-    raise CommandError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
+    raise RequestError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
 
 
 def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:
@@ -74,21 +74,21 @@ def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:
             return kind
     listed = ", ".join(kind for kind in PREFERRED if kind in spoken)
     if protocol in get_args(ProtocolKind):
-        raise CommandError(f"{endpoint.model} ({endpoint.engine}) does not speak {protocol}; it speaks {listed}")
-    raise CommandError(f"--protocol {protocol} is none that inferplan knows; {endpoint.model} speaks {listed}")
+        raise RequestError(f"{endpoint.model} ({endpoint.engine}) does not speak {protocol}; it speaks {listed}")
+    raise RequestError(f"--protocol {protocol} is none that inferplan knows; {endpoint.model} speaks {listed}")
 
 
 def _text(endpoint: Endpoint, kind: ProtocolKind) -> TextTensors | None:
     if kind in ("openai", "ray-serve"):
         return None
     if not endpoint.texts:
-        raise CommandError(
+        raise RequestError(
             f"{endpoint.model} serves {', '.join(endpoint.served_names)}, none of which takes one prompt and answers with text; "
             "call it with a client of your own (docs/client.md says how)"
         )
     text = endpoint.texts[0]
     if kind == "kserve-v2-http" and text.decoupled:
-        raise CommandError(f"{text.model} answers in pieces, which KServe's HTTP infer cannot carry; use --protocol triton-generate")
+        raise RequestError(f"{text.model} answers in pieces, which KServe's HTTP infer cannot carry; use --protocol triton-generate")
     return text
 
 
@@ -98,11 +98,11 @@ def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None
     if gateway is not None:
         return _given(gateway, kind) + public_path(model, kind)
     if contract.gateway is None:
-        raise CommandError(f"{stack} has no gateway, so nothing lets a call in; write inferplan:gateway, or name one with --gateway")
+        raise RequestError(f"{stack} has no gateway, so nothing lets a call in; write inferplan:gateway, or name one with --gateway")
     if kind != "kserve-v2-grpc":
         return contract.url(model, kind)
     if contract.grpc is None:
-        raise CommandError(f"the way into {stack} carries no gRPC (an application load balancer does not); use another --protocol")
+        raise RequestError(f"the way into {stack} carries no gRPC (an application load balancer does not); use another --protocol")
     return contract.grpc
 
 
@@ -112,37 +112,35 @@ def _given(gateway: str, kind: ProtocolKind) -> str:
     parts = urlsplit(gateway)
     if kind == "kserve-v2-grpc":
         if "://" in gateway or ":" not in gateway:
-            raise CommandError(f"--gateway {gateway}: gRPC wants host:port, such as 127.0.0.1:8082")
+            raise RequestError(f"--gateway {gateway}: gRPC wants host:port, such as 127.0.0.1:8082")
         return gateway
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CommandError(f"--gateway {gateway} is no address; write http(s)://host[:port], such as http://127.0.0.1:8080")
+        raise RequestError(f"--gateway {gateway} is no address; write http(s)://host[:port], such as http://127.0.0.1:8080")
     return gateway.rstrip("/")
 
 
 def refuse_the_unreachable(workspace: Workspace, gateway: str | None) -> None:
-    """Raises CommandError where the stack itself says that nothing answers from here: a simulated cluster, an internal gateway."""
+    """Raises OperationError where the stack itself says that nothing answers from here: a simulated cluster, an internal gateway."""
     if gateway is not None:
         return
     stack = workspace.stack
     if workspace.simulated:
-        raise CommandError(
+        raise OperationError(
             f"{stack} is a simulated cluster: its pods are pretend ones and nothing serves there. Deploy the stack to a real cluster and "
             f"call it there, see the code that would call it with: inferplan snippet, or name a gateway that runs with --gateway URL",
-            exit_code=1,
         )
     spec = workspace.settings.gateway
     if spec is not None and spec.exposure == "internal":
-        raise CommandError(
+        raise OperationError(
             f"the gateway of {stack} answers inside its cluster only; bring it here with: "
             f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080",
-            exit_code=1,
         )
 
 
 def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Caller:
     """Who calls `endpoint`: the key in $INFERPLAN_API_KEY where there is one, else that of `consumer` or of the first who may.
 
-    Raises CommandError where nobody may, or the key cannot be derived.
+    Raises OperationError where nobody may, or the key cannot be derived.
     """
     given = os.environ.get(KEY_VARIABLE)
     if given and consumer is None:
@@ -151,22 +149,22 @@ def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Ca
 
 
 def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> str:
-    """The consumer who calls `endpoint`. Raises CommandError where there is none, or not that one."""
+    """The consumer who calls `endpoint`. Raises OperationError where there is none, or not that one."""
     allowed = endpoint.consumers
     where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
-        raise CommandError(f"no consumer may call {endpoint.model}; add one to {where}, and run: inferplan up {workspace.typed}")
+        raise RequestError(f"no consumer may call {endpoint.model}; add one to {where}, and run: inferplan up {workspace.typed}")
     if consumer is None:
         return allowed[0]
     if consumer not in allowed:
-        raise CommandError(
+        raise RequestError(
             f"{consumer} may not call {endpoint.model}; {', '.join(allowed)} may. Add it to {where}, or leave --consumer out"
         )
     return consumer
 
 
 def derived(workspace: Workspace, consumer: str) -> Caller:
-    """The newest key of `consumer`, from the stack's seed. Raises CommandError where the seed stays sealed."""
+    """The newest key of `consumer`, from the stack's seed. Raises OperationError where the seed stays sealed."""
     from operations.keys import newest_key
 
     return Caller(consumer=consumer, key=newest_key(workspace, consumer))

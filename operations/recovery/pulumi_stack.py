@@ -1,7 +1,7 @@
-"""What is wrong with a stack under the Pulumi CLI after an update that was cut off, and how it is put right.
+"""Diagnosis and repair of a stack whose last update under the Pulumi CLI was interrupted.
 
-Diagnosing reads the state, its locks and the cluster; mending cancels the lock of a dead process and writes the repaired state.
-Neither touches an object of the cluster: that is left to the update that follows.
+A diagnosis reads the state, its locks and the cluster. A repair cancels the lock of a dead process and writes the repaired state.
+No object of the cluster changes before the update that follows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from operations.errors import CommandError
+from operations.errors import OperationError, RequestError, UnsettledError
 from operations.pulumi_cli import answer
 from operations.recovery.declared import declared_objects
 from operations.recovery.deployment import Repair, repair
@@ -22,6 +22,7 @@ from stackfile.reader import PROJECT
 
 if TYPE_CHECKING:
     from operations.live import LiveCluster
+    from operations.update import UpdateTarget
     from operations.workspace import Workspace
     from rehearsal.engine.wire.recording import Recording
 
@@ -37,37 +38,44 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[str]:
-        """One sentence for each thing that keeps the next update from succeeding; empty for a healthy stack."""
+        """One sentence for each cause that would make the next update fail; empty for a healthy stack."""
         locks = [
             f"the stack is locked by {each}, which no longer runs; the lock is cancelled" for each in self.locks if each.alive is False
         ]
         return [*locks, *self.repair.pending, *self.repair.adopted]
 
     def check(self, *, cancel_lock: bool) -> None:
-        """Raise CommandError where going on would harm: a running update, or objects that are not ours."""
+        """Raise OperationError if recovery would do harm: an update runs, or the stack declares foreign objects."""
         for lock in self.locks:
             if lock.alive:
-                raise CommandError(
+                raise OperationError(
                     f"{self.stack} is being updated by {lock}. Wait for it to end, or stop it with: kill -INT {lock.pid}. "
-                    f"Then run: inferplan recover {self.stack}",
-                    exit_code=1,
+                    f"Then run: inferplan recover {self.stack}"
                 )
             if lock.alive is None and not cancel_lock:
-                raise CommandError(
+                raise OperationError(
                     f"{self.stack} is locked by {lock}, and this machine cannot tell whether that process still runs. "
-                    f"Make sure that it does not, then run: inferplan recover {self.stack} --cancel-lock",
-                    exit_code=1,
+                    f"Make sure that it does not, then run: inferplan recover {self.stack} --cancel-lock"
                 )
         if self.repair.foreign:
-            raise CommandError(
+            raise OperationError(
                 f"{self.stack} declares objects that exist and were not created by inferplan (no label app.kubernetes.io/managed-by: "
-                f"inferplan): {', '.join(self.repair.foreign)}. Rename what the stack declares, or delete these objects if nobody needs them",
-                exit_code=1,
+                f"inferplan): {', '.join(self.repair.foreign)}. Rename what the stack declares, or delete these objects if they are not needed"
             )
 
 
+def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
+    """Run the program and diagnose the stack on `target`. Raises RequestError if there is no cluster to read."""
+    if target.live is None:
+        raise RequestError(
+            f"{workspace.stack}: there is no cluster to read. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
+            "--context NAME (for EKS, create one with: aws eks update-kubeconfig --name CLUSTER), and install kubectl on PATH"
+        )
+    return diagnose(workspace, workspace.record(), target.environment, target.live)
+
+
 def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[str, str], live: LiveCluster) -> Diagnosis:
-    """Reads locks, state and cluster; `recording` is what the stack declares. Raises CommandError when the state cannot be read."""
+    """Read locks, state and cluster; `recording` is what the stack declares. Raises OperationError if the state cannot be read."""
     backend = environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
     exported = json.loads(answer(["stack", "export", "--stack", workspace.stack], environment))
     declared = declared_objects(recording, workspace.settings.namespace)
@@ -79,8 +87,8 @@ def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[st
     )
 
 
-def mend(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
-    """Cancels the locks and writes the repaired state; a copy of the state before it goes to a file that is named in every error."""
+def repair_stack(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
+    """Cancel the locks and write the repaired state. If that fails, the error names a copy of the state before it."""
     if diagnosis.locks:
         answer(["cancel", "--yes", diagnosis.stack], environment)
     if not diagnosis.repair.changed:
@@ -91,8 +99,19 @@ def mend(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
     after.write_text(json.dumps({**diagnosis.exported, "deployment": diagnosis.repair.deployment}), encoding="utf-8")
     try:
         answer(["stack", "import", "--stack", diagnosis.stack, "--file", str(after)], environment)
-    except CommandError as error:
-        raise CommandError(f"{error.message} The state is unchanged; a copy is in {before}", exit_code=1) from None
+    except OperationError as error:
+        raise OperationError(f"{error} The state is unchanged; a copy is in {before}") from None
     for path in (before, after):
         path.unlink()
     folder.rmdir()
+
+
+def check_settled(workspace: Workspace, target: UpdateTarget) -> None:
+    """Raise UnsettledError unless a preview that reads the cluster has nothing to do."""
+    try:
+        answer(["preview", "--stack", workspace.stack, "--refresh", "--expect-no-changes"], target.environment)
+    except OperationError as error:
+        raise UnsettledError(
+            f"{workspace.stack} was updated, and a preview still finds changes: {error} "
+            f"Something on the cluster changes what the stack declares; to see it, run: pulumi preview --diff --stack {workspace.stack}"
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from operations.errors import CommandError
+from operations.errors import UnsettledError
 from operations.live import LiveCluster, ObjectKey
 
 if TYPE_CHECKING:
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rehearsal.cluster import Cluster
 
 
-def cluster_of(workspace: Workspace) -> Cluster:
-    """The running simulated cluster of `workspace`. Raises CommandError if it has none."""
+def running_cluster(workspace: Workspace) -> Cluster:
+    """The running simulated cluster of `workspace`. Raises OperationError if it has none."""
     from rehearsal.cluster import start, status
 
     if status(workspace.stack).state == "absent":
-        raise CommandError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.typed}", exit_code=3)
+        raise UnsettledError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.typed}")
     return start(workspace.stack)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from operations.simulated_nodes import pretended
+from operations.simulated_nodes import simulated_objects
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.api import Api, ApiError
 from stackfile.reader import read_stack
@@ -51,7 +51,7 @@ class Platform:
         self.api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
         self._aws = aws
         settings = validate(read_stack(ROOT / "stacks" / f"Pulumi.{stack}.yaml"))
-        self._nodes = [each for each in pretended(settings) if each["kind"] == "Node"]
+        self._nodes = [each for each in simulated_objects(settings) if each["kind"] == "Node"]
         self._groups: dict[str, int] = {}
         self._lock = threading.Lock()
         authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()

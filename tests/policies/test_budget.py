@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.plan import _over_budget
+from operations.plan import over_budget
 from operations.policy_check import stack_of
 from policies.engine.report import check_stack
 from rehearsal.engine.plan.events import events_of, to_ndjson
@@ -24,7 +24,7 @@ def test_plan_report_and_policy_say_the_same_of_a_budget(monthly_usd, over, monk
     monkeypatch.chdir(ROOT)
     recording = recording_with(ROOT / "stacks" / "Pulumi.prod.yaml", "prod", budget={"monthlyUsd": monthly_usd})
     plan = make_plan(recording)
-    assert bool(_over_budget(plan.states)) is over
+    assert bool(over_budget(plan.states)) is over
     report = make_report([read_bytes(to_ndjson(events_of(plan)))])
     assert report.verdict.startswith("blocked: over budget") is over
     outcomes = check_stack(stack_of(recording), settings_of("prod")).violations
@@ -36,4 +36,4 @@ def test_a_stack_without_a_budget_carries_none(monkeypatch):
     recording = recording_with(ROOT / "stacks" / "Pulumi.prod.yaml", "prod", budget={})
     (namespace,) = [each for each in recording.of_type("kubernetes:core/v1:Namespace") if each.name == "inference"]
     assert "annotations" not in namespace.inputs["metadata"]
-    assert _over_budget(dataclasses.replace(make_plan(recording).states, config={})) == ""
+    assert over_budget(dataclasses.replace(make_plan(recording).states, config={})) == ""

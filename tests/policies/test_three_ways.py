@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from cli import up
-from operations.errors import CommandError
+from operations.errors import OperationError
 from operations.policy_check import judge
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without
@@ -47,14 +47,11 @@ def by_check(recording):
     return {(True, each.message) for each in report.violations} | {(False, each.message) for each in report.advice}
 
 
-def refused_by_up(recording, monkeypatch, capfd):
-    workspace = SimpleNamespace(
-        program=ROOT / "infra", root=ROOT, stack=recording.stack, open_secrets=lambda: None, engine_input=lambda _secrets: {}
-    )
-    monkeypatch.setattr("rehearsal.engine.program.record.record", lambda _program: recording)
+def refused_by_up(recording, capfd):
+    workspace = SimpleNamespace(root=ROOT, stack=recording.stack)
     try:
-        up._obey_policies(cast("Workspace", workspace))
-    except CommandError as refusal:
+        up.check_policies(cast("Workspace", workspace), recording)
+    except OperationError as refusal:
         words = str(refusal)
         if "Nothing was applied" not in words:
             return {words}
@@ -71,7 +68,7 @@ def test_mutants_get_the_same_verdict_from_the_process_from_check_and_from_up(st
         said = by_check(recording)
         assert by_process(stub, recording) == said, name
         refusing = {message.partition("]")[0].removeprefix("[") for mandatory, message in said if mandatory}
-        words = refused_by_up(recording, monkeypatch, capfd)
+        words = refused_by_up(recording, capfd)
         assert refusing <= words, name
         assert bool(refusing) == bool(words), name
         verdicts[name] = bool(refusing)

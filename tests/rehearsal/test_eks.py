@@ -108,7 +108,7 @@ def test_preheating_and_the_gateway_stay_off_the_accelerators(items):
 
 
 def test_a_second_run_changes_nothing(state, output):
-    assert "its nodes are pretend ones, its cluster is on this machine, and AWS is asked for nothing" in output
+    assert "its nodes are fake, its cluster is on this machine, and no request goes to AWS" in output
     assert re.search(r"^[1-9]\d* objects changed", output, re.MULTILINE)
     again = inferplan(state, "up", "prod", "--engine", "rehearsal")
     assert again.returncode == 0

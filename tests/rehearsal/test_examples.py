@@ -57,7 +57,7 @@ class Stage:
         workspace = open_workspace(str(path))
         name, outcome = self.shown
         if again or workspace.stack != name:
-            given = workspace.engine_input(workspace.open_secrets())
+            given = workspace.engine_input()
             if name and workspace.stack != name:
                 # What is no longer declared goes last, and its cards are wanted now: the models of before make room first.
                 self._apply(workspace, {**given, "config": {**given["config"], "inferplan:models": "{}"}})
@@ -68,7 +68,7 @@ class Stage:
 
     def _apply(self, workspace: Workspace, given: dict[str, Any]) -> Outcome:
         options: Any = {**given, "stack": "examples", "ensure_crds": installer(self.cluster, silent)}
-        return apply(workspace.rehearsed(), self.cluster, **options)
+        return apply(workspace.rehearsed, self.cluster, **options)
 
 
 @pytest.fixture(scope="module")

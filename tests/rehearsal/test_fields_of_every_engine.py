@@ -108,8 +108,8 @@ def get(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set bef
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
         patch.chdir(ROOT)
         workspace, cluster = open_workspace(str(path)), start("fields")
-        given: Any = {**workspace.engine_input(workspace.open_secrets()), "ensure_crds": installer(cluster, silent)}
-        apply(workspace.rehearsed(), cluster, **given)
+        given: Any = {**workspace.engine_input(), "ensure_crds": installer(cluster, silent)}
+        apply(workspace.rehearsed, cluster, **given)
         yield cluster.get
         delete("fields")
 

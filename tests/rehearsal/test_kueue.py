@@ -79,8 +79,8 @@ def up(cluster, tmp_path_factory):
     def run(sections: dict[str, Any], listener: Any = lambda _event: None) -> tuple[Any, Any]:
         path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + storage + rest)
         workspace = open_workspace(str(path))
-        given: Any = {**workspace.engine_input(workspace.open_secrets()), "ensure_crds": installer(cluster, silent), "listener": listener}
-        return workspace, apply(workspace.rehearsed(), cluster, **given)
+        given: Any = {**workspace.engine_input(), "ensure_crds": installer(cluster, silent), "listener": listener}
+        return workspace, apply(workspace.rehearsed, cluster, **given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from operations.blockers import blockers
-from operations.errors import CommandError
+from operations.errors import OperationError
 from operations.live import LiveCluster, ObjectKey
 from operations.preflight import check_operators, check_rights
 from rehearsal.cluster import Cluster
@@ -28,10 +28,10 @@ def test_an_operator_that_the_api_server_does_not_serve_is_named_and_what_it_ser
     served = ObjectKey("apps/v1", "Deployment", "chat", "llama")
     check_operators([served], live, stack="chat", simulated=False)
     # A version that KEDA never had: another test may have installed KEDA's definitions on the shared cluster.
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(OperationError) as caught:
         check_operators([served, ObjectKey("keda.sh/v9", "ScaledObject", "chat", "llama")], live, stack="chat", simulated=False)
-    assert "KEDA: the cluster does not serve ScaledObject of keda.sh/v9; install it: " in caught.value.message
-    assert "Deployment" not in caught.value.message
+    assert "KEDA: the cluster does not serve ScaledObject of keda.sh/v9; install it: " in str(caught.value)
+    assert "Deployment" not in str(caught.value)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, which lists an account's rights")
@@ -45,10 +45,10 @@ def test_a_right_that_an_account_lacks_is_named_and_an_administrator_lacks_none(
     for each in config["users"]:
         each["user"]["as"] = "intern@acme.example"
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(OperationError) as caught:
         check_rights(objects, live, context, stack="chat")
-    assert f"Your account in context {context} lacks rights that chat needs. Nothing was changed." in caught.value.message
-    assert "deployments.apps" in caught.value.message
+    assert f"Your account in context {context} lacks rights that chat needs. Nothing was changed." in str(caught.value)
+    assert "deployments.apps" in str(caught.value)
 
 
 def _held(api: Api) -> None:

@@ -48,11 +48,11 @@ def cluster(own_state, monkeypatch):  # noqa: ARG001 - it must be set before a c
 def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], str] = lambda text: text, **more: Any) -> Any:
     """Bring up the stack at `path` with these models of it only, their JSON changed by `change`; how it stands then."""
     workspace = open_workspace(str(path))
-    given = workspace.engine_input(workspace.open_secrets())
+    given = workspace.engine_input()
     chosen = {name: model for name, model in json.loads(given["config"]["inferplan:models"]).items() if name in models}
     config = {**given["config"], "inferplan:models": change(json.dumps(chosen))}
     options: Any = {**given, "config": config, "ensure_crds": installer(cluster, silent), **more}
-    apply(workspace.rehearsed(), cluster, **options)
+    apply(workspace.rehearsed, cluster, **options)
     return read_state(workspace.settings, contract(workspace), cluster.get)
 
 

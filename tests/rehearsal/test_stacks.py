@@ -120,7 +120,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path)
 
 def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
     output = up(state, "onprem")
-    assert "its nodes are pretend ones" in output
+    assert "its nodes are fake" in output
     assert re.search(r"gaudi2 +gaudi-2 +2/2 +12/16 +4", output)
     assert re.search(r"qwen-3-8b +vllm +gaudi2 +4/4", output)
     shown = inferplan(state, "status", "onprem")

@@ -44,8 +44,8 @@ def test_a_stack_that_the_other_revision_does_not_have_is_all_new(tmp_path, monk
 @pytest.mark.parametrize(
     ("against", "words"),
     [
-        ("no-such-branch", "'no-such-branch' is no revision of"),
-        ("--upload-pack=x", "is no revision of"),
+        ("no-such-branch", "'no-such-branch' is not a revision of"),
+        ("--upload-pack=x", "is not a revision of"),
         ("nowhere.json", "--against nowhere.json cannot be read: No such file"),
         (__file__, "this is no saved plan"),
     ],

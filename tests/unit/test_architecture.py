@@ -82,7 +82,7 @@ CLOUD_EXCEPTIONS = {
     "components/platforms/spec.py": "registers the cluster, pool and store of each cloud",
     "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS",
     "components/nodes/table.py": "cites the source of a formula",
-    "cli/recover.py": "shows the command that makes a kubeconfig",
+    "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
     "stackfile/schema_editor.py": "offers snippets of stack files",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",
 }

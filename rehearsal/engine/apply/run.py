@@ -102,7 +102,7 @@ def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], 
             api.close()
 
 
-def apply(
+def apply(  # noqa: PLR0913 - the folder of the project is as much the input of a program as its configuration
     program: Callable[[], object] | Path,
     cluster: Cluster,
     *,
@@ -112,6 +112,7 @@ def apply(
     secret_keys: Collection[str] = (),
     listener: Listener = silent,
     ensure_crds: Callable[[str], bool] | None = None,
+    root: Path | None = None,
 ) -> Outcome:
     """Make `cluster` what `program` declares, and wait until it is ready. What other stacks applied there stays.
 
@@ -139,6 +140,7 @@ def apply(
             preview=False,
             workers=_WORKERS,
             give_up=session.waiter.watching.stop,
+            root=root,
         )
         if applier.failures:
             raise ApplyFailed(applier.failures, applier.skipped)

@@ -53,6 +53,8 @@ class States:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    placeholders: bool | None = None
+    """True if the program got placeholders instead of its secrets, None if that is not recorded."""
 
 
 def state_of(registration: Registration, key: bytes | None = None) -> ResourceState:
@@ -100,7 +102,7 @@ def save(states: States) -> bytes:
         "config": dict(states.config),
         "outputs": to_json(dict(states.outputs), digests=True),
         "resources": [resource_to_json(each) for each in states.resources],
-    }
+    } | ({} if states.placeholders is None else {"placeholders": states.placeholders})
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
@@ -119,6 +121,7 @@ def load(saved: bytes) -> States:
             resources=tuple(resource_from_json(each) for each in document["resources"]),
             outputs=from_json(document["outputs"]),
             config=document["config"],
+            placeholders=document.get("placeholders"),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no saved plan: {error} is missing or misplaced; make one with `inferplan plan`") from error

@@ -80,16 +80,18 @@ def run(
     preview: bool,
     workers: int = 0,
     give_up: Callable[[], None] | None = None,
+    root: Path | None = None,
 ) -> None:
     """Run `program` to its end, all registrations answered.
 
     `config` maps full keys (`inferplan:cluster`) to values as the CLI passes them: strings, structured values as JSON.
     `workers` is how many registrations may block at once; 0 runs them inline, for a monitor that never waits.
-    `give_up` is called when the run is broken off (Ctrl-C), to free registrations that block. Raises ProgramFailed.
+    `give_up` is called when the run is broken off (Ctrl-C), to free registrations that block. `root` is the project's
+    folder, by default the current one. Raises ProgramFailed.
     """
     context = contextvars.copy_context()
     with _collector_at_rest():
-        context.run(_run, program, monitor, dict(config), sorted(secret_keys), preview, workers, give_up)
+        context.run(_run, program, monitor, dict(config), sorted(secret_keys), preview, workers, give_up, root or Path.cwd())
 
 
 def _run(
@@ -100,6 +102,7 @@ def _run(
     preview: bool,  # noqa: FBT001 - Context.run passes arguments on by position
     workers: int,
     give_up: Callable[[], None] | None,
+    root: Path,
 ) -> None:
     runtime_settings.ROOT.set(None)
     settings = runtime_settings.Settings(
@@ -109,7 +112,7 @@ def _run(
         engine=monitor,
         dry_run=preview,
         organization="organization",
-        root_directory=str(Path.cwd()),
+        root_directory=str(root),
     )
     runtime_settings.configure(settings)
     set_all_config(config, secret_keys)

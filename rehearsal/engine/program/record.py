@@ -46,14 +46,15 @@ def record(
     config: Mapping[str, str] | None = None,
     secret_keys: Collection[str] = (),
     preview: bool = True,
+    root: Path | None = None,
 ) -> Recording:
     """Run `program` and return what it registered.
 
     `program` is a callable, or the folder or file that `main` of `Pulumi.yaml` names. `config` maps full keys
-    (`inferplan:cluster`) to the strings the CLI would pass, structured values as JSON. With `preview=False` what the
+    (`inferplan:cluster`) to the strings the CLI would pass, structured values as JSON. `root` is the project's folder. With `preview=False` what the
     program did not state itself is None rather than unknown. Raises ProgramFailed with the program's own words.
     """
     monitor = Monitor(project=project, stack=stack, realizer=_Preview())
-    host.run(program, monitor, config=config or {}, secret_keys=secret_keys, preview=preview)
+    host.run(program, monitor, config=config or {}, secret_keys=secret_keys, preview=preview, root=root)
     shown = {name: "[secret]" if name in secret_keys else value for name, value in sorted((config or {}).items())}
     return replace(monitor.recording(), config=shown)

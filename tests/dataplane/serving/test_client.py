@@ -91,7 +91,7 @@ def stand(tritonserver, client_environment, tmp_path_factory):
         patch.chdir(ROOT)
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
         workspace = open_workspace(str(stack))
-        seed = workspace.open_secrets().values["inferplan:apiKeySeed"]
+        seed = workspace.secrets.values["inferplan:apiKeySeed"]
         exported = contract(workspace).endpoints
     repository = {"pieces": {**GENERATION, "streaming": True}, "whole": GENERATION}
     served = spec_of(repository, accelerators=2)

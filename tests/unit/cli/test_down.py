@@ -27,7 +27,7 @@ def down(tmp_path):
         folder, asked = tmp_path / "bin", tmp_path / "asked"
         folder.mkdir()
         pulumi = folder / "pulumi"
-        pulumi.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit {ends_with}\n')
+        pulumi.write_text(f'#!/bin/sh\n[ "$1" = stack ] && exit 1\necho "$@" >> {asked}\nexit {ends_with}\n')
         pulumi.chmod(0o755)
         environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "INFERPLAN_STATE_DIR": str(tmp_path / "state")}
         command = [INFERPLAN, "down", stack, "--engine", "pulumi", *arguments]
@@ -88,7 +88,9 @@ def test_ctrl_c_lets_pulumi_end_what_is_under_way_and_give_back_its_lock(tmp_pat
     started, ended = tmp_path / "started", tmp_path / "ended"
     pulumi = tmp_path / "pulumi"
     # A second of clean-up after the signal, as an engine needs that waits for its provider.
-    pulumi.write_text(f"#!/bin/sh\ntrap 'sleep 1; touch {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n")
+    pulumi.write_text(
+        f"#!/bin/sh\n[ $1 = stack ] && exit 1\ntrap 'sleep 1; touch {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n"
+    )
     pulumi.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "INFERPLAN_STATE_DIR": str(tmp_path / "state")}
     command = [INFERPLAN, "down", "prod", "--engine", "pulumi", "--yes"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
 
 from components.platforms.aws.access import _kubeconfig
-from operations import pulumi_cli
-from operations.engine_target import created_cluster
-from operations.errors import CommandError
+from operations import down, pulumi_cli
+from operations.errors import OperationError
+from operations.update import UpdateOptions, created_cluster
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
 
@@ -49,7 +50,28 @@ def test_a_cluster_that_does_not_answer_is_not_asked(monkeypatch, tmp_path):
 
 def test_a_stack_that_does_not_exist_yet_has_no_cluster(monkeypatch):
     def answer(*_):
-        raise CommandError("no stack named 'prod' found", exit_code=1)
+        raise OperationError("no stack named 'prod' found")
 
     monkeypatch.setattr(pulumi_cli, "answer", answer)
     assert created_cluster("prod") is None
+
+
+def test_down_names_what_blocks_it_on_the_cluster_of_the_state(monkeypatch, tmp_path):
+    """Without --context, as `up` and `recover` do."""
+    stack = tmp_path / "Pulumi.acme.yaml"
+    stack.write_text("config:\n  inferplan:cluster: {provider: eks}\n  inferplan:namespace: models\n")
+    (tmp_path / "kubectl").write_text('#!/bin/sh\n[ "$1 $3 $4" = "--kubeconfig --context prod" ] && cat "$2"\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(provider(CONFIG)))
+    monkeypatch.setattr(pulumi_cli, "run", lambda *_: None)
+    watched = []
+
+    @contextmanager
+    def naming_blockers(live, namespace, _say):
+        watched.append((live.get("/version"), namespace))
+        yield
+
+    monkeypatch.setattr(down, "naming_blockers", naming_blockers)
+    down.destroy(down.existing_stack(str(stack)), UpdateOptions(yes=True), say=lambda _text: None)
+    assert watched == [(json.loads(CONFIG), "models")]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from operations.exemptions import MOST, drafts
+from operations.policy_check import MOST_DRAFTS, exemption_drafts
 from policies.engine.evaluate import Outcome, State
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, make_report
@@ -25,7 +25,7 @@ def refused(*names: str) -> Report:
 
 def test_a_draft_excuses_what_was_refused_once_it_has_a_day_and_not_before(tmp_path):
     report = refused("qwen-3-8b", "llama-3-8b", "qwen-3-8b")
-    written = [json.loads(line) for line in drafts(report)]
+    written = [json.loads(line) for line in exemption_drafts(report)]
     assert [each["resource"] for each in written] == ["Deployment/qwen-3-8b", "Deployment/llama-3-8b"]
     path = tmp_path / "acme.json"
     path.write_text(json.dumps({"exemptions": written}))
@@ -37,6 +37,6 @@ def test_a_draft_excuses_what_was_refused_once_it_has_a_day_and_not_before(tmp_p
 
 
 def test_a_stack_that_breaks_everything_gets_a_few_drafts_and_one_that_obeys_gets_none():
-    report = refused(*(f"m{number}" for number in range(MOST + 1)))
-    assert len(drafts(report)) == MOST
-    assert drafts(replace(report, violations=())) == []
+    report = refused(*(f"m{number}" for number in range(MOST_DRAFTS + 1)))
+    assert len(exemption_drafts(report)) == MOST_DRAFTS
+    assert exemption_drafts(replace(report, violations=())) == []

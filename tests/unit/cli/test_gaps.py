@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from operations.downtime import declared_servers, gaps, live_servers
+from operations.downtime import declared_servers, downtimes, live_servers
 from operations.live import LiveCluster
 from tests.stacks.test_identity import SEED, TRITON, at, model_as, recorded, renamed
 
@@ -20,7 +20,7 @@ def many(*changes):
 
 
 def found(change):
-    return list(gaps(declared_servers(recorded(lambda _sections: None)), declared_servers(recorded(change))))
+    return list(downtimes(declared_servers(recorded(lambda _sections: None)), declared_servers(recorded(change))))
 
 
 def of_keys(notes):
@@ -53,10 +53,10 @@ def test_a_previous_seed_leaves_no_gap_but_for_servers_that_take_one_key():
 
     for changes, rekeyed in (((), "search"), ((one_key,), "search, support")):
         old, both, new = seeds(SEED, None, *changes), seeds(SEED[::-1], SEED, *changes), seeds(SEED[::-1], None, *changes)
-        assert of_keys(gaps(old, both)) == []
-        [note] = of_keys(gaps(both, new))
+        assert of_keys(downtimes(old, both)) == []
+        [note] = of_keys(downtimes(both, new))
         assert note.startswith(f"{rekeyed} get")
-        assert of_keys(gaps(both, old)) == []
+        assert of_keys(downtimes(both, old)) == []
 
 
 def test_ray_serve_answers_under_a_service_of_its_own():
@@ -79,9 +79,9 @@ def test_a_single_replica_that_is_replaced_in_place_has_no_ready_server():
 def test_groups_of_pods_are_replaced_in_place_too():
     group = {"pipelineParallelSize": 2, "tensorParallelSize": 4, "nnodes": 2, "replicas": 1}
     before, after = (declared_servers(recorded(model_as("vllm", **group, env={"LEVEL": level}))) for level in "12")
-    [note] = gaps(before, after)
+    [note] = downtimes(before, after)
     assert note.startswith("support has no ready server")
-    assert list(gaps(before, before)) == []
+    assert list(downtimes(before, before)) == []
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_the_same_notes_come_from_what_runs():
 
     live = live_servers(LiveCluster(get), "team-a")
     assert live.keys() == before.keys()
-    assert list(gaps(live, declared_servers(recorded(lambda _sections: None)))) == []
-    [note] = gaps(live, declared_servers(recorded(at("models/search/env", {"LEVEL": "1"}))))
+    assert list(downtimes(live, declared_servers(recorded(lambda _sections: None)))) == []
+    [note] = downtimes(live, declared_servers(recorded(at("models/search/env", {"LEVEL": "1"}))))
     assert note.startswith("search has no ready server")
 
 

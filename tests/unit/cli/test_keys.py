@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import operations.keys
 from cli import main
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.keys import read_key
-from operations import clock
 from operations.notes import expiring
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, encrypt
 from stackfile.yaml_edit import add_item, remove_entry
@@ -68,7 +68,7 @@ def test_show_prints_the_valid_keys_newest_first(keys, monkeypatch):
 
 def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [2, 1], expires: {"1": "2027-01-30", "2": "2027-01-31"}}\n')
     rows = [line.split("\t")[:2] for line in keys("show", "chat")[1].splitlines()]
     assert rows == [["2", "valid to 2027-01-31"], ["1", "expired 2027-01-30"]]
@@ -76,7 +76,7 @@ def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
 
 def test_value_prints_the_newest_valid_key_and_nothing_else(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [3, 2, 1], expires: {"3": "2027-01-30", "2": "2027-02-28"}}\n')
     code, out, err = keys("show", "chat", "--value")
     assert (code, err, out.count("\n")) == (0, "", 1)
@@ -85,7 +85,7 @@ def test_value_prints_the_newest_valid_key_and_nothing_else(stack, keys, monkeyp
 
 def test_value_without_a_valid_key_says_how_to_add_one(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [1], expires: {"1": "2027-01-30"}}\n')
     code, out, err = keys("show", "chat", "--value")
     assert (code, out) == (3, "")
@@ -103,7 +103,7 @@ def test_value_belongs_to_show(keys):
 def test_no_key_is_made_up_where_the_seed_is_sealed(keys):
     code, out, err = keys("show", "chat")
     assert (code, out) == (2, "")
-    assert "neither PULUMI_CONFIG_PASSPHRASE nor PULUMI_CONFIG_PASSPHRASE_FILE is set; set PULUMI_CONFIG_PASSPHRASE" in err
+    assert "neither PULUMI_CONFIG_PASSPHRASE nor PULUMI_CONFIG_PASSPHRASE_FILE is set. Set PULUMI_CONFIG_PASSPHRASE" in err
     assert "ipk_" not in err
 
 
@@ -156,13 +156,13 @@ def test_a_wrong_passphrase_shows_neither_it_nor_a_key(keys, monkeypatch):
     ],
 )
 def test_add_writes_the_next_version_where_the_list_stands_and_its_day(stack, keys, monkeypatch, before, after):
-    monkeypatch.setattr(clock, "today", lambda: date(2026, 11, 21))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2026, 11, 21))
     _write(stack, before)
     around = stack.read_bytes()
     code, out, err = keys("add", "chat")
     assert (code, err) == (0, "")
     assert stack.read_bytes() == around.replace(before.encode(), after.encode())
-    assert "makes version 3 valid beside 2" in out
+    assert "makes version 3 valid in addition to 2" in out
     assert "inferplan up local" in out
 
 
@@ -193,8 +193,8 @@ def test_retire_takes_one_version_out_and_its_date_with_it(stack, keys, before, 
     code, out, err = keys("retire", "chat", "1")
     assert (code, err) == (0, "")
     assert stack.read_bytes() == around.replace(before.encode(), after.encode())
-    assert "until the next up version 1 still passes" in out
-    assert "pods of before take the key for at most 20 s more" in out
+    assert "version 1 stays valid until the next up" in out
+    assert "old gateway pods accept the key for up to 20 s longer" in out
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_retire_takes_one_version_out_and_its_date_with_it(stack, keys, before, 
         (("retire", "batch", "1"), "1 is the last key of batch, which would lock it out; first: inferplan keys add batch --stack local"),
         (("retire", "chat", "2"), "2 is the newest key of chat, and the next one added would be the same again"),
         (("retire", "chat", "7"), "chat has no valid key version 7; valid are 2, 1"),
-        (("retire", "chat"), "name the version: inferplan keys retire chat VERSION --stack local"),
+        (("retire", "chat"), "Name the version: inferplan keys retire chat VERSION --stack local"),
         (("add", "chat", "3"), "keys add takes no version"),
         (("add", "chta"), "Unknown consumer 'chta'. Did you mean 'chat'? Consumers in local: batch, chat."),
     ],
@@ -218,7 +218,7 @@ def test_what_cannot_be_done_is_said_and_the_file_is_left(stack, keys, arguments
 
 def test_the_eleventh_key_is_refused(stack, keys):
     _write(stack, f"    chat: {{keys: {list(range(10, 0, -1))}}}\n")
-    assert "has 10 valid keys, the most there may be; retire one, such as 1" in keys("add", "chat")[2]
+    assert "has 10 valid keys, the maximum. Retire one, for example 1" in keys("add", "chat")[2]
 
 
 def test_a_layout_that_cannot_be_edited_safely_is_left_to_the_person(stack, keys):
@@ -264,7 +264,7 @@ def test_a_write_that_fails_leaves_the_old_file_whole(stack, keys, monkeypatch):
 
 
 def test_adding_then_retiring_what_was_there_rotates_and_no_version_ever_comes_back(stack, keys, monkeypatch):
-    monkeypatch.setattr(clock, "today", lambda: date(2026, 11, 21))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2026, 11, 21))
     for old in (2, 3, 4):
         assert keys("add", "chat")[0] == 0
         assert keys("retire", "chat", str(old))[0] == 0
@@ -328,7 +328,7 @@ def test_removing_keeps_every_other_item_and_every_comment_of_other_lines(docume
 
 @pytest.mark.parametrize(("last_day", "noted"), [("2027-02-01", True), ("2027-09-01", False)])
 def test_a_plan_notes_keys_that_expire_soon(stack, capsys, monkeypatch, last_day, noted):
-    monkeypatch.setattr(clock, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, f'    chat: {{keys: [2, 1], expires: {{"1": "{last_day}"}}}}\n')
     (stack.parents[1] / "infra" / "__main__.py").write_text("")
     with pytest.raises(SystemExit) as caught:

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from operations.errors import CommandError
+from operations.errors import OperationError
 from operations.kubectl import Kubectl
 
 CONFIG = """
@@ -21,10 +21,10 @@ contexts: [{name: prod, context: {cluster: c, user: u}}]
 
 
 def message(context="prod"):
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(OperationError) as caught:
         Kubectl(context).get("/api/v1/nodes")
-    assert "canary-token" not in caught.value.message
-    return caught.value.message
+    assert "canary-token" not in str(caught.value)
+    return str(caught.value)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from cli import main
-from operations.errors import CommandError
+from operations.errors import UnsettledError
 from rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]
@@ -89,11 +89,11 @@ def test_an_unknown_command_names_the_nearest_one_and_is_bad_input(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["plan"], "missing argument 'stack', one of dev, local, onprem, prod, staging; inferplan plan --help says what it takes"),
-        (["preheat", "m"], "missing option '--stack' / '-s', one of dev, local, onprem, prod, staging; inferplan preheat --help says what it takes"),
-        (["up", "local", "--engine", "foo"], "invalid value for '--engine': 'foo' is not one of 'auto', 'pulumi', 'rehearsal'; inferplan up --help says what it takes"),
-        (["plan", "local", "more"], "got unexpected extra argument(s) (more); inferplan plan --help says what it takes"),
-        (["--unheard"], "no such option: --unheard; inferplan --help says what it takes"),
+        (["plan"], "missing argument 'stack', one of dev, local, onprem, prod, staging. For the options, run: inferplan plan --help"),
+        (["preheat", "m"], "missing option '--stack' / '-s', one of dev, local, onprem, prod, staging. For the options, run: inferplan preheat --help"),
+        (["up", "local", "--engine", "foo"], "invalid value for '--engine': 'foo' is not one of 'auto', 'pulumi', 'rehearsal'. For the options, run: inferplan up --help"),
+        (["plan", "local", "more"], "got unexpected extra argument(s) (more). For the options, run: inferplan plan --help"),
+        (["--unheard"], "no such option: --unheard. For the options, run: inferplan --help"),
     ],
 )  # fmt: skip
 def test_a_command_line_that_is_wrong_is_told_in_one_line_with_what_to_type(capsys, arguments, told):
@@ -112,7 +112,7 @@ def test_an_interrupt_ends_in_a_line_that_says_how_to_go_on(add, capsys):
 
     add(command)
     assert exit_code("try", "two words") == 130
-    assert capsys.readouterr().err == "inferplan: interrupted; what was done stays. To go on from there, run: inferplan try 'two words'\n"
+    assert capsys.readouterr().err == "inferplan: interrupted; what was done stays. To continue, run: inferplan try 'two words'\n"
 
 
 def test_an_unforeseen_exception_becomes_one_line_and_a_trace_file(add, capsys, tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_trace_that_cannot_be_kept_is_no_second_failure(add, capsys, tmp_path,
 
 def test_an_error_on_purpose_is_printed_as_it_is_with_its_own_exit_code(add, capsys):
     def command() -> None:
-        raise CommandError("no such thing; do another", exit_code=3)
+        raise UnsettledError("no such thing; do another")
 
     add(command)
     assert exit_code("try") == 3
@@ -177,7 +177,7 @@ def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsy
 def test_a_full_disk_under_the_output_is_no_defect():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([sys.executable, "-c", VALIDATE], cwd=PROJECT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "inferplan: no space left for the output; make room and run it again\n")
+    assert (done.returncode, done.stderr) == (1, "inferplan: no space left for the output. Free space and run it again\n")
 
 
 def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from cli.plan import _over_budget
+from operations.plan import over_budget
 from rehearsal.engine.plan.states import ResourceState, States
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -16,11 +16,11 @@ def states(budget):
 
 
 def test_a_plan_over_budget_is_told_with_the_dearest_resource_and_the_remedy():
-    said = _over_budget(states(5000))
+    said = over_budget(states(5000))
     assert said.startswith("up to $13,159 a month, $8,159 more than the budget of $5,000")
     assert "NodeGroup l40s" in said
 
 
 def test_a_plan_within_its_budget_or_without_one_passes():
-    assert _over_budget(states(13159)) == ""
-    assert _over_budget(states(None)) == ""
+    assert over_budget(states(13159)) == ""
+    assert over_budget(states(None)) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from operations.simulated_nodes import pretended
+from operations.simulated_nodes import simulated_objects
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 
@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "storage" / "Pulumi.sto
 
 
 def test_a_claim_of_the_stack_is_made_up_with_a_volume_that_is_bound_to_it():
-    made = {each["kind"]: each for each in pretended(validate(read_stack(EXAMPLE))) if each["kind"].startswith("Persistent")}
+    made = {each["kind"]: each for each in simulated_objects(validate(read_stack(EXAMPLE))) if each["kind"].startswith("Persistent")}
     volume, claim = made["PersistentVolume"], made["PersistentVolumeClaim"]
     assert claim["metadata"] == volume["spec"]["claimRef"] == {"name": "models", "namespace": "inference"}
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]

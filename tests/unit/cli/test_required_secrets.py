@@ -85,7 +85,7 @@ def test_only_secrets_that_the_cluster_lacks_are_missing():
 
 def test_the_on_premises_example_needs_the_stores_credentials_and_its_certificate():
     workspace = open_workspace("onprem")
-    recording = record(workspace.program, **workspace.engine_input(workspace.open_secrets()))
+    recording = record(workspace.program, **workspace.engine_input())
     required = required_secrets(recording, workspace.settings.namespace)
     assert [(each.name, each.kind, each.keys) for each in required] == [
         ("llm-tls", "tls", ()),

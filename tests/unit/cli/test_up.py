@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.up import _next_commands
+from cli.update import _next_commands
 
 STACK: Any = SimpleNamespace(typed="local", file=SimpleNamespace(shown_path="stacks/Pulumi.local.yaml"))
 CLUSTER: Any = SimpleNamespace(kubeconfig="/state/kubeconfig")

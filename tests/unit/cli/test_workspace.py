@@ -29,4 +29,4 @@ def test_a_passphrase_that_is_not_a_stack_s_names_the_stack(monkeypatch):
     with pytest.raises(
         SecretsError, match=r"stacks/Pulumi\.local\.yaml:\d+:1: the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's, or .*; set"
     ):
-        open_workspace("local").open_secrets()
+        _ = open_workspace("local").secrets

@@ -56,7 +56,7 @@ def test_a_value_that_only_its_passphrase_can_judge_is_reported_with_its_line(tm
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
     workspace = Workspace(tmp_path, "s", read_stack(path, shown_path="s.yaml"), settings=MagicMock())
     with pytest.raises(SecretsError, match=r"^s\.yaml:3:3: inferplan:apiKeySeed cannot be decrypted"):
-        workspace.open_secrets()
+        _ = workspace.secrets
 
 
 def test_a_salt_that_was_altered_and_is_well_formed_is_reported_with_its_line_and_both_causes(tmp_path, monkeypatch):
@@ -67,4 +67,4 @@ def test_a_salt_that_was_altered_and_is_well_formed_is_reported_with_its_line_an
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
     workspace = Workspace(tmp_path, "s", read_stack(path, shown_path="s.yaml"), settings=MagicMock())
     with pytest.raises(SecretsError, match=r"^s\.yaml:2:1: the passphrase in \S+ is not this stack's, or the encryptionsalt was altered"):
-        workspace.open_secrets()
+        _ = workspace.secrets

@@ -1,0 +1,129 @@
+"""What `up`, `down` and `recover` have in common: their options, the repair of an interrupted update, and the rehearsal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from operations.update import Engine
+
+if TYPE_CHECKING:
+    from operations.recovery.pulumi_stack import Diagnosis
+    from operations.update import UpdateOptions, UpdateTarget
+    from operations.workspace import Workspace
+    from rehearsal.cluster import Cluster
+    from rehearsal.engine.apply.run import Outcome
+    from rehearsal.engine.wire.recording import Recording
+
+Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
+EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")]
+Refresh = Annotated[
+    bool | None,
+    typer.Option("--refresh/--no-refresh", help="Compare with the live cluster first; the default is the project's options.refresh."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Limit the update to this URN; may be repeated, and * stands for any text. Pulumi CLI only."),
+]
+Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
+
+
+def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarget:
+    """The target of an update; a simulated cluster starts with its progress shown."""
+    from cli.progress import ProgressView
+    from cli.screen import progress
+    from operations.update import update_target
+
+    with ProgressView(progress()) as view:
+        return update_target(workspace, context, step=view.step)
+
+
+def explain(diagnosis: Diagnosis) -> None:
+    """Print what an interrupted update left."""
+    from cli.screen import say
+
+    if not diagnosis.findings:
+        say(f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster")
+        return
+    say(f"an earlier update of {diagnosis.stack} was interrupted:")
+    for each in diagnosis.findings:
+        say(f"  {each}")
+    say("recovery changes the engine's state only; the update that follows changes the cluster")
+
+
+def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOptions, recording: Recording) -> bool:
+    """Repair a stack whose last update was interrupted, after the user agreed, and return True. It is silent about a healthy stack.
+
+    Raises OperationError if an update runs, if foreign objects are in the way, and if the user declines.
+    """
+    from operations.errors import OperationError
+    from operations.recovery.pulumi_stack import diagnose, repair_stack
+
+    if target.live is None:
+        return False
+    diagnosis = diagnose(workspace, recording, target.environment, target.live)
+    diagnosis.check(cancel_lock=False)
+    if not diagnosis.findings:
+        return False
+    explain(diagnosis)
+    if not (options.yes or workspace.simulated) and not typer.confirm("Recover now?", default=True, err=True):
+        raise OperationError(f"Nothing was changed. Recover later with: inferplan recover {workspace.typed}")
+    repair_stack(diagnosis, target.environment)
+    return True
+
+
+def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
+    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
+    from cli.progress import ProgressView
+    from cli.screen import note, progress, say
+    from cli.status import show_cluster
+    from operations.downtime import declared_servers, downtimes, live_servers
+    from operations.live import LiveCluster
+    from rehearsal.cluster import start
+
+    note(_limits(workspace))
+    with ProgressView(progress()) as view:
+        cluster = start(workspace.stack, view.step)
+        if recording is not None:
+            note(downtimes(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording)))
+        outcome = workspace.apply(cluster, listener=view.resource, step=view.step)
+    say(_summary(outcome))
+    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster))
+
+
+def _limits(workspace: Workspace) -> list[str]:
+    """Notes on what this rehearsal does not show."""
+    limits = []
+    if workspace.secrets.stand_in:
+        limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
+    if not workspace.simulated:
+        cloud = workspace.settings.cluster.cloud
+        requests = "" if cloud is None else f", and no request goes to {cloud}"
+        limits.append(f"this is a rehearsal of {workspace.stack}: its nodes are fake, its cluster is on this machine{requests}")
+    if workspace.settings.queues:
+        limits.append("Kueue does not run on the simulated cluster: queues are created, and no workload waits in them")
+    return limits
+
+
+def _summary(outcome: Outcome) -> str:
+    counts = {name: len(getattr(outcome, name)) for name in ("created", "changed", "replaced", "deleted", "unchanged")}
+    details = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{outcome.total_changes} objects changed in {outcome.seconds:.1f} s ({details})"
+
+
+def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
+    from operations.project import short_path
+
+    activate = f"source {short_path(Path(sys.executable).parent / 'activate')}"
+    return [
+        *([] if shutil.which("inferplan") else [(activate, "puts inferplan on your PATH")]),
+        (f"inferplan status {workspace.typed}", "these tables again"),
+        (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
+        (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
+        (f"inferplan down {workspace.typed} --cluster", "remove everything, cluster included"),
+    ]

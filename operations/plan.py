@@ -1,0 +1,184 @@
+"""Plans of a stack: what its program registers, compared with a saved plan or with the plan of another revision."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from operations.errors import OperationError, RequestError
+from operations.project import project_root, stack_files
+from operations.revisions import checked_out, commit_of
+
+if TYPE_CHECKING:
+    from operations.workspace import Workspace
+    from rehearsal.engine.plan.states import States
+    from rehearsal.engine.plan.steps import Plan
+    from rehearsal.engine.wire.recording import Recording
+
+_SECONDS = 300
+# Annotations that are derived from secrets, in plain text.
+_DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """What a plan is compared with: the file's name or the commit, and its states, None if the revision has no such stack."""
+
+    name: str
+    states: States | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackPlan:
+    """A plan, what the program registered for it, and notes on the comparison."""
+
+    plan: Plan
+    recording: Recording
+    workspace: Workspace
+    baseline: Baseline | None
+    notes: tuple[str, ...]
+
+    def saved(self) -> bytes:
+        """The plan as a file to compare with later. Secrets are masked."""
+        from rehearsal.engine.plan.states import save
+
+        return save(self.plan.states)
+
+    def events(self) -> bytes:
+        """The engine events of the plan, with the verdict of the policy pack, for a report."""
+        from operations.policy_check import judge
+        from operations.policy_events import packs, policy_events
+        from rehearsal.engine.plan.events import events_of, to_ndjson
+
+        violations = policy_events(judge(self.recording, self.workspace.root))
+        against = "" if self.baseline is None else self.baseline.name
+        return to_ndjson(events_of(self.plan, against=against, judged=violations, packs=packs()))
+
+    def check(self) -> None:
+        """Raise OperationError if Pulumi would reject the update, or the stack is over its budget."""
+        stack = self.workspace.stack
+        if self.plan.rejected:
+            lines = [f"  {message}\n      {remedy}" for message, remedy in self.plan.rejected]
+            raise OperationError("\n".join([f"Pulumi would reject this update of {stack}:", *lines]))
+        if excess := over_budget(self.plan.states):
+            raise OperationError(f"{stack} is over budget: {excess}")
+
+
+def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackPlan:
+    """Plan the stack without a cluster, network or credential. Raises ProgramFailed with the message of the program."""
+    from operations.downtime import declared_servers, downtimes
+    from rehearsal.engine.plan.states import states_of
+    from rehearsal.engine.plan.steps import make_plan
+
+    recording = workspace.record()
+    placeholders = workspace.secrets.stand_in
+    notes: list[str] = []
+    before = None if baseline is None else baseline.states
+    if baseline is not None and before is not None and before.placeholders not in (None, placeholders):
+        words = ("with", "without") if placeholders else ("without", "with")
+        notes.append(
+            f"{baseline.name} was planned {words[0]} the passphrase and this plan is made {words[1]} it, so changes of keys and other "
+            "secrets are not shown. To compare them, make both plans with PULUMI_CONFIG_PASSPHRASE set."
+        )
+        before = _with_secrets_of(before, states_of(recording))
+    plan = make_plan(recording, before)
+    plan = replace(plan, states=replace(plan.states, placeholders=placeholders))
+    if before is not None:
+        notes += downtimes(declared_servers(before.resources), declared_servers(plan.states.resources))
+    return StackPlan(plan=plan, recording=recording, workspace=workspace, baseline=baseline, notes=tuple(notes))
+
+
+def refusal_events(stack: str, message: str) -> bytes:
+    """The engine events of a plan that was rejected with `message`."""
+    from rehearsal.engine.plan.events import refusal_events, to_ndjson
+    from stackfile.reader import PROJECT
+
+    name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    return to_ndjson(refusal_events(PROJECT, name, message))
+
+
+def over_budget(states: States) -> str:
+    """How the plan exceeds the stack's budget, "" if it does not or there is none."""
+    from review.cost import budget_of, monthly_cost, over_budget
+    from review.declared import Declared
+
+    budget = budget_of(dict(states.config))
+    if budget is None:
+        return ""
+    declared = (Declared(type=each.type, urn=each.urn, name=each.urn.split("::", 3)[-1], inputs=each.inputs) for each in states.resources)
+    return over_budget(monthly_cost(declared), budget)
+
+
+def read_baseline(against: str, stack: str) -> Baseline:
+    """The plan that `against` names: a file that --save wrote, or a revision, which is planned by its own code.
+
+    Raises RequestError for a file that is not a saved plan and for an unknown revision, OperationError if the revision cannot be planned.
+    """
+    path = Path(against)
+    if path.exists() or path.suffix == ".json":
+        return Baseline(name=path.name, states=_load(path))
+    root = project_root()
+    commit = commit_of(root, against)
+    return Baseline(name=commit, states=_plan_revision(root, commit, stack))
+
+
+def _load(path: Path) -> States:
+    from rehearsal.engine.plan.states import load
+
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise RequestError(f"--against {path} cannot be read: {error.strerror}. Give a file that --save wrote, or a revision") from error
+    except ValueError as error:
+        raise RequestError(f"--against {path}: {error}") from error
+
+
+def _plan_revision(root: Path, commit: str, stack: str) -> States | None:
+    with checked_out(root, commit) as checkout:
+        if stack not in stack_files(checkout):
+            return None
+        target = checkout / "earlier.json"
+        line = [sys.executable, "-c", "from cli.main import run; run()", "plan", stack, "--save", str(target)]
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        ended = subprocess.run(
+            line, cwd=checkout, env=environment, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+        )
+        # A plan that is over its budget is a plan too.
+        if not target.exists():
+            message = " / ".join(ended.stderr.strip().splitlines()[-6:]) or f"it ended with code {ended.returncode}"
+            raise OperationError(f"--against {commit[:12]}: {stack} cannot be planned there: {message}")
+        return _load(target)
+
+
+def _with_secrets_of(before: States, after: States) -> States:
+    """`before` with the masked secrets of `after` at the same places, so that only other changes show."""
+    inputs = {each.urn: each.inputs for each in after.resources}
+    resources = tuple(replace(each, inputs=_aligned(each.inputs, inputs.get(each.urn))) for each in before.resources)
+    return replace(before, resources=resources)
+
+
+def _aligned(old: Any, new: Any) -> Any:
+    from rehearsal.engine.wire.masking import Masked
+
+    if isinstance(old, Masked) and isinstance(new, Masked):
+        return new
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {key: new[key] if key in _DERIVED and key in new else _aligned(value, new.get(key)) for key, value in old.items()}
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return list(map(_aligned, old, new))
+    return old
+
+
+def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str]:
+    """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
+    from operations.notes import egress_notes, gateway_notes
+
+    if workspace.secrets.stand_in:
+        yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
+    yield from gateway_notes(workspace)
+    yield from egress_notes(workspace.settings)

@@ -1,0 +1,165 @@
+"""Updates of a stack: the engine, its options, its target, and what is checked before anything changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from operations import pulumi_cli
+from operations.errors import OperationError, RequestError
+from operations.kubectl import Kubectl
+from operations.live import LiveCluster
+from operations.project import child_environment
+from rehearsal.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from operations.workspace import Workspace
+    from policies.engine.report import Report
+    from rehearsal.cluster import Cluster
+    from rehearsal.engine.wire.recording import Recording
+
+
+class Engine(StrEnum):
+    """The values of `--engine`."""
+
+    AUTO = "auto"
+    PULUMI = "pulumi"
+    REHEARSAL = "rehearsal"
+
+    def resolved(self) -> Engine:
+        """This engine, or the one that `auto` means on this machine. Raises OperationError if the Pulumi CLI is missing."""
+        installed = shutil.which("pulumi") is not None
+        if self is Engine.PULUMI and not installed:
+            raise OperationError(
+                "--engine pulumi needs the Pulumi CLI on PATH (https://www.pulumi.com/docs/install). Install it, or use --engine rehearsal"
+            )
+        if self is Engine.AUTO:
+            return Engine.PULUMI if installed else Engine.REHEARSAL
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateOptions:
+    """How an update runs. `refresh` None leaves the choice to Pulumi.yaml."""
+
+    yes: bool = False
+    refresh: bool | None = None
+    targets: tuple[str, ...] = ()
+
+    def pulumi_arguments(self) -> list[str]:
+        """The options as arguments of `pulumi up` and `pulumi destroy`."""
+        refresh = [] if self.refresh is None else [f"--refresh={str(self.refresh).lower()}"]
+        return [*refresh, *(f"--target={each}" for each in self.targets)]
+
+    def check_confirmation(self, command: str) -> None:
+        """Raise RequestError if Pulumi would ask for confirmation and there is no terminal to answer on."""
+        if not self.yes and not sys.stdin.isatty():
+            raise RequestError(
+                f"There is no terminal to confirm the update on, and nothing was changed. Add --yes to run it without questions: {command} --yes"
+            )
+
+    def check_rehearsal(self) -> None:
+        """Raise RequestError for an option that the rehearsal does not have."""
+        if self.targets:
+            raise RequestError(
+                f"--target {self.targets[0]}: the rehearsal always applies the whole stack. Leave --target out, or use --engine pulumi."
+            )
+        if self.refresh is False:
+            raise RequestError("--no-refresh: the rehearsal always compares with the live cluster. Leave the option out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateTarget:
+    """The environment of `pulumi`, and the cluster: `simulated` is its handle, `live` is None if no cluster can be read."""
+
+    environment: Mapping[str, str]
+    live: LiveCluster | None
+    simulated: Cluster | None = None
+    context: str | None = None
+
+
+def update_target(workspace: Workspace, context: str | None = None, *, step: Progress = silent) -> UpdateTarget:
+    """The target of `workspace`. A simulated cluster is started. `context` is one of the user's kubeconfig."""
+    from components.platforms.spec import ExistingCluster
+
+    if workspace.simulated:
+        return _simulated(workspace, step)
+    cluster = workspace.settings.cluster
+    context = context or (cluster.context if isinstance(cluster, ExistingCluster) else None)
+    return UpdateTarget(environment=child_environment(), live=live_cluster(workspace.stack, context), context=context)
+
+
+def live_cluster(stack: str, context: str | None) -> LiveCluster | None:
+    """The cluster of `context`, or without one the cluster that the stack created. None if neither is known or kubectl is missing."""
+    if shutil.which("kubectl") is None:
+        return None
+    kubectl = created_cluster(stack) if context is None else Kubectl(context)
+    return None if kubectl is None else LiveCluster(kubectl.get)
+
+
+def created_cluster(stack: str) -> Kubectl | None:
+    """The cluster that an EKS stack created: its kubeconfig is in the state of the Kubernetes provider, and contains no secret.
+
+    None before the first update, and if the cluster does not answer, which the update itself reports.
+    """
+    try:
+        deployment = json.loads(pulumi_cli.answer(["stack", "export", "--stack", stack], child_environment())).get("deployment") or {}
+        for each in deployment.get("resources", ()):
+            text = each.get("inputs", {}).get("kubeconfig") if each["type"] == "pulumi:providers:kubernetes" else None
+            if isinstance(text, str) and text.startswith("{"):
+                kubectl = Kubectl(json.loads(text)["current-context"], text)
+                kubectl.get("/version")
+                return kubectl
+    except (OperationError, ValueError):
+        return None
+    return None
+
+
+def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
+    from rehearsal.cluster import start
+
+    cluster = start(workspace.stack, step)
+    environment = pulumi_cli.simulated_environment(cluster)
+    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
+    return UpdateTarget(environment=environment, live=LiveCluster(cluster.get), simulated=cluster)
+
+
+def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:
+    """Raise OperationError that names the operators and rights that the target lacks for the stack."""
+    from operations.preflight import check_operators, check_rights
+    from operations.recovery.declared import declared_objects
+
+    if target.live is None:
+        return
+    objects = [each.key for each in declared_objects(recording, workspace.settings.namespace)]
+    check_operators(objects, target.live, stack=workspace.typed, simulated=workspace.simulated)
+    if target.context is not None:
+        check_rights(objects, target.live, target.context, stack=workspace.typed)
+
+
+def violation_error(report: Report) -> OperationError:
+    """The error of an update that the policy pack blocks."""
+    count = len(report.violations) + len(report.expired)
+    return OperationError(
+        f"{report.stack} has {count} policy violation{'' if count == 1 else 's'}. Nothing was applied. "
+        f"Fix the violations, or add exemptions to policies/stacks/{report.stack}.json."
+    )
+
+
+def check_public_keys(workspace: Workspace) -> None:
+    """Raise OperationError if a real stack has keys that anyone can derive. The program rejects them too, but only after Pulumi's preview."""
+    from rehearsal.secrets import given_passphrase
+    from stackfile.public_keys import publicity, rejection
+    from stackfile.reader import PROJECT, SECRET_KEYS
+
+    if workspace.simulated:
+        return
+    passphrase, _ = given_passphrase() or (None, "")
+    for key in SECRET_KEYS:
+        if why := publicity(workspace.secrets.values.get(f"{PROJECT}:{key}", ""), workspace.file.encryption_salt, passphrase):
+            raise OperationError(f"{workspace.file.shown_path}: {key}: {rejection(why, workspace.stack, key)}")
