@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
+from kube.quantity import amount
+
 _Item = TypeVar("_Item")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*\Z")
 
@@ -133,6 +135,15 @@ class Field:
         for position, item in enumerate(value):
             yield Field(item, self, position)
 
+    def items(self) -> Iterator[Field]:
+        """The items of a list, or the field itself if it is a string or a map. Raises UnknownFieldError, MalformedFieldError."""
+        yield from (self,) if isinstance(self.value, str | dict) else self.each()
+
+    @property
+    def has_items(self) -> bool:
+        """True if the field is a list with at least one item. Raises UnknownFieldError, MalformedFieldError."""
+        return any(True for _ in self.each())
+
     def entries(self) -> Iterator[tuple[str, Field]]:
         """Keys and fields of a map, none where it is absent. Raises UnknownFieldError, MalformedFieldError."""
         value = self.value
@@ -171,9 +182,18 @@ class Field:
             raise MalformedFieldError(self, "a number")
         return float(value)
 
+    def quantity(self) -> float | None:
+        """A Kubernetes quantity as a number, None where absent. Raises UnknownFieldError, MalformedFieldError."""
+        if self.absent:
+            return None
+        number = amount(self.text())
+        if number is None:
+            raise MalformedFieldError(self, "a Kubernetes quantity")
+        return float(number)
+
     def texts(self) -> list[str]:
-        """The strings of a list; a single string counts as a list of one. Raises UnknownFieldError, MalformedFieldError."""
-        return [self.text()] if isinstance(self.value, str) else [each.text() for each in self.each()]
+        """The strings of a list or a single string. Raises UnknownFieldError, MalformedFieldError."""
+        return [each.text() for each in self.items()]
 
 
 class Root(Field):

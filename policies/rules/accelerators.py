@@ -9,11 +9,10 @@ from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from policies.subjects.quantities import quantity
 from policies.subjects.serving import starts_vllm
 from policies.subjects.workloads import copies_of, group_size_of, pods_of
 
-# Programs that compile engines for the very accelerator that will serve them: TensorRT-LLM's own, and the one of the `build` section.
+# Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the `build` section.
 BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
 
 
@@ -22,8 +21,8 @@ BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.e
 def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Preheat Jobs and DaemonSets request no accelerator.
 
-    Why: A copy can take an hour, and a DaemonSet's pod never ends. The accelerator would sit idle for that time. A Job that
-    compiles TensorRT engines does need one.
+    Why: A copy can take an hour, and the pod of a DaemonSet never ends. The accelerator is idle during that time. Only a Job that
+    compiles TensorRT engines needs one.
     Remedy: remove the accelerator from resources and resourceClaims, or list a Job that computes under
     parameters.accelerator-disallow-in-preheat.jobs.
     """
@@ -32,16 +31,16 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
                 continue
             for _vendor, _side, field in container.accelerators():
-                if quantity(field):
+                if field.quantity():
                     yield violation(field, f"requests an accelerator in a {pod.resource.short_kind}")
         for claim in pod.at("resourceClaims").each():
             yield violation(claim, f"claims a device in a {pod.resource.short_kind}")
 
 
-NAMES = frozenset(
+DEVICE_VARIABLES = frozenset(
     ["HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "HL_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"]
 )
-HIDING = ("void", "none")
+HIDE_ALL = ("void", "none")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
@@ -52,7 +51,7 @@ def accelerator_disallow_visible_devices(container: Container, _: Parameters) ->
     Remedy: remove the variable; only the values void and none, which hide all devices, are allowed.
     """
     for name, entry in container.environment().items():
-        if name in NAMES and entry.at("value").text() not in HIDING:
+        if name in DEVICE_VARIABLES and entry.at("value").text() not in HIDE_ALL:
             yield violation(entry, "overrides the allocation of the device plugin")
 
 
@@ -64,7 +63,7 @@ def accelerator_require_integer(container: Container, _: Parameters) -> Violatio
     Remedy: use a whole number; share a device with MIG or time-slicing on the node.
     """
     for _vendor, _side, field in container.accelerators():
-        count = quantity(field) or 0
+        count = field.quantity() or 0
         if count != int(count):
             yield violation(field, "is not a whole number")
 
@@ -91,16 +90,17 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
     for _vendor, side, field in container.accelerators():
         name = str(field.keys[-1])
         limit = container.at("resources", "limits", name)
-        if limit.absent or (side == "requests" and quantity(field) != quantity(limit)):
+        if limit.absent or (side == "requests" and field.quantity() != limit.quantity()):
             yield violation(field, "differs from the limit")
 
 
-# The first option of each that is given counts; Neuron's devices hold several cores each, so they are not ranks.
+# Alternative options of each parallel size: the first one on the command line counts.
 SIZES = (
     (("--tensor-parallel-size", "-tp"),),
     (("--pipeline-parallel-size", "-pp"),),
     (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
 )
+# One device is one rank. A Neuron device has several cores, so it is not.
 VENDORS = ("nvidia", "habana", "amd")
 
 
@@ -113,19 +113,19 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
     group.
     """
     for container in pod.containers:
-        limits = [(vendor, quantity(field) or 0) for vendor, side, field in container.accelerators() if side == "limits"]
-        cards = sum(count for vendor, count in limits if vendor in VENDORS)
-        if not cards or not starts_vllm(container) or _spans_cluster(pod, container):
+        limits = [(vendor, field.quantity() or 0) for vendor, side, field in container.accelerators() if side == "limits"]
+        accelerators = sum(count for vendor, count in limits if vendor in VENDORS)
+        if not accelerators or not starts_vllm(container) or _spans_cluster(pod, container):
             continue
         ranks = 1
         for alternatives in SIZES:
-            size = next((told for names in alternatives if (told := container.option(*names)) is not None), "1")
+            size = next((value for names in alternatives if (value := container.option(*names)) is not None), "1")
             if not size.isdigit():
-                yield violation(container.at("args"), "reads a parallel size from another source")
+                yield violation(container.at("args"), "takes a parallel size from a source that no rule can read")
                 break
             ranks *= int(size)
         else:
-            if ranks != cards * _pods(pod, container):
+            if ranks != accelerators * _pods(pod, container):
                 yield violation(container.at("args"), "does not match the number of accelerators of its pods")
 
 
@@ -138,7 +138,7 @@ def _pods(pod: PodTemplate, container: Container) -> float:
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
-    """True if the engine takes its accelerators from a whole Ray cluster, so that those of its own pod say nothing."""
+    """True if the engine uses the accelerators of a whole Ray cluster, not only those of its pod."""
     return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
 
 
@@ -156,13 +156,12 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
         wanted = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
         if not keys & {*wanted, *parameters["taints"], ""}:
             yield violation(pod.at("tolerations"), "has no toleration for the accelerator's taint")
-    claims = any(True for _ in pod.at("resourceClaims").each())
-    # Whose device a claim is for stands elsewhere, so the taint of any vendor will do.
-    if claims and not pod.demand and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}:
+    # The pod does not say which vendor's device a claim is for, so the taint of any vendor is enough.
+    if pod.at("resourceClaims").has_items and not pod.demand and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}:
         yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 
-MARKS = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
+FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
@@ -174,7 +173,7 @@ def accelerator_require_vendor_image(container: Container, _: Parameters) -> Vio
     NVIDIA.
     """
     vendors = {vendor for vendor, _side, _field in container.accelerators()}
-    for_gaudi = bool(MARKS.search(container.at("image").text()))
+    for_gaudi = bool(FOR_GAUDI.search(container.at("image").text()))
     if vendors and for_gaudi != ("habana" in vendors):
         yield violation(container.at("image"), "is built for accelerators of another vendor")
 
@@ -189,9 +188,9 @@ def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
     if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
         limit = container.at("resources", "limits", "hugepages-2Mi")
         request = container.at("resources", "requests", "hugepages-2Mi")
-        if not quantity(limit):
+        if not limit.quantity():
             yield violation(limit, "is not set, but the container requests Gaudi")
-        elif not request.absent and quantity(request) != quantity(limit):
+        elif not request.absent and request.quantity() != limit.quantity():
             yield violation(request, "differs from the limit")
 
 
@@ -214,14 +213,14 @@ def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
     server runs out of memory.
     Remedy: name a ResourceClaimTemplate in resourceClaimTemplateName, which creates one claim per pod.
     """
-    claimed: set[tuple[str, str]] = set()
+    claims: set[tuple[str, str]] = set()
     for pod in pods_of(stack):
         with stack.unreadable:
             for reference in pod.at("resourceClaims").each():
                 claim = reference.at("resourceClaimName")
                 if not claim.text():
                     continue
-                named = (pod.resource.at("metadata", "namespace").text(), claim.text())
-                if named in claimed or copies_of(pod) > 1:
+                key = (pod.resource.at("metadata", "namespace").text(), claim.text())
+                if key in claims or copies_of(pod) > 1:
                     yield violation(claim, "is shared by several pods", urn=pod.resource.urn)
-                claimed.add(named)
+                claims.add(key)

@@ -14,7 +14,7 @@ from policies.engine.rule import Parameters, Severity, Violations, resource_rule
 Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
 _READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
-# Every cluster needs administrators. Those in the stack file (cluster.create.admins) get their access from this component.
+# Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
 _CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster$aws:eks/accessPolicyAssociation:"
 _OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
 
@@ -36,7 +36,7 @@ def _holds(text: str) -> Wrong:
 
 
 _TRUE = _is(True, "true")
-# Kind, where ([] is each item of a list), when it is wrong, and what that comes to.
+# Kind, path ([] is each item of a list), the problems_of values, and the problem.
 _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
     ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
@@ -76,8 +76,8 @@ _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
 KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
 
 
-def wrong(resource: Resource) -> Iterator[tuple[Field, str]]:
-    """Each setting that is wrong, and what it comes to. Raises FieldError."""
+def problems_of(resource: Resource) -> Iterator[tuple[Field, str]]:
+    """Each problems_of setting with the problem. Raises FieldError."""
     for kind, path, test, problem in _SETTINGS:
         if kind == resource.kind:
             yield from ((field, problem) for field in _fields(resource.root, path.split(".")) if test(field.value))
@@ -148,4 +148,4 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     Why: Each of these settings alone can expose a node, a cluster or a store.
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file.
     """
-    yield from (violation(place, problem) for place, problem in wrong(resource))
+    yield from (violation(place, problem) for place, problem in problems_of(resource))

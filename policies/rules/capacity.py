@@ -13,7 +13,6 @@ from policies.subjects.claims import demand_of
 from policies.subjects.kserve import INFERENCE_SERVICE
 from policies.subjects.placement import cluster_queue_of, covered, fits_on, grows_by_itself, local_queue, local_queues, nodes_of, queue_of
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.quantities import quantity
 from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, rollout_of, strategy_of
 
 if TYPE_CHECKING:
@@ -35,13 +34,13 @@ def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Vio
             queue = cluster_queue_of(stack, local) if local else None
             if queue is None:
                 continue
-            handed_out = set(covered(queue))
+            quota = set(covered(queue))
             for pod in each.parts(PODS):
-                if any(not resource.startswith(tuple(parameters["excludedPrefixes"])) for resource in _asked(pod) - handed_out):
+                if any(not resource.startswith(tuple(parameters["excludedPrefixes"])) for resource in _requested(pod) - quota):
                     yield violation(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
 
 
-def _asked(pod: PodTemplate) -> set[str]:
+def _requested(pod: PodTemplate) -> set[str]:
     sides = ("requests", "limits")
     return {name for container in pod.containers for side in sides for name, _field in container.at("resources", side).entries()}
 
@@ -58,7 +57,7 @@ def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
             name, namespace = queue_of(each).text(), each.at("metadata", "namespace").text()
             if not name or local_queue(stack, namespace, name) is not None:
                 continue
-            # A stack that declares no queue in the namespace uses one that is there already.
+            # A stack that declares no queue in the namespace uses an existing one.
             if any(True for _ in local_queues(stack, namespace)):
                 yield violation(queue_of(each), "is not a LocalQueue of the stack in that namespace", urn=each.urn)
 
@@ -92,19 +91,19 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
     if grows_by_itself(stack):
         return
     nodes = list(nodes_of(stack))
-    asked: dict[tuple[str, tuple[int, ...]], float] = {}
+    requested: dict[tuple[str, tuple[int, ...]], float] = {}
     for workload, pod in engines_of(stack):
         with stack.unreadable:
-            for vendor, cards in demand_of(stack, pod).items():
+            for vendor, count in demand_of(stack, pod).items():
                 fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
                 if not fitting:
                     # Other stacks or people declare the other nodes. A separate rule checks selectors.
                     continue
-                if all(nodes[place].accelerators[vendor] < cards for place in fitting):
+                if all(nodes[place].accelerators[vendor] < count for place in fitting):
                     yield violation(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)
                 key = (vendor, fitting)
-                asked[key] = asked.get(key, 0) + cards * copies_of(pod)
-                if asked[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
+                requested[key] = requested.get(key, 0) + count * copies_of(pod)
+                if requested[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
                     yield violation(count_of(pod), "requests more accelerators than the pool has left", urn=workload.urn)
 
 
@@ -121,7 +120,7 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
     engines = list(engines_of(stack))
     for workload, pod in engines:
         if workload.kind in GROUPS and workload.kind != INFERENCE_SERVICE:
-            # Their operators roll them by rules of their own, which a field of the object does not tell.
+            # The operator decides how it rolls out these workloads; no field of the object says so.
             continue
         with stack.unreadable:
             if pod.partial or group_size_of(pod) > 1:
@@ -129,17 +128,17 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
             surge, unavailable = rollout_of(pod)
             if surge == 0 or unavailable > 0:
                 continue
-            for vendor, cards in demand_of(stack, pod).items():
+            for vendor, count in demand_of(stack, pod).items():
                 spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
-                for _other, its in engines:
-                    # The use of a workload that cannot be read is unknown, so it frees no room.
+                for _workload, other in engines:
+                    # Skip a workload that cannot be read: what it uses is unknown.
                     with stack.unreadable:
-                        if any(fits_on(its, node) and fits_on(pod, node) for node in nodes):
-                            spare -= demand_of(stack, its).get(vendor, 0) * copies_of(its)
-                if spare < cards * surge:
+                        if any(fits_on(other, node) and fits_on(pod, node) for node in nodes):
+                            spare -= demand_of(stack, other).get(vendor, 0) * copies_of(other)
+                if spare < count * surge:
                     place = strategy_of(pod).at("rollingUpdate", "maxSurge")
-                    known = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
-                    yield violation(place, f"needs accelerators that {known} to spare", urn=workload.urn)
+                    who = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
+                    yield violation(place, f"needs accelerators that {who} to spare", urn=workload.urn)
 
 
 _NODE_GROUP = "aws:eks:NodeGroup"
@@ -149,37 +148,37 @@ _NODE_GROUP = "aws:eks:NodeGroup"
 def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     """The stack stays within its budget.
 
-    Why: The maximum size of a pool can cost a lot per hour, and the plan is the cheapest place to notice.
+    Why: A pool at its maximum size can cost a lot per hour, and the plan is the earliest place to notice.
     Remedy: lower size.max of a pool, or raise budget.monthlyUsd of the stack (the annotation inferplan.dev/monthly-budget-usd of
     its namespace).
     """
     from decimal import Decimal
 
-    named = [each.at("metadata", "annotations", MONTHLY_BUDGET) for each in stack.of("kubernetes:core:Namespace")]
     budgets = []
-    for each in named:
+    for namespace in stack.of("kubernetes:core:Namespace"):
         with stack.unreadable:
-            budgets += [] if each.absent else [each]
+            budget = namespace.at("metadata", "annotations", MONTHLY_BUDGET)
+            budgets += [] if budget.absent else [budget]
     if not budgets:
         return
-    # The price list is read only by stacks that have a budget: the pack's start would pay for it otherwise.
+    # Only a stack with a budget needs the price list, which takes time to read.
     from review.cost import monthly_cost, over_budget, usd
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:
         with stack.unreadable:
-            limit = quantity(budget)
+            limit = budget.quantity()
             if limit is None or limit < 0:
                 raise MalformedFieldError(budget, "a number of US dollars")
             allowed = Decimal(budget.text())
             if over_budget(cost, allowed):
-                # In words of its own: those of the report name machines, which are values of a resource.
-                broken = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
-                yield violation(budget, broken if cost.most > allowed else "cannot be checked: a node group has no list price")
+                # No instance types in the text: they are values of a resource.
+                exceeded = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
+                yield violation(budget, exceeded if cost.most > allowed else "cannot be checked: a node group has no list price")
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:
-    """The resources with a price that can be read. An unknown size is recorded as a doubt and counts as zero."""
+    """The resources with a price. An unknown size is recorded as unreadable and counts as zero."""
     from review.declared import Declared
 
     for each in stack:

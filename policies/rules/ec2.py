@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.engine.fields import Field, MalformedFieldError
+from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
-from policies.subjects.networks import Network, is_everybody, network
+from policies.subjects.networks import Network, block_of, is_everybody
 
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
@@ -43,22 +43,15 @@ def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violat
     if group.short_kind == "NetworkAclRule" and (group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"):
         return
     rules = group.at("ingress").each() if group.short_kind.endswith("SecurityGroup") else iter([group.root])
-    # Two rules for two halves of the internet are one for all of it.
+    # Two rules for the two halves of the internet open all of it.
     blocks: list[tuple[Field, Network]] = []
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
             continue
         if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in parameters["ports"]):
-            blocks += [(rule.at(name), _block(rule.at(name), text)) for name in BLOCKS for text in rule.at(name).texts()]
-    if is_everybody(block for _place, block in blocks):
-        yield from (violation(place, "opens the group to the internet") for place in dict.fromkeys(place for place, _block in blocks))
-
-
-def _block(place: Field, text: str) -> Network:
-    try:
-        return network(text)
-    except ValueError:
-        raise MalformedFieldError(place, "a block of addresses") from None
+            blocks += [(rule.at(name), block_of(each)) for name in BLOCKS for each in rule.at(name).items()]
+    if is_everybody(block for _field, block in blocks):
+        yield from (violation(field, "opens the group to the internet") for field in dict.fromkeys(field for field, _block in blocks))
 
 
 @resource_rule(
@@ -68,33 +61,33 @@ def _block(place: Field, text: str) -> Network:
     "CKV_AWS_8",
     "CKV_AWS_3",
 )
-def ec2_require_encrypted_volumes(machine: Resource, _: Parameters) -> Violations:
+def ec2_require_encrypted_volumes(instance: Resource, _: Parameters) -> Violations:
     """Disks of nodes are encrypted.
 
     Why: They hold caches of weights and the kubelet's copies of Secrets.
     Remedy: set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the
     volume; give a node group a launchTemplate.
     """
-    if machine.short_kind == "NodeGroup":
-        # EKS makes the disks itself, by the account's default, unless a launch template says how.
-        if machine.at("launchTemplate").absent:
-            yield violation(machine.at("launchTemplate"), "is not set, so disks may not be encrypted")
+    if instance.short_kind == "NodeGroup":
+        # Without a launch template, EKS creates the disks with the defaults of the account.
+        if instance.at("launchTemplate").absent:
+            yield violation(instance.at("launchTemplate"), "is not set, so disks may not be encrypted")
         return
-    for encrypted in _disks(machine):
+    for encrypted in _disks(instance):
         if encrypted.value not in (True, "true"):
             yield violation(encrypted, "is not true")
 
 
-def _disks(machine: Resource) -> Iterator[Field]:
+def _disks(instance: Resource) -> Iterator[Field]:
     """The `encrypted` field of each disk. Raises FieldError."""
-    if machine.short_kind == "Volume":
-        yield machine.at("encrypted")
-    for mapping in machine.at("blockDeviceMappings").each():
+    if instance.short_kind == "Volume":
+        yield instance.at("encrypted")
+    for mapping in instance.at("blockDeviceMappings").each():
         if not mapping.at("ebs").absent:
             yield mapping.at("ebs", "encrypted")
-    if not machine.at("rootBlockDevice").absent:
-        yield machine.at("rootBlockDevice", "encrypted")
-    for disk in machine.at("ebsBlockDevices").each():
+    if not instance.at("rootBlockDevice").absent:
+        yield instance.at("rootBlockDevice", "encrypted")
+    for disk in instance.at("ebsBlockDevices").each():
         yield disk.at("encrypted")
 
 
@@ -102,13 +95,13 @@ def _disks(machine: Resource) -> Iterator[Field]:
 @resource_rule(
     objects("aws:ec2:LaunchTemplate", "aws:ec2:Instance"), Severity.HIGH, "Security Hub EC2.8", "CIS AWS 5.6", "CKV_AWS_79", "CKV_AWS_341"
 )
-def ec2_require_imdsv2(machine: Resource, parameters: Parameters) -> Violations:
+def ec2_require_imdsv2(instance: Resource, parameters: Parameters) -> Violations:
     """Instance metadata requires IMDSv2 and allows one hop.
 
     Why: With two hops, or with IMDSv1, a pod can get the node's role with one request.
     Remedy: set metadataOptions.httpTokens: required and metadataOptions.httpPutResponseHopLimit: 1.
     """
-    options = machine.at("metadataOptions")
+    options = instance.at("metadataOptions")
     if options.at("httpEndpoint").text() == "disabled":
         return
     if options.at("httpTokens").text() != "required":

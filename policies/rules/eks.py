@@ -28,8 +28,8 @@ def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations
     """
     vpc = cluster.at("vpcConfig")
     if vpc.at("endpointPublicAccess").flag() is not False:
-        listed = list(vpc.at("publicAccessCidrs").each())
-        if not listed or is_everybody(map(block_of, listed)):
+        blocks = list(vpc.at("publicAccessCidrs").each())
+        if not blocks or is_everybody(map(block_of, blocks)):
             yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
         if vpc.at("endpointPrivateAccess").flag() is not True:
             yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
@@ -43,17 +43,17 @@ def eks_require_logs(cluster: Resource, parameters: Parameters) -> Violations:
     Why: Without the audit log you cannot tell who read a Secret.
     Remedy: set enabledClusterLogTypes: [api, audit, authenticator].
     """
-    kept = cluster.at("enabledClusterLogTypes").texts()
-    for wanted in parameters["types"]:
-        if wanted not in kept:
-            yield violation(cluster.at("enabledClusterLogTypes"), f"does not hold {wanted}")
+    enabled = cluster.at("enabledClusterLogTypes").texts()
+    for type_ in parameters["types"]:
+        if type_ not in enabled:
+            yield violation(cluster.at("enabledClusterLogTypes"), f"does not include {type_}")
 
 
 @resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.3", "CIS EKS 5.3.1", "CKV_AWS_58")
 def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Violations:
     """Kubernetes Secrets are encrypted with your own KMS key.
 
-    Why: etcd holds the API keys. A KMS key controls who can read its backups.
+    Why: etcd contains the API keys. A KMS key controls who can read its backups.
     Remedy: set encryptionConfig with resources: [secrets] and a KMS key.
     """
     if "secrets" not in cluster.at("encryptionConfig", "resources").texts():

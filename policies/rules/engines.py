@@ -10,20 +10,21 @@ from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.programs import Word
 from policies.subjects.serving import engine_containers, is_vllm, model_of
 
-DEVELOPMENT_SWITCHES_OFF = ("", "0", "false", "no", "off")
-# vLLM's guide to security (2026): endpoints of development and of profiling ask for no key; adapters load from any path or hub.
-DEVELOPMENT_SWITCHES_VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
-# vLLM reads files of the pod that a prompt names; SGLang runs code that comes with a request.
-# A caller's chat template and tensors are code and pickles (CVE-2025-61620, CVE-2025-62164); Triton's doors for Vertex AI and SageMaker
-# take no key of its restricted APIs.
-DEVELOPMENT_SWITCHES_OPTIONS = (
-    "--allow-sagemaker",
-    "--allow-vertex-ai",
-    "--allowed-local-media-path",
-    "--enable-custom-logit-processor",
-    "--enable-prompt-embeds",
-    "--profiler-config",
-    "--trust-request-chat-template",
+OFF = ("0", "false", "no", "off")
+# vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from any path or hub.
+DEVELOPMENT_VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
+# vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates and tensors of a client are code
+# (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex AI and SageMaker do not check the key of its restricted APIs.
+DEVELOPMENT_OPTIONS = frozenset(
+    [
+        "--allow-sagemaker",
+        "--allow-vertex-ai",
+        "--allowed-local-media-path",
+        "--enable-custom-logit-processor",
+        "--enable-prompt-embeds",
+        "--profiler-config",
+        "--trust-request-chat-template",
+    ]
 )
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 
@@ -37,28 +38,23 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     --allowed-origins to your own origins.
     """
     for name, entry in container.environment().items():
-        if name in DEVELOPMENT_SWITCHES_VARIABLES and (
-            not entry.at("valueFrom").absent or entry.at("value").text().lower() not in DEVELOPMENT_SWITCHES_OFF
-        ):
+        if name in DEVELOPMENT_VARIABLES and (not entry.at("valueFrom").absent or entry.at("value").text().lower() not in ("", *OFF)):
             yield violation(entry, "enables a development feature")
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
-        # A dot leads into an option that is a map: --profiler-config.profiler.
-        if name.replace("_", "-").partition(".")[0] in DEVELOPMENT_SWITCHES_OPTIONS and not (
-            equals and value.lower() in DEVELOPMENT_SWITCHES_OFF
-        ):
+        # --profiler-config.profiler sets a field of an option that is a map.
+        if name.replace("_", "-").partition(".")[0] in DEVELOPMENT_OPTIONS and not (equals and value.lower() in ("", *OFF)):
             yield violation(word.field, "enables a development feature")
         if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
             yield violation(word.field, "lets every website send requests with the browser's credentials")
 
 
-FORMATS = ("pt", "npcache", "pickle")
-# What KServe's server of that name loads is joblib or pickle, nothing else.
-PICKLED = ("sklearn",)
-FILES = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
-# Variables that have torch or vLLM unpickle what they are given.
-SWITCHES = ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "VLLM_ALLOW_INSECURE_SERIALIZATION")
-PICKLE_OFF = ("0", "false", "no", "off")
+PICKLE_FORMATS = ("pt", "npcache", "pickle")
+# KServe's server for sklearn loads only joblib and pickle files.
+PICKLE_SERVERS = ("sklearn",)
+PICKLE_FILE = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
+# Variables that let torch or vLLM load pickle files.
+PICKLE_VARIABLES = ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "VLLM_ALLOW_INSECURE_SERIALIZATION")
 
 
 @resource_rule(PODS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
@@ -69,24 +65,23 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
     Remedy: convert the weights to safetensors, and use --load-format safetensors, auto or runai_streamer.
     """
     for model in pod.models:
-        kind = model if model.keys[-1] in PICKLED else model.at("modelFormat", "name")
-        if kind is model or kind.text() in PICKLED:
+        kind = model if model.keys[-1] in PICKLE_SERVERS else model.at("modelFormat", "name")
+        if kind is model or kind.text() in PICKLE_SERVERS:
             yield violation(kind, "is a format that loads pickle files")
     for container in engine_containers(pod):
-        if container.option("--load-format") in FORMATS:
+        if container.option("--load-format") in PICKLE_FORMATS:
             yield violation(container.at("args"), "loads weights from pickle files")
         for word in container.arguments:
-            if FILES.search(word.text):
+            if PICKLE_FILE.search(word.text):
                 yield violation(word.field, "names a pickle file")
         for name, entry in container.environment().items():
-            if name in SWITCHES and entry.at("value").text().lower() not in PICKLE_OFF:
+            if name in PICKLE_VARIABLES and entry.at("value").text().lower() not in OFF:
                 yield violation(entry, "loads pickle files")
 
 
-# vLLM's first two, SGLang's last; vLLM's variable prints whole answers.
-REQUEST_LOGGING_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
-REQUEST_LOGGING_VARIABLES = ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE",)
-REQUEST_LOGGING_OFF = ("0", "false", "no", "off")
+# The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole answers.
+LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
+LOG_VARIABLES = ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE",)
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
@@ -99,36 +94,37 @@ def model_disallow_request_logging(container: Container, _: Parameters) -> Viola
     """
     for word in container.arguments:
         name, _equals, value = word.text.partition("=")
-        if name.replace("_", "-") in REQUEST_LOGGING_OPTIONS and value.lower() not in REQUEST_LOGGING_OFF:
+        if name.replace("_", "-") in LOG_OPTIONS and value.lower() not in OFF:
             yield violation(word.field, "logs prompts")
     for name, entry in container.environment().items():
-        if name in REQUEST_LOGGING_VARIABLES and entry.at("value").text().lower() not in ("", *REQUEST_LOGGING_OFF):
+        if name in LOG_VARIABLES and entry.at("value").text().lower() not in ("", *OFF):
             yield violation(entry, "logs answers")
 
 
-NAMES = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
-# argparse takes an option cut short as long as no other begins alike (vLLM 0.32 has --trust-request-... too).
+TRUST_VARIABLE = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$")
+# argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
 SHORTEST, OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")
-# Options of vLLM that import a class, a module or a file by the name that they are given, or read options from a file that no rule sees
-# (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
-IMPORTS = (
-    "--config",
-    "--io-processor-plugin",
-    "--logits-processor-pattern",
-    "--logits-processors",
-    "--middleware",
-    "--reasoning-parser-plugin",
-    "--scheduler-cls",
-    "--tool-parser-plugin",
-    "--worker-cls",
-    "--worker-extension-cls",
+# Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
+IMPORTS = frozenset(
+    [
+        "--config",
+        "--io-processor-plugin",
+        "--logits-processor-pattern",
+        "--logits-processors",
+        "--middleware",
+        "--reasoning-parser-plugin",
+        "--scheduler-cls",
+        "--tool-parser-plugin",
+        "--worker-cls",
+        "--worker-extension-cls",
+    ]
 )
-# Options of Triton that load libraries of a directory. Anyone who can write models could write libraries next to them.
+# Options of Triton that load libraries from a directory. Anyone who can write models could put libraries there.
 FOLDERS = ("--backend-directory", "--repoagent-directory")
-MODULE = re.compile(r"kv_connector_module_path")
-LOADED = re.compile(r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS")
-INSTALLS = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
+CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
+LOAD_VARIABLES = re.compile(r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS")
+DOWNLOAD_COMMAND = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "NSA-CISA: supply chain")
@@ -141,39 +137,36 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     """
     for word in container.arguments:
         name, _equals, value = word.text.partition("=")
-        if _means_it(name.replace("_", "-")) and value.lower() in ON:
+        option = name.replace("_", "-")
+        if option.startswith(SHORTEST) and OPTION.startswith(option) and value.lower() in ON:
             yield violation(word.field, "lets the model's files run as code")
     for name, entry in container.environment().items():
-        if NAMES.match(name) and entry.at("value").text().lower() in ON:
+        if TRUST_VARIABLE.match(name) and entry.at("value").text().lower() in ON:
             yield violation(entry, "lets the model's files run as code")
     for field in (*container.at("command").each(), *container.at("args").each()):
-        if INSTALLS.search(field.text()):
+        if DOWNLOAD_COMMAND.search(field.text()):
             yield violation(field, "runs what it downloads")
     if is_vllm(container) or _is_triton(container):
-        yield from _doors(container)
-
-
-def _means_it(option: str) -> bool:
-    return option.startswith(SHORTEST) and OPTION.startswith(option)
+        yield from _other_code(container)
 
 
 def _is_triton(container: Container) -> bool:
     return any(word.rpartition("/")[2] == "tritonserver" for word in container.words)
 
 
-def _doors(container: Container) -> Violations:
-    """Other ways to code than the model's repository."""
+def _other_code(container: Container) -> Violations:
+    """Other sources of code than the model's repository."""
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for word in container.arguments:
         name = word.text.partition("=")[0].replace("_", "-")
         if is_vllm(container) and name in IMPORTS:
             yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
-        if MODULE.search(word.text):
+        if CONNECTOR_MODULE.search(word.text):
             yield violation(word.field, "imports a connector from a module path")
         if name in FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
             yield violation(word.field, "loads libraries from the model repository")
     for name, entry in container.environment().items():
-        if LOADED.fullmatch(name) and (entry.at("value").text() or not entry.at("valueFrom").absent):
+        if LOAD_VARIABLES.fullmatch(name) and (entry.at("value").text() or not entry.at("valueFrom").absent):
             yield violation(entry, "loads code before the server's own")
     for source in container.at("envFrom").each():
         yield violation(source, "sets variables that no rule can read")
@@ -205,10 +198,10 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
 
 
 API = "model-repository"
-DOORS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
-TRITON_REPOSITORY_OFF = ("false", "0")
-# Triton reads a bucket over HTTP where its address says so; inside the cluster the network policy says who listens.
-IN_CLEAR = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
+PROTOCOLS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
+TRITON_OFF = ("false", "0")
+# Triton reads a bucket over HTTP if its URL says so. Inside the cluster, network policies protect the connection.
+WITHOUT_TLS = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "inference", "Triton: Secure Deployment Considerations")
@@ -223,41 +216,43 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Vio
         yield from (
             violation(word.field, "downloads models over a connection without TLS")
             for word, value in _pairs(server)
-            if IN_CLEAR.match(value)
+            if WITHOUT_TLS.match(value)
         )
-        mode = _told(server, "--model-control-mode")
+        mode = _last_value(server, "--model-control-mode")
         if mode is None or mode[1] == "none":
             continue
         if mode[1] == "poll":
             yield violation(mode[0].field, "loads every model that appears in the repository")
-        for door, restriction in DOORS:
-            allowed = _told(server, door)
-            open_ = allowed is None or allowed[1].lower() not in TRITON_REPOSITORY_OFF
+        for protocol, restriction in PROTOCOLS:
+            allowed = _last_value(server, protocol)
+            enabled = allowed is None or allowed[1].lower() not in TRITON_OFF
             if (
                 mode[1] == "explicit"
-                and open_
-                and not any(API in value.partition(":")[0].split(",") for value in _all(server, restriction))
+                and enabled
+                and not any(API in value.partition(":")[0].split(",") for value in _values(server, restriction))
             ):
                 yield violation(mode[0].field, f"allows loading models without a key, past {restriction}")
 
 
 def _servers(container: Container) -> Iterator[list[Word]]:
-    """The words of each tritonserver that a command line starts: one for a rank under mpirun."""
+    """The words of each tritonserver that a command line starts; mpirun starts several."""
     words = list(container.arguments)
     starts = [place for place, word in enumerate(words) if word.text.rpartition("/")[2] == "tritonserver"]
     for place, start in enumerate(starts):
         yield words[start : starts[place + 1] if place + 1 < len(starts) else len(words)]
 
 
-def _all(server: list[Word], option: str) -> list[str]:
+def _values(server: list[Word], option: str) -> list[str]:
     return [value for word, value in _pairs(server) if word.text.partition("=")[0] == option]
 
 
-def _told(server: list[Word], option: str) -> tuple[Word, str] | None:
-    """The last value of an option, and where it stands."""
+def _last_value(server: list[Word], option: str) -> tuple[Word, str] | None:
+    """The last value of an option, with its word."""
     return next(((word, value) for word, value in reversed(_pairs(server)) if word.text.partition("=")[0] == option), None)
 
 
 def _pairs(server: list[Word]) -> list[tuple[Word, str]]:
-    following = [*(word.text for word in server[1:]), ""]
-    return [(word, word.text.partition("=")[2] if "=" in word.text else behind) for word, behind in zip(server, following, strict=True)]
+    next_words = [*(word.text for word in server[1:]), ""]
+    return [
+        (word, word.text.partition("=")[2] if "=" in word.text else following) for word, following in zip(server, next_words, strict=True)
+    ]

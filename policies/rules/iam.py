@@ -32,63 +32,53 @@ def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Viol
     Why: A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account.
     Remedy: attach your own policy that names actions and resources, for example s3:GetObject on the prefix of one bucket.
     """
-    for place in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
-        if BROAD.search(place.text()):
-            yield violation(place, "gives full access to one or more services")
+    for field in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
+        if BROAD.search(field.text()):
+            yield violation(field, "gives full access to one or more services")
 
 
-# Actions that stand for all of their service: who reads, writes, lists and deletes by wildcards does everything.
+# Wildcards for all of these verbs together allow every action of a service.
 VERBS = ("Get", "Put", "Delete", "List")
 
 
 @resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16", "Security Hub IAM.1", "CKV_AWS_63")
-def iam_disallow_wildcard_actions(place: Field, _: Parameters) -> Violations:
+def iam_disallow_wildcard_actions(field: Field, _: Parameters) -> Violations:
     """IAM policies name their actions.
 
     Why: A wildcard also allows every action that AWS adds later.
     Remedy: list the actions, for example s3:GetObject.
     """
-    for statement in statements(place):
-        if statement.effect == "Allow" and _is_every(statement.actions):
+    for statement in statements(field):
+        if statement.effect == "Allow" and _is_every_action(statement.actions):
             yield violation(statement.field, "allows every action of a service")
         if statement.effect == "Allow" and "NotAction" in statement.raw:
             yield violation(statement.field, "allows every action except some")
 
 
-def _is_every(actions: list[str]) -> bool:
+def _is_every_action(actions: list[str]) -> bool:
     names = [action.rpartition(":")[2] for action in actions]
     services = {action.lower().partition(":")[0] for action in actions if is_wild(action)}
-    pieces = any(all(any(overlaps(each, f"{service}:{verb}Zzzz") for each in actions) for verb in VERBS) for service in services)
-    return pieces or any(not name.strip("*?") and "*" in name for name in names)
+    all_verbs = any(all(any(overlaps(each, f"{service}:{verb}Zzzz") for each in actions) for verb in VERBS) for service in services)
+    return all_verbs or any(not name.strip("*?") and "*" in name for name in names)
 
 
 ROLE = "aws:iam:Role"
-
-
 FILE_SYSTEM = "aws:efs:FileSystemPolicy"
-
-
 MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
-
-
 FEDERATED = "sts:AssumeRoleWithWebIdentity"
-
-
-# Services that act for any account of AWS unless the statement says for which ("The confused deputy problem", read 2026-11-22).
-DEPUTIES = ("s3", "sns", "sqs")
-
-
+# Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
+ACTING_SERVICES = ("s3", "sns", "sqs")
 ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
 
 
-def _holders(resource: Resource) -> Iterator[tuple[Resource, Field]]:
-    # EFS takes a policy as text alone, so the ARNs of a new file system leave all of it unknown until the update, which judges it.
-    waits = resource.kind == FILE_SYSTEM and resource.inputs.get("policy") is UNKNOWN
-    if not waits or not sources_of(resource, "policy") or sources_of(resource, "policy") - MADE_WITH_IT:
+def _policies(resource: Resource) -> Iterator[tuple[Resource, Field]]:
+    # An EFS policy is one text, so the ARN of a new file system makes all of it unknown until the update, which checks it.
+    is_unknown = resource.kind == FILE_SYSTEM and resource.inputs.get("policy") is UNKNOWN
+    if not is_unknown or not sources_of(resource, "policy") or sources_of(resource, "policy") - MADE_WITH_IT:
         yield resource, resource.at("assumeRolePolicy") if resource.kind == ROLE else document_of(resource)
 
 
-@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _holders), Severity.CRITICAL, "CKV_AWS_60", "Security Hub IAM")
+@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _policies), Severity.CRITICAL, "CKV_AWS_60", "Security Hub IAM")
 def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Violations:
     """Roles and resource policies name their principals.
 
@@ -96,22 +86,22 @@ def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameter
     Remedy: name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on its
     :sub; limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without IfExists).
     """
-    resource, place = holder
-    listed = [each for each in statements(place) if each.effect == "Allow"]
-    for statement in listed:
+    resource, field = holder
+    allowing = [each for each in statements(field) if each.effect == "Allow"]
+    for statement in allowing:
         if resource.kind == ROLE:
-            yield from _trust(statement)
+            yield from _trust_violations(statement)
         elif statement.is_public():
-            # Buckets have a rule of their own for the public.
+            # s3-disallow-public-policy checks buckets.
             if resource.kind not in BUCKET_POLICIES:
                 yield violation(statement.field, "allows any principal")
-        elif "Service" in statement.kinds_of_principals and resource.kind.split(":")[1] in DEPUTIES and not statement.is_narrow():
+        elif "Service" in statement.kinds_of_principals and resource.kind.split(":")[1] in ACTING_SERVICES and not statement.is_narrow():
             yield violation(statement.field, "allows a service on behalf of any account")
     if resource.kind != ROLE:
-        yield from _everything(resource, listed)
+        yield from _allow_everything(resource, allowing)
 
 
-def _trust(statement: Statement) -> Violations:
+def _trust_violations(statement: Statement) -> Violations:
     if any(each.endswith("*") for each in statement.principals) and not statement.is_narrow():
         yield violation(statement.field, "lets anyone assume the role")
     federated = "Federated" in statement.kinds_of_principals and any(overlaps(each, FEDERATED) for each in statement.actions)
@@ -119,9 +109,9 @@ def _trust(statement: Statement) -> Violations:
         yield violation(statement.field, "lets every identity of a provider assume the role")
 
 
-def _everything(resource: Resource, listed: list[Statement]) -> Violations:
-    """Statements that give a whole service to another principal. The default statement of a key for its own account is allowed."""
-    wide = [each for each in listed if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
+def _allow_everything(resource: Resource, allowing: list[Statement]) -> Violations:
+    """Statements that allow every action to a principal. A key may allow its own account every action, as the default policy does."""
+    wide = [each for each in allowing if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
     owners = [match.group(1) for each in wide for principal in each.principals if (match := ACCOUNT.fullmatch(principal))]
     if resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1:
         return
@@ -130,19 +120,19 @@ def _everything(resource: Resource, listed: list[Statement]) -> Violations:
 
 
 def _names_subject(statement: Statement) -> bool:
-    """True if a condition says which subject (a service account, a repository) may come from the provider."""
+    """True if a condition names the subjects of the provider (a service account, a repository)."""
     return any(
         each.key.endswith((":sub", ":subject"))
         and each.operator.name in ("stringequals", "stringequalsignorecase", "stringlike")
         and not each.holds(None)
         and each.values
-        and all(_is_one(value, literal=each.operator.name != "stringlike") for value in each.values)
+        and all(_is_one_subject(value, literal=each.operator.name != "stringlike") for value in each.values)
         for each in statement.conditions()
     )
 
 
-def _is_one(subject: str, *, literal: bool) -> bool:
-    """True if a pattern is one service account, or a branch, tag or environment of one repository."""
+def _is_one_subject(subject: str, *, literal: bool) -> bool:
+    """True if a pattern matches one service account, or one repository's branches, tags or environments."""
     if subject.startswith("repo:"):
         _, repository, *rest = subject.split(":", 2)
         return not is_wild(repository) and bool(rest) and not is_wild(rest[0][:1]) and rest[0] != "pull_request"
@@ -168,14 +158,14 @@ def _is_one(subject: str, *, literal: bool) -> bool:
     "Actions, or patterns of actions, that AWS cannot limit to a resource",
 )
 @resource_rule(DOCUMENTS, Severity.HIGH, "Security Hub IAM.21", "CKV_AWS_355", "CKV_AWS_290")
-def iam_disallow_wildcard_resources(place: Field, parameters: Parameters) -> Violations:
+def iam_disallow_wildcard_resources(field: Field, parameters: Parameters) -> Violations:
     """IAM policies name their resources.
 
     Why: A model's role needs one prefix of one bucket. A wildcard gives it all of them.
     Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
     """
-    for statement in statements(place):
-        if statement.effect != "Allow" or _is_free(statement.actions, parameters["actions"]):
+    for statement in statements(field):
+        if statement.effect != "Allow" or _apply_to_no_resource(statement.actions, parameters["actions"]):
             continue
         if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
             yield violation(statement.field, "allows actions on every resource")
@@ -183,13 +173,13 @@ def iam_disallow_wildcard_resources(place: Field, parameters: Parameters) -> Vio
             yield violation(statement.field, "allows actions on every resource except some")
 
 
-def _is_free(actions: list[str], patterns: list[str]) -> bool:
-    """True if AWS can limit none of the actions to a resource; a statement with NotAction has a rule of its own."""
+def _apply_to_no_resource(actions: list[str], patterns: list[str]) -> bool:
+    """True if AWS cannot limit any of the actions to a resource. iam-disallow-wildcard-actions checks NotAction."""
     return all(any(action_like(pattern, action) for pattern in patterns) for action in actions)
 
 
 def _is_tagged(statement: Statement) -> bool:
-    """True if a condition holds the statement to resources that carry a tag or an alias."""
+    """True if a condition limits the statement to resources with a tag or an alias."""
     return any(
         "tag/" in each.key and not each.operator.negated and each.operator.name != "null" and not each.holds(None)
         for each in statement.conditions()

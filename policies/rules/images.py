@@ -16,23 +16,23 @@ from policies.subjects.pods import CONTAINERS, IMAGES, Container
 from policies.subjects.programs import at_least, image_of
 from policies.subjects.serving import is_vllm
 
-# Intel's registry names versions in the path, and publishes the one tag latest below it (docs.habana.ai, Docker installation, read 2026-11).
+# Intel's registry has versions in the path, with the single tag latest (docs.habana.ai, Docker installation, read 2026-11).
 _VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
 @resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5", "CKV_K8S_14", "inference")
-def image_disallow_latest(place: Field, _: Parameters) -> Violations:
+def image_disallow_latest(image_field: Field, _: Parameters) -> Violations:
     """Images name their version.
 
     Why: The tag latest, or no tag, changes without notice, and two replicas can run different versions.
     Remedy: use name:<version> or name:<version>@sha256:<digest>.
     """
-    image = image_of(place)
+    image = image_of(image_field)
     if not image.digest and image.tag in ("", "latest") and not (image.tag and _VERSION_IN_PATH.match(image.name)):
-        yield violation(place, "names no version")
+        yield violation(image_field, "names no version")
 
 
-# KubeRay writes the command of Ray's containers, and KServe that of its models.
+# KubeRay sets the command of Ray's containers, and KServe that of its models.
 _WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
 
 
@@ -58,19 +58,19 @@ def image_require_command(container: Container, _: Parameters) -> Violations:
 
 
 @resource_rule(IMAGES, Severity.MEDIUM, "CKV_K8S_43", "inference", level=Level.DISABLED)
-def image_require_digest(place: Field, _: Parameters) -> Violations:
+def image_require_digest(image_field: Field, _: Parameters) -> Violations:
     """Images are pinned by digest.
 
     Why: A tag can be moved to another image, a digest cannot.
     Remedy: use name:tag@sha256:<digest>.
     """
-    if not image_of(place).digest:
-        yield violation(place, "has no digest")
+    if not image_of(image_field).digest:
+        yield violation(image_field, "has no digest")
 
 
-_FIXED = ("configMap", "secret", "projected", "downwardAPI", "image")
-# What gates and pre-pulls call in an image writes nothing.
-_IDLE = {"sh", "bash", "cp", "mkdir", "pause", "true"}
+_READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
+# Programs that write nothing, for example in a container that only pulls the image.
+_WRITES_NOTHING = {"sh", "bash", "cp", "mkdir", "pause", "true"}
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
@@ -82,29 +82,29 @@ def image_require_writable_paths(container: Container, _: Parameters) -> Violati
     Remedy: mount an emptyDir with a sizeLimit at the path, or set the variable that moves the path to a writable volume.
     """
     if container.pod.resource.kind in kserve.KINDS:
-        # KServe merges a runtime's volumes with those of the service that uses it.
+        # KServe adds the volumes of a runtime to those of the service.
         return
     facts = family_of(container.at("image").text())
     read_only = container.at("securityContext", "readOnlyRootFilesystem")
     if facts is None or read_only.flag() is not True:
         return
     words = [*container.at("command").texts(), *container.at("args").texts()]
-    if words and programs_called(words) <= _IDLE:
+    if words and programs_called(words) <= _WRITES_NOTHING:
         return
-    named, movable = container.environment(), [path.env for path in facts.writes if path.env is not None]
-    told = {name: named[name].at("value").text() for name in movable if name in named}
-    missing = [each.path for each in unwritable_paths(facts, told, _writable(container))]
+    movable = {path.env for path in facts.writes}
+    values = {name: entry.at("value").text() for name, entry in container.environment().items() if name in movable}
+    missing = [each.path for each in unwritable_paths(facts, values, _writable_mounts(container))]
     if missing:
         yield violation(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
 
 
-def _writable(container: Container) -> Iterator[str]:
+def _writable_mounts(container: Container) -> Iterator[str]:
     kinds = {
         volume.at("name").text(): [key for key, _ in volume.entries() if key != "name"] for volume in container.pod.at("volumes").each()
     }
     for mount in container.at("volumeMounts").each():
         kind = kinds.get(mount.at("name").text(), [])
-        if mount.at("readOnly").flag() is not True and not any(each in _FIXED for each in kind):
+        if mount.at("readOnly").flag() is not True and not any(each in _READ_ONLY for each in kind):
             yield mount.at("mountPath").text()
 
 
@@ -114,40 +114,40 @@ def _writable(container: Container) -> Iterator[str]:
     "Registries, or paths in registries, that images may come from",
 )
 @resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5.1.4", "restrict-image-registries", "inference")
-def image_restrict_registries(place: Field, parameters: Parameters) -> Violations:
+def image_restrict_registries(image_field: Field, parameters: Parameters) -> Violations:
     """Images come from listed registries.
 
     Why: An image from an unknown registry is unreviewed code that runs with access to keys and weights.
     Remedy: mirror the image to a listed registry, or add its registry under parameters.image-restrict-registries.registries.
     """
-    name = image_of(place).name
+    name = image_of(image_field).name
     if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in parameters["registries"]):
-        yield violation(place, "comes from a registry that is not listed")
+        yield violation(image_field, "comes from a registry that is not listed")
 
 
-RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
+TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
 
 
 @parameter("release", "26.06", "Oldest release of Triton's container that is allowed")
 @resource_rule(IMAGES, Severity.CRITICAL, "inference", "CVE-2026-24207")
-def model_require_triton_floor(place: Field, parameters: Parameters) -> Violations:
+def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Violations:
     """Triton is recent enough.
 
     Why: Older servers let requests bypass authentication (CVE-2026-24207, May 2026) or run a client's code (CVE-2025-23319).
     Remedy: use nvcr.io/nvidia/tritonserver release 26.06 or newer.
     """
-    image = image_of(place)
+    image = image_of(image_field)
     if "tritonserver" in image.name:
-        match = RELEASE.match(image.tag)
+        match = TRITON_RELEASE.match(image.tag)
         if match is None or not at_least(match.group(1), parameters["release"]):
-            yield violation(place, f"is not release {parameters['release']} or newer")
+            yield violation(image_field, f"is not release {parameters['release']} or newer")
 
 
-NAMED = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
-# A tag that is the version alone; a calendar's, as 25.09, tells nothing of vLLM.
-BARE = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
-# Images of vLLM itself: another server's image may have it in its name, as pytriton-vllm, with a version of its own.
-OWN = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
+VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+# A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
+VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
+# Images of vLLM itself, not of a server with vllm in its name and a version of its own, for example pytriton-vllm.
+VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 
 @parameter("version", "0.22", "Oldest version of vLLM that is allowed")
@@ -159,11 +159,11 @@ def model_require_vllm_floor(container: Container, parameters: Parameters) -> Vi
     Remedy: use an image of vLLM 0.22 or newer, with the version in its tag.
     """
     image = image_of(container.at("image"))
-    if container.at("image").absent or not (OWN.fullmatch(image.base) or is_vllm(container)):
+    if container.at("image").absent or not (VLLM_IMAGE.fullmatch(image.base) or is_vllm(container)):
         return
-    match = NAMED.search(image.base) or NAMED.search(f":{image.tag}") or BARE.match(image.tag)
+    match = VLLM_VERSION.search(image.base) or VLLM_VERSION.search(f":{image.tag}") or VERSION_TAG.match(image.tag)
     if match is None:
-        # A digest alone names one build, chosen on purpose. The plan does not contain its version.
+        # A digest without a tag pins one build; the plan does not contain its version.
         if image.tag or not image.digest:
             yield violation(container.at("image"), "does not state the version of vLLM")
     elif not at_least(match.group(1), parameters["version"]):

@@ -20,8 +20,8 @@ from policies.subjects.serving import starts_vllm
 def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
     """API keys are at most one year old.
 
-    Why: Everyone who ever had a key can use it until it changes.
-    Remedy: add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued holds the key's date.
+    Why: Anyone who ever had a key can use it until it is retired.
+    Remedy: add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued contains the date of the key.
     """
     issued = secret.at("metadata", "annotations", ISSUED)
     if issued.absent:
@@ -30,7 +30,7 @@ def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
     if age is None:
         yield violation(issued, "is not a date (YYYY-MM-DD)")
     elif age < -1:
-        # A day of grace, since clocks and time zones differ.
+        # One day is allowed because clocks and time zones differ.
         yield violation(issued, "is in the future")
     elif age > parameters["days"]:
         yield violation(issued, f"is more than {parameters['days']:g} days ago")
@@ -46,7 +46,7 @@ def key_limit_valid_versions(secret: Resource, parameters: Parameters) -> Violat
     """
     for field, count in versions_in(secret):
         if count > parameters["versions"]:
-            yield violation(field, f"holds more than {parameters['versions']:g} versions of a key")
+            yield violation(field, f"has more than {parameters['versions']:g} versions of a key")
 
 
 @parameter("bits", 128, "Minimum entropy of an API key in bits", minimum=64)
@@ -72,8 +72,7 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
     Why: A pod that gets past a network policy reaches the model without the gateway. The server's own key still stops it.
     Remedy: set env VLLM_API_KEY with valueFrom.secretKeyRef, without optional.
     """
-    # Words of a server that other pods ask: a port, and the command that listens.
-    if container.init or container.ephemeral or not starts_vllm(container) or not any(True for _ in container.at("ports").each()):
+    if container.init or container.ephemeral or not starts_vllm(container) or not container.at("ports").has_items:
         return
     if container.option(OPTION):
         return
@@ -98,15 +97,15 @@ def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violation
     """
     for policy in stack.of(SECURITY_POLICY):
         with stack.unreadable:
-            named = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
+            names = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
             for secret in stack.of("kubernetes:core:Secret"):
                 with stack.unreadable:
-                    if secret.at("metadata", "name").text() in named and same_namespace(secret, policy):
-                        yield from _weak(stack, secret, parameters["bits"])
+                    if secret.at("metadata", "name").text() in names and same_namespace(secret, policy):
+                        yield from _weak_keys(stack, secret, parameters["bits"])
 
 
-def _weak(stack: Stack, secret: Resource, bits: float) -> Violations:
-    for field, read in _clients(secret):
+def _weak_keys(stack: Stack, secret: Resource, bits: float) -> Violations:
+    for field, read in _entries(secret):
         with stack.unreadable:
             key = read(field)
             if key.startswith("Bearer "):
@@ -115,8 +114,8 @@ def _weak(stack: Stack, secret: Resource, bits: float) -> Violations:
                 yield violation(field, f"has less than {bits:g} bits of entropy", urn=secret.urn)
 
 
-def _clients(secret: Resource) -> Iterator[tuple[Field, Callable[[Field], str]]]:
-    """Every entry of a Secret is one client's key: its place, and how to read it."""
+def _entries(secret: Resource) -> Iterator[tuple[Field, Callable[[Field], str]]]:
+    """Each entry, which is the key of one consumer, and how to read it."""
     for _name, field in secret.at("stringData").entries():
         yield field, Field.text
     for _name, field in secret.at("data").entries():

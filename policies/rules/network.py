@@ -30,12 +30,12 @@ def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violati
             if block.absent:
                 continue
             for address in METADATA:
-                if _holds(block.at("cidr"), address) and not any(_holds(each, address) for each in block.at("except").each()):
+                if _includes(block.at("cidr"), address) and not any(_includes(each, address) for each in block.at("except").each()):
                     yield violation(block.at("except"), "does not exclude the metadata service")
 
 
 def _reaches_port(rule: Field) -> bool:
-    """True if the metadata service's port is among those of a rule; a name is a port of a pod, and never that one."""
+    """True if a rule allows the port of the metadata service. A port name belongs to a pod, so it never does."""
     ports = list(rule.at("ports").each())
     for each in ports:
         port = each.at("port").text()
@@ -46,9 +46,9 @@ def _reaches_port(rule: Field) -> bool:
     return not ports
 
 
-def _holds(block: Field, address: Network) -> bool:
-    held = block_of(block)
-    return held.version == address.version and address.network_address in held
+def _includes(field: Field, address: Network) -> bool:
+    block = block_of(field)
+    return block.version == address.version and address.network_address in block
 
 
 @resource_rule(objects("kubernetes:core:Service"), Severity.HIGH, "NSA-CISA: network separation", "Kyverno restrict-node-port", "inference")
@@ -59,29 +59,29 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
     Remedy: use type ClusterIP, and expose the gateway with an Ingress, a route or a load balancer that uses TLS.
     """
     kind = service.at("spec", "type").text()
-    if kind == "NodePort" or (kind == "LoadBalancer" and not _is_entrance(service)):
+    if kind == "NodePort" or (kind == "LoadBalancer" and not _is_gateway_load_balancer(service)):
         yield violation(service.at("spec", "type"), "exposes the Service outside the cluster")
     if kind == "ExternalName":
         yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
     elif not service.at("spec", "selector").value:
         yield violation(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
-    if any(True for _ in service.at("spec", "externalIPs").each()):
+    if service.at("spec", "externalIPs").has_items:
         yield violation(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
 
 
-def _is_entrance(service: Resource) -> bool:
-    """True if it is a load balancer that goes to the gateway's pods, without node ports, and ends TLS."""
+def _is_gateway_load_balancer(service: Resource) -> bool:
+    """True if the Service is a load balancer to the gateway's pods that has no node ports and terminates TLS."""
     spec = service.at("spec")
     to_gateway = spec.at("selector", COMPONENT_LABEL).text() == "gateway"
-    closed = spec.at("allocateLoadBalancerNodePorts").flag() is False
-    certified = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
-    return to_gateway and closed and bool(certified)
+    no_node_ports = spec.at("allocateLoadBalancerNodePorts").flag() is False
+    certificate = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
+    return to_gateway and no_node_ports and bool(certificate)
 
 
-# The lowest port that a program which does not run as root is given.
+# The lowest port that a process without root can open.
 LOWEST = 1024
 CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
-EVERYBODY = ("world", "world-ipv4", "world-ipv6", "all")
+ANY_SOURCE = ("world", "world-ipv4", "world-ipv6", "all")
 SIDES = (("ingress", "from"), ("egress", "to"))
 
 
@@ -97,21 +97,23 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
     """
     if policy.kind == CILIUM:
         for spec in (policy.at("spec"), *policy.at("specs").each()):
-            yield from _of_cilium(spec)
+            yield from _cilium_violations(spec)
         return
     for side, _peers in SIDES:
         for rule in policy.at("spec", side).each():
-            if not any(True for _ in rule.at("ports").each()):
+            if not rule.at("ports").has_items:
                 yield violation(rule.at("ports"), "is not set, so every port is open")
             for port in rule.at("ports").each():
                 ranged = port.at("port").absent or not port.at("endPort").absent
-                if ranged and not (_is_high(port) and _is_among_its_own(policy, rule.at("from" if side == "ingress" else "to"))):
+                if ranged and not (
+                    (port.at("port").number() or 0) >= LOWEST and _is_among_selected(policy, rule.at("from" if side == "ingress" else "to"))
+                ):
                     yield violation(port, "opens more than one port")
-    yield from _policy_ports_openings(policy.at("spec"))
+    yield from _any_source(policy.at("spec"))
 
 
-def _policy_ports_openings(spec: Field) -> Violations:
-    """Rules that allow any source, alone or together. The gateway may allow any source."""
+def _any_source(spec: Field) -> Violations:
+    """Rules that allow any source, each or together. Only the gateway may do so."""
     if spec.at("podSelector", "matchLabels", COMPONENT_LABEL).text() == "gateway":
         return
     rules = list(spec.at("ingress").each())
@@ -125,32 +127,26 @@ def _policy_ports_openings(spec: Field) -> Violations:
         yield violation(spec.at("ingress"), "allows any address, through several rules together")
 
 
-def _of_cilium(spec: Field) -> Violations:
+def _cilium_violations(spec: Field) -> Violations:
     for side, peers_at in SIDES:
         for rule in spec.at(side).each():
-            given = [name for name, _field in rule.entries() if name.startswith(peers_at) and not name.endswith("Ports")]
-            if not given:
+            if not any(name.startswith(peers_at) and not name.endswith("Ports") for name, _field in rule.entries()):
                 yield violation(rule, "names no peer, so it allows any source")
-            if not {*EVERYBODY}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
+            if not {*ANY_SOURCE}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
                 yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
-            named = [block_of(each) for each in rule.at(f"{peers_at}CIDR").each()]
-            sets = rule.at(f"{peers_at}CIDRSet")
-            if is_everybody(named) or admits_everybody(sets.each()):
+            blocks = map(block_of, rule.at(f"{peers_at}CIDR").each())
+            if is_everybody(blocks) or admits_everybody(rule.at(f"{peers_at}CIDRSet").each()):
                 yield violation(rule, "covers all addresses")
 
 
-def _is_high(port: Field) -> bool:
-    return (port.at("port").number() or 0) >= LOWEST
-
-
-def _is_among_its_own(policy: Resource, peers: Field) -> bool:
-    """True if the only peers are the very pods that the policy is about: one engine's, which pick their ports when they start."""
-    own = labels_at(policy.at("spec", "podSelector", "matchLabels"))
+def _is_among_selected(policy: Resource, peers: Field) -> bool:
+    """True if the only peers are the pods that the policy selects, for example those of one engine."""
+    selected = labels_at(policy.at("spec", "podSelector", "matchLabels"))
     listed = list(peers.each())
-    if not own or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:
+    if not selected or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:
         return False
     selector = listed[0].at("podSelector")
-    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == own
+    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
 
 
 @resource_rule(objects("kubernetes:core:Service"), Severity.MEDIUM)
@@ -171,12 +167,12 @@ def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
     Why: Without it, every pod of the cluster can reach every engine.
     Remedy: add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic.
     """
-    told: set[str] = set()
+    namespaces: set[str] = set()
     for workload in serving_workloads(stack):
         with stack.unreadable:
             namespace = workload.at("metadata", "namespace")
-            if namespace.text() not in told:
-                told.add(namespace.text())
+            if namespace.text() not in namespaces:
+                namespaces.add(namespace.text())
                 for side in ("Ingress", "Egress"):
                     with stack.unreadable:
                         if not _denied(stack, workload, side):
@@ -184,7 +180,7 @@ def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
 
 
 def _denied(stack: Stack, workload: Resource, side: str) -> bool:
-    """True if a policy denies that side in the workload's namespace. Raises FieldError where only an unknown one may."""
+    """True if a policy denies that side in the workload's namespace. Raises FieldError if only an unreadable policy could."""
     denying = matching(stack.of(NETWORK_POLICY), lambda each: same_namespace(each, workload) and isolates(each, side))
     return any(True for _ in denying)
 
@@ -200,14 +196,14 @@ def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violation
         with stack.unreadable:
             for policy in selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector"):
                 with stack.unreadable:
-                    yield from _policy_before_models_openings(policy)
+                    yield from _any_pod(policy)
         with stack.unreadable:
             selected = selecting(stack, NETWORK_POLICY, workload, pod, "spec", "podSelector")
             if not any(True for _ in matching(selected, lambda policy: "Ingress" in sides_of(policy))):
                 yield violation(workload.at("metadata", "name"), "has no network policy for ingress", urn=workload.urn)
 
 
-def _policy_before_models_openings(policy: Resource) -> Violations:
+def _any_pod(policy: Resource) -> Violations:
     for rule in policy.at("spec", "ingress").each():
         peers = list(rule.at("from").each())
         if not peers or opens(peers):

@@ -7,7 +7,7 @@ from policies.engine.rule import Parameters, Severity, Violations, parameter, re
 from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 
-PREFIX = "pod-security.kubernetes.io/"
+LABEL = "pod-security.kubernetes.io/"
 
 
 @parameter("privileged", [], "Namespaces of drivers and device plugins, which need more privileges")
@@ -15,39 +15,39 @@ PREFIX = "pod-security.kubernetes.io/"
 def namespace_require_pod_security(stack: Stack, parameters: Parameters) -> Violations:
     """Namespaces enforce the restricted Pod Security Standard.
 
-    Why: The API server then rejects pods that a review missed. A namespace that holds only device plugins is exempt, because they
+    Why: The API server then rejects pods that a review missed. A namespace with only device plugins is exempt, because they
     mount the kubelet's directory.
     Remedy: label the namespace pod-security.kubernetes.io/enforce: restricted and pod-security.kubernetes.io/enforce-version:
     v1.34.
     """
     for namespace in stack.of("kubernetes:core:Namespace"):
         with stack.unreadable:
-            if namespace.at("metadata", "name").text() not in parameters["privileged"] and not _holds_plugins_alone(stack, namespace):
-                yield from _labels(namespace)
+            if namespace.at("metadata", "name").text() not in parameters["privileged"] and not _has_only_device_plugins(stack, namespace):
+                yield from _label_violations(namespace)
 
 
-def _labels(namespace: Resource) -> Violations:
+def _label_violations(namespace: Resource) -> Violations:
     labels = namespace.at("metadata", "labels")
-    if labels.at(f"{PREFIX}enforce").text() != "restricted":
-        yield violation(labels.at(f"{PREFIX}enforce"), "is not restricted", urn=namespace.urn)
-    if not labels.at(f"{PREFIX}enforce-version").text().startswith("v"):
-        yield violation(labels.at(f"{PREFIX}enforce-version"), "is not a fixed version", urn=namespace.urn)
+    if labels.at(f"{LABEL}enforce").text() != "restricted":
+        yield violation(labels.at(f"{LABEL}enforce"), "is not restricted", urn=namespace.urn)
+    if not labels.at(f"{LABEL}enforce-version").text().startswith("v"):
+        yield violation(labels.at(f"{LABEL}enforce-version"), "is not a fixed version", urn=namespace.urn)
 
 
-def _holds_plugins_alone(stack: Stack, namespace: Resource) -> bool:
-    """True if a namespace says that it is privileged and every pod that the stack puts there is a vendor's device plugin. Raises FieldError."""
-    if namespace.at("metadata", "labels", f"{PREFIX}enforce").text() != "privileged":
+def _has_only_device_plugins(stack: Stack, namespace: Resource) -> bool:
+    """True if a namespace is labelled privileged and all its pods in the stack are device plugins of vendors. Raises FieldError."""
+    if namespace.at("metadata", "labels", f"{LABEL}enforce").text() != "privileged":
         return False
     name = namespace.at("metadata", "name").text()
-    held = [each for each in stack.of(*sorted(PODS.kinds)) if each.at("metadata", "namespace").text() == name]
-    return bool(held) and all(map(inapplicable_rules, held))
+    workloads = [each for each in stack.of(*sorted(PODS.kinds)) if each.at("metadata", "namespace").text() == name]
+    return bool(workloads) and all(map(inapplicable_rules, workloads))
 
 
 @resource_rule(CONTAINERS, Severity.HIGH, "PSS restricted: Capabilities", "CIS EKS 4.2.8")
 def pod_disallow_added_capabilities(container: Container, _: Parameters) -> Violations:
     """Containers add no capability.
 
-    Why: Capabilities such as SYS_NICE are copied from samples and give a pod power over its node.
+    Why: Capabilities such as SYS_NICE, often copied from samples, give a pod power over its node.
     Remedy: remove securityContext.capabilities.add; only NET_BIND_SERVICE is allowed.
     """
     for field in container.at("securityContext", "capabilities", "add").each():
@@ -119,7 +119,7 @@ def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Violation
         yield violation(field, "is not Default")
 
 
-SAFE = frozenset(
+SAFE_SYSCTLS = frozenset(
     [
         "kernel.shm_rmid_forced",
         "net.ipv4.ip_local_port_range",
@@ -146,7 +146,7 @@ def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Violations:
     allowed.
     """
     for each in pod.at("securityContext", "sysctls").each():
-        if each.at("name").text() not in SAFE:
+        if each.at("name").text() not in SAFE_SYSCTLS:
             yield violation(each.at("name"), "changes the whole node")
 
 
@@ -197,7 +197,7 @@ def pod_require_read_only_root(container: Container, _: Parameters) -> Violation
         yield violation(field, "is not true")
 
 
-SECCOMP_ALLOWED = ("RuntimeDefault", "Localhost")
+SECCOMP_PROFILES = ("RuntimeDefault", "Localhost")
 
 
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Seccomp", "CIS EKS 4.2.10")
@@ -207,15 +207,15 @@ def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Violations:
     Why: Without a profile, the container can use every system call of the kernel.
     Remedy: set securityContext.seccompProfile.type: RuntimeDefault on the pod.
     """
-    whole = pod.at("securityContext", "seccompProfile", "type")
+    default = pod.at("securityContext", "seccompProfile", "type")
     for container in pod.containers:
         own = container.at("securityContext", "seccompProfile", "type")
-        decides = whole if own.absent and pod.inherits else own
-        if decides.text() not in SECCOMP_ALLOWED:
-            yield violation(decides, "is neither RuntimeDefault nor Localhost")
+        profile = default if own.absent and pod.inherits else own
+        if profile.text() not in SECCOMP_PROFILES:
+            yield violation(profile, "is neither RuntimeDefault nor Localhost")
 
 
-TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
@@ -231,7 +231,7 @@ def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Violation
         if profile.text() not in ("", "RuntimeDefault", "Localhost"):
             yield violation(profile, "disables AppArmor")
         selinux = context.at("seLinuxOptions")
-        if selinux.at("type").text() not in TYPES:
+        if selinux.at("type").text() not in SELINUX_TYPES:
             yield violation(selinux.at("type"), "is a type that the baseline Pod Security Standard forbids")
         for name in ("user", "role"):
             if selinux.at(name).text():

@@ -9,7 +9,6 @@ from kube.names import MANAGED_BY_LABEL
 from policies.engine.resource import Resource, Stack, Subject, objects
 from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from policies.subjects.quantities import quantity
 from policies.subjects.workloads import least_replicas, templates_of, workloads_of
 
 
@@ -25,7 +24,7 @@ def job_require_end(job: Resource, _: Parameters) -> Violations:
         yield violation(spec.at("activeDeadlineSeconds"), "is not set")
 
 
-def _object_require_managed_by_remediate(object_: Resource) -> Iterator[Edit]:
+def _set_managed_by(object_: Resource) -> Iterator[Edit]:
     if object_.at("metadata", "labels", MANAGED_BY_LABEL).absent:
         yield Edit(("metadata", "labels", MANAGED_BY_LABEL), value="pulumi")
 
@@ -47,23 +46,23 @@ def _object_require_managed_by_remediate(object_: Resource) -> Iterator[Edit]:
     "inference",
     "Kyverno require-labels",
     level=Level.ADVISORY,
-    remediate=_object_require_managed_by_remediate,
+    remediate=_set_managed_by,
 )
 def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
     """Objects have a managed-by label.
 
-    Why: The label tells people which program manages an object and would undo a manual change.
+    Why: The label names the program that manages an object and that would undo a manual change.
     Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
     """
     if not object_.at("metadata", "labels", MANAGED_BY_LABEL).text():
         yield violation(object_.at("metadata", "labels", MANAGED_BY_LABEL), "is not set")
 
 
-def _service_links_remediate(pod: PodTemplate) -> Iterator[Edit]:
+def _disable_service_links(pod: PodTemplate) -> Iterator[Edit]:
     yield Edit(pod.at("enableServiceLinks").keys, value=False)
 
 
-@resource_rule(PODS, Severity.MEDIUM, "inference", "CIS EKS 4.5", remediate=_service_links_remediate)
+@resource_rule(PODS, Severity.MEDIUM, "inference", "CIS EKS 4.5", remediate=_disable_service_links)
 def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods get no environment variables from Services.
 
@@ -75,33 +74,27 @@ def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
         yield violation(pod.at("enableServiceLinks"), "is not false")
 
 
-ROLE = "eks.amazonaws.com/role-arn"
-
-
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 ACCOUNT = "kubernetes:core:ServiceAccount"
+# Audiences of the API server. A token with another audience, for example AWS, is useless in the cluster.
+API_AUDIENCES = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
+TOKEN_SECRET = re.compile(r"-token-[a-z0-9]{5}\Z")
 
 
-# Audiences of the API server itself; a token for AWS or for another service opens nothing in the cluster.
-OF_THE_API = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
-
-
-LEGACY = re.compile(r"-token-[a-z0-9]{5}\Z")
-
-
-def _token_mount_remediate(part: PodTemplate | Resource) -> Iterator[Edit]:
+def _disable_token_mount(part: PodTemplate | Resource) -> Iterator[Edit]:
     yield Edit(part.at("automountServiceAccountToken").keys, value=False)
 
 
-def _parts(resource: Resource) -> Iterator[PodTemplate | Resource]:
+def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
     yield from [resource] if resource.kind == ACCOUNT else resource.parts(PODS)
 
 
 @resource_rule(
-    Subject("tokens", PODS.kinds | {ACCOUNT}, _parts, PODS.inapplicable, PODS.also),
+    Subject("tokens", PODS.kinds | {ACCOUNT}, _pods_or_account, PODS.inapplicable, PODS.also),
     Severity.MEDIUM,
     "CIS EKS 4.1.6",
     "NSA-CISA: service account tokens",
-    remediate=_token_mount_remediate,
+    remediate=_disable_token_mount,
 )
 def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Violations:
     """Pods mount no token for the Kubernetes API.
@@ -114,17 +107,19 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Vio
     if isinstance(part, Resource):
         if automount.flag() is not False:
             yield violation(automount, "is not false")
-        if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE).text():
-            yield violation(part.at("metadata", "annotations").at(ROLE), "gives an AWS role to every pod without its own service account")
+        if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE_ANNOTATION).text():
+            yield violation(
+                part.at("metadata", "annotations").at(ROLE_ANNOTATION), "gives an AWS role to every pod without its own service account"
+            )
         return
     if not part.partial and automount.flag() is not False:
         yield violation(automount, "is not false")
     for volume in part.at("volumes").each():
         for source in volume.at("projected", "sources").each():
             token = source.at("serviceAccountToken")
-            if not token.absent and token.at("audience").text().rstrip("/") in OF_THE_API:
+            if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:
                 yield violation(token, "mounts a token for the Kubernetes API")
-        if LEGACY.search(volume.at("secret", "secretName").text()):
+        if TOKEN_SECRET.search(volume.at("secret", "secretName").text()):
             yield violation(volume.at("secret"), "mounts a token for the Kubernetes API")
 
 
@@ -137,10 +132,10 @@ def pod_require_cpu_request(container: Container, _: Parameters) -> Violations:
     Remedy: set resources.requests.cpu on every container, or on the pod.
     """
     request, limit = (container.at("resources", side, "cpu") for side in ("requests", "limits"))
-    if container.ephemeral or quantity(container.pod.at("resources", "requests", "cpu")):
+    if container.ephemeral or container.pod.at("resources", "requests", "cpu").quantity():
         return
-    # Kubernetes takes the limit where no request is given.
-    if not quantity(limit if request.absent else request):
+    # The default of the request is the limit.
+    if not (limit if request.absent else request).quantity():
         yield violation(request, "is not set")
 
 
@@ -152,11 +147,11 @@ def pod_require_memory_limit(container: Container, _: Parameters) -> Violations:
     Remedy: set resources.limits.memory on every container, or on the pod; the default of the request is the limit.
     """
     limit, request = (container.at("resources", side, "memory") for side in ("limits", "requests"))
-    if container.ephemeral or quantity(container.pod.at("resources", "limits", "memory")):
+    if container.ephemeral or container.pod.at("resources", "limits", "memory").quantity():
         return
-    if not quantity(limit):
+    if not limit.quantity():
         yield violation(limit, "is not set")
-    elif not request.absent and not quantity(request):
+    elif not request.absent and not request.quantity():
         yield violation(request, "is zero")
 
 
@@ -171,15 +166,15 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
     for workload in workloads_of(stack):
         with stack.unreadable:
             for pod in templates_of(workload):
-                spread = any(True for _ in pod.at("topologySpreadConstraints").each()) or pod.at("affinity", "podAntiAffinity").value
+                spread = pod.at("topologySpreadConstraints").has_items or pod.at("affinity", "podAntiAffinity").value
                 if not spread and least_replicas(stack, workload) >= 2:
                     yield violation(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas", urn=workload.urn)
 
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-OF_THE_SYSTEM = ("system-node-critical", "system-cluster-critical")
-# A path in the pod, the problem, and the values that cause it.
-PLACES = (
+SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
+# A path in the pod, the problem, and when a value causes it.
+SETTINGS = (
     (("nodeName",), "bypasses the scheduler and every taint", bool),
     (("hostAliases",), "maps host names to other addresses", bool),
     (("dnsConfig", "nameservers"), "uses name servers other than the cluster's", bool),
@@ -205,7 +200,7 @@ def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
     Remedy: tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for
     workloads.
     """
-    yield from (violation(pod.at(*keys), problem) for keys, problem, does in PLACES if does(pod.at(*keys).value))
+    yield from (violation(pod.at(*keys), problem) for keys, problem, is_wrong in SETTINGS if is_wrong(pod.at(*keys).value))
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")
         if toleration.at("operator").text() == "Exists" and not key.text():
@@ -215,14 +210,10 @@ def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
     for mount in (each for container in pod.containers for each in container.at("volumeMounts").each()):
         if mount.at("mountPropagation").text() == "Bidirectional":
             yield violation(mount.at("mountPropagation"), "propagates mounts of the container to the node")
-    if not _is_agent(pod):
-        if pod.at("priorityClassName").text() in OF_THE_SYSTEM:
+    # A DaemonSet, for example a device plugin, belongs to the node.
+    if pod.resource.short_kind != "DaemonSet":
+        if pod.at("priorityClassName").text() in SYSTEM_PRIORITIES:
             yield violation(pod.at("priorityClassName"), "can evict every other pod on the node")
         namespace = pod.resource.at("metadata", "namespace")
         if namespace.text() in parameters["namespaces"]:
             yield violation(namespace, "is a namespace that is not for workloads")
-
-
-def _is_agent(pod: PodTemplate) -> bool:
-    """True if the pod is one of each node, such as a device plugin."""
-    return pod.resource.short_kind == "DaemonSet"

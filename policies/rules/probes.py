@@ -9,7 +9,6 @@ from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from policies.subjects.quantities import quantity
 from policies.subjects.workloads import engines_of
 
 
@@ -34,9 +33,7 @@ def pod_require_liveness_probe(pod: PodTemplate, _: Parameters) -> Violations:
     Why: An engine that lost its accelerator hangs without exiting. Only a liveness probe restarts it.
     Remedy: give every container with ports a livenessProbe.
     """
-    for container in pod.probed:
-        if not container.at("livenessProbe").value:
-            yield violation(container.at("livenessProbe"), "is not set")
+    yield from _missing_probes(pod, "livenessProbe")
 
 
 @resource_rule(PODS, Severity.HIGH, "inference", "CKV_K8S_9")
@@ -46,9 +43,7 @@ def pod_require_readiness_probe(pod: PodTemplate, _: Parameters) -> Violations:
     Why: Without a readiness probe, traffic arrives while the model is still loading.
     Remedy: give every container with ports a readinessProbe.
     """
-    for container in pod.probed:
-        if not container.at("readinessProbe").value:
-            yield violation(container.at("readinessProbe"), "is not set")
+    yield from _missing_probes(pod, "readinessProbe")
 
 
 @parameter("minimumSeconds", 600, "Minimum time in seconds that a server with accelerators has to start", minimum=1)
@@ -73,9 +68,11 @@ def pod_require_startup_probe(pod: PodTemplate, _: Parameters) -> Violations:
     indefinitely.
     Remedy: give every container with ports a startupProbe with enough time to load the model.
     """
-    for container in pod.probed:
-        if not container.at("startupProbe").value:
-            yield violation(container.at("startupProbe"), "is not set")
+    yield from _missing_probes(pod, "startupProbe")
+
+
+def _missing_probes(pod: PodTemplate, probe: str) -> Violations:
+    return (violation(each.at(probe), "is not set") for each in pod.probed if not each.at(probe).value)
 
 
 @parameter("bytesPerSecond", 200000000.0, "Minimum speed at which a server reads its weights, in bytes per second", minimum=1)
@@ -89,46 +86,46 @@ def stack_require_startup_budget_for_model(stack: Stack, parameters: Parameters)
     """
     for workload, pod in engines_of(stack):
         with stack.unreadable:
-            size = _declared(stack, workload, pod)
+            size = _model_size(stack, workload, pod)
             for container in pod.servers:
                 probe = container.at("startupProbe")
                 if size and not probe.absent and budget_of(probe) < size / parameters["bytesPerSecond"]:
                     yield violation(probe, "is shorter than the time to load the declared model", urn=workload.urn)
 
 
-def _declared(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
-    annotated = quantity(pod.metadata.at("annotations", MODEL_SIZE))
+def _model_size(stack: Stack, workload: Resource, pod: PodTemplate) -> float | None:
+    size = pod.metadata.at("annotations", MODEL_SIZE).quantity()
     parent = stack.by_urn(workload.parent)
-    if annotated is not None or parent is None:
-        return annotated
-    return quantity(parent.at("spec", "weights", "size"))
+    if size is not None or parent is None:
+        return size
+    return parent.at("spec", "weights", "size").quantity()
 
 
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)([smh]?)\b")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-# What Kubernetes takes where nothing is said.
+# The defaults of Kubernetes.
 _GRACE = 30
 _PERIOD = 10
 _FAILURES = 3
-# Options by which servers say how long they let requests finish.
+# Options that give requests time to finish.
 _DRAIN_OPTIONS = ("--shutdown-timeout", "--exit-timeout-secs")
 
 
 def budget_of(probe: Field) -> float:
-    """The time a probe waits before it gives up."""
+    """The time until a probe fails, in seconds."""
     period = probe.at("periodSeconds").number() or _PERIOD
     failures = probe.at("failureThreshold").number() or _FAILURES
     return (probe.at("initialDelaySeconds").number() or 0) + period * failures
 
 
 def grace_of(pod: PodTemplate) -> float:
-    """The grace period of a pod."""
-    given = pod.at("terminationGracePeriodSeconds").number()
-    return _GRACE if given is None else given
+    """The grace period of a pod in seconds."""
+    seconds = pod.at("terminationGracePeriodSeconds").number()
+    return _GRACE if seconds is None else seconds
 
 
 def drain_of(container: Container) -> float:
-    """The time a container declares for stopping: the preStop sleep and the server's drain option; 0 where it says nothing."""
+    """The seconds that a container needs to stop: its preStop sleep and the server's drain option, 0 without both."""
     hook = container.at("lifecycle", "preStop")
     sleep = hook.at("sleep", "seconds").number() or 0
     command = " ".join(each.text() for each in hook.at("exec", "command").each())

@@ -16,7 +16,7 @@ from policies.subjects.pods import IMAGES
 from policies.subjects.programs import at_least, image_of
 from policies.subjects.workloads import SCALERS
 
-MOST_GROUPS = 17
+MAX_GROUPS = 17
 
 
 @resource_rule(objects(*RAY_CLUSTERS), Severity.MEDIUM, "inference", "Kueue: RayService")
@@ -33,8 +33,8 @@ def ray_limit_queued_groups(ray: Resource, _: Parameters) -> Violations:
     if scaling.flag():
         yield violation(scaling, "is enabled in a queued cluster")
     groups = list(cluster.at("workerGroupSpecs").each())
-    if len(groups) > MOST_GROUPS:
-        yield violation(cluster.at("workerGroupSpecs"), f"has more than {MOST_GROUPS} groups")
+    if len(groups) > MAX_GROUPS:
+        yield violation(cluster.at("workerGroupSpecs"), f"has more than {MAX_GROUPS} groups")
     for group in groups:
         if group.at("groupName").text() == "head":
             yield violation(group.at("groupName"), "is reserved for the head")
@@ -68,7 +68,7 @@ def ray_require_token(ray: Resource, _: Parameters) -> Violations:
     """
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     mode = cluster.at("authOptions", "mode")
-    # A RayJob without a cluster of its own runs on one that is there already.
+    # A RayJob without a cluster spec runs on an existing cluster.
     if mode.text() != "token" and not (ray.short_kind == "RayJob" and cluster.absent):
         yield violation(mode, "is not token")
 
@@ -81,8 +81,8 @@ def ray_restrict_doors(ray: Resource, _: Parameters) -> Violations:
     Remedy: use Services of type ClusterIP without enableIngress, build packages and code into the image, and remove
     trust_remote_code from serveConfigV2.
     """
-    yield from (violation(place, problem) for place, problem in doors(ray))
-    yield from (violation(place, problem) for place, problem in brought(ray))
+    yield from _exposures(ray)
+    yield from _foreign_code(ray)
 
 
 KINDS = ("RayService", "RayCluster")
@@ -103,45 +103,45 @@ def stack_disallow_scaler_of_ray(stack: Stack, _: Parameters) -> Violations:
 
 
 _OUTSIDE = ("LoadBalancer", "NodePort")
-# Parts of a runtime environment that install or import other code than the image's (Ray: "Handling dependencies", read 2026-11-22).
+# Keys of a runtime environment that install, import or fetch code that is not in the image (Ray: "Handling dependencies", read 2026-11-22).
 _INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_setup_hook", "java_jars")
 _FETCHES = ("working_dir", "py_modules", "py_executable")
 
 
-def doors(ray: Resource) -> Iterator[tuple[Field, str]]:
-    """The fields that expose Ray outside the cluster, and the problem. Raises FieldError."""
+def _exposures(ray: Resource) -> Violations:
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     head = cluster.at("headGroupSpec")
-    places = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
-    yield from ((place, "exposes Ray outside the cluster, past the gateway") for place in places if place.text() in _OUTSIDE)
+    for field in (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type")):
+        if field.text() in _OUTSIDE:
+            yield violation(field, "exposes Ray outside the cluster, past the gateway")
     if head.at("enableIngress").flag():
-        yield head.at("enableIngress"), "exposes the dashboard, which can run jobs, outside the cluster"
+        yield violation(head.at("enableIngress"), "exposes the dashboard, which can run jobs, outside the cluster")
     password = head.at("rayStartParams").at("redis-password")
     if password.text() and not password.text().startswith("$"):
-        yield password, "is a password in plain text"
+        yield violation(password, "is a password in plain text")
 
 
-def brought(ray: Resource) -> Iterator[tuple[Field, str]]:
-    """The fields with code that is not in the image, or with keys. Raises FieldError."""
-    for place in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
-        if not place.text():
+def _foreign_code(ray: Resource) -> Violations:
+    """Fields with keys, or with code that is not in the image."""
+    for field in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
+        if not field.text():
             continue
-        if SHAPES.search(place.text()):
-            yield place, "contains something that looks like a key"
-        yield from ((place, problem) for problem in dict.fromkeys(_problems(_read(place))))
+        if SHAPES.search(field.text()):
+            yield violation(field, "contains something that looks like a key")
+        yield from (violation(field, problem) for problem in dict.fromkeys(_problems(_read(field))))
 
 
-def _read(place: Field) -> Any:
+def _read(field: Field) -> Any:
     import yaml
 
     try:
-        told = yaml.safe_load(place.text())
+        document = yaml.safe_load(field.text())
     except yaml.YAMLError:
-        raise MalformedFieldError(place, "a YAML document") from None
-    if not isinstance(told, dict):
-        raise MalformedFieldError(place, "a YAML document")
-    # A runtime environment of a job stands alone, those of applications under their name.
-    return {"runtime_env": told} if place.keys[-1] == "runtimeEnvYAML" else told
+        raise MalformedFieldError(field, "a YAML document") from None
+    if not isinstance(document, dict):
+        raise MalformedFieldError(field, "a YAML document")
+    # runtimeEnvYAML of a job is the runtime environment itself.
+    return {"runtime_env": document} if field.keys[-1] == "runtimeEnvYAML" else document
 
 
 def _problems(value: Any) -> Iterator[str]:
@@ -154,8 +154,8 @@ def _problems(value: Any) -> Iterator[str]:
     if isinstance(environment, dict):
         if any(environment.get(name) for name in _INSTALLS):
             yield "installs or imports code that is not in the image"
-        fetched = (each for name in _FETCHES for each in _listed(environment.get(name)))
-        if any("://" in str(each) for each in fetched):
+        sources = (each for name in _FETCHES for each in _listed(environment.get(name)))
+        if any("://" in str(each) for each in sources):
             yield "fetches code that is not in the image"
     if any(str(value.get(name)).lower() in ("true", "1", "yes") for name in ("trust_remote_code", "trustRemoteCode")):
         yield "lets the model's files run as code"

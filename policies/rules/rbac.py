@@ -15,7 +15,7 @@ ROLES = objects(f"{_API}:Role", CLUSTER_ROLE)
 """Roles of a namespace and of the cluster, each as one part."""
 
 
-# What lets its holder take rights that it was not given: the API group, resources, verbs, and what they come to.
+# Rights that lead to more rights: the API group, the resources, the verbs, and the problem.
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
@@ -52,33 +52,33 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 
 
 def powers(role: Resource) -> Iterator[tuple[Field, str]]:
-    """Each place where a rule of a role names a resource that carries power, and what it comes to; objects by name carry none. Raises FieldError."""
+    """Each field of a role that names a resource in POWERS, with the problem. Rights on named objects are allowed. Raises FieldError."""
     for rule in role.at("rules").each():
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
         for place in rule.at("resources").each():
-            for group, resources, given, power in POWERS:
-                if place.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(given):
+            for group, resources, powerful_verbs, power in POWERS:
+                if place.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
                     yield place, power
 
 
 def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -> Iterator[tuple[Field, Field]]:
-    """Each rule of a role with one of `verbs`, and where it names one of `resources`, written as RBAC does. Raises FieldError.
+    """Each rule of a role with one of `verbs`, and each field in it with one of `resources`. Raises FieldError.
 
-    Stars count for neither: a rule of its own refuses those.
+    It ignores wildcards, which rbac-disallow-wildcards checks.
     """
     for rule in role.at("rules").each():
-        named = [each for each in rule.at("resources").each() if each.text() in resources]
-        if named and not set(rule.at("verbs").texts()).isdisjoint(verbs):
-            yield from ((rule, each) for each in named)
+        fields = [each for each in rule.at("resources").each() if each.text() in resources]
+        if fields and not set(rule.at("verbs").texts()).isdisjoint(verbs):
+            yield from ((rule, each) for each in fields)
 
 
 ADMINISTRATORS = ("cluster-admin",)
-# What is narrow in one namespace reads every Secret where it is bound to the whole cluster.
+# Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
 OF_ONE_NAMESPACE = ("admin", "edit")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
-EVERYBODY = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
+BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
 
 
 @resource_rule(
@@ -114,7 +114,7 @@ def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations
             yield violation(account.at("name"), "gives the role to every pod without its own service account")
     for subject in binding.at("subjects").each():
         if subject.at("kind").text() != "ServiceAccount" and (
-            subject.at("name").text() in EVERYBODY or subject.at("name").text().startswith("system:serviceaccounts:")
+            subject.at("name").text() in BROAD_SUBJECTS or subject.at("name").text().startswith("system:serviceaccounts:")
         ):
             yield violation(subject.at("name"), "gives the role to every user")
 
@@ -141,8 +141,8 @@ def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
             yield violation(selector, "aggregates the permissions of every cluster role")
 
 
-WAYS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
-DEBUGGED = ("pods/ephemeralcontainers",)
+POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
+EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10", "KSV-0053", "NSA-CISA: RBAC")
@@ -154,10 +154,10 @@ def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
     Remedy: remove pods/exec, attach, portforward, proxy, ephemeralcontainers and nodes/proxy; give people temporary access with the
     cluster's access tool.
     """
-    # A web socket begins with a GET, which is all that a kubelet's proxy asks for (CIS Kubernetes 5.1.10).
-    for _rule, place in grants(role, ("create", "get"), WAYS):
+    # The right to get is enough: a web socket to the kubelet's proxy begins with a GET (CIS Kubernetes 5.1.10).
+    for _rule, place in grants(role, ("create", "get"), POD_ACCESS):
         yield violation(place, "gives access to running pods")
-    for _rule, place in grants(role, ("update", "patch"), DEBUGGED):
+    for _rule, place in grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS):
         yield violation(place, "can add containers to running pods")
 
 

@@ -15,17 +15,19 @@ from policies.subjects.workloads import (
     count_of,
     engines_of,
     labels_of,
+    least_pods,
     pods_of,
     selecting,
     serving_workloads,
     share,
-    standing_pods,
     templates_of,
     workloads_of,
 )
 
+BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
-@resource_rule(objects("kubernetes:policy:PodDisruptionBudget"), Severity.HIGH, "inference", "Kyverno pdb-maxunavailable")
+
+@resource_rule(objects(BUDGET), Severity.HIGH, "inference", "Kyverno pdb-maxunavailable")
 def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Violations:
     """Disruption budgets let nodes drain.
 
@@ -35,9 +37,6 @@ def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Violati
     for name, blocking in (("maxUnavailable", ("0", "0%")), ("minAvailable", ("100%",))):
         if budget.at("spec", name).text() in blocking:
             yield violation(budget.at("spec", name), "allows no disruption")
-
-
-BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
 
 @stack_rule(Severity.HIGH, "inference", "Kyverno deployment-replicas-higher-than-pdb")
@@ -52,14 +51,14 @@ def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violat
             least = budget.at("spec", "minAvailable")
             if least.absent:
                 continue
-            standing = [standing_pods(stack, pod) for pod in _selected(stack, budget)]
-            pods = max(int(sum(standing)), 1)
-            if standing and share(least, pods, up=True) >= pods:
+            counts = [least_pods(stack, pod) for pod in _selected_pods(stack, budget)]
+            pods = max(int(sum(counts)), 1)
+            if counts and share(least, pods, up=True) >= pods:
                 yield violation(least, "allows no disruption", urn=budget.urn)
 
 
-def _selected(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
-    """The pods that a budget guards. Raises FieldError: a workload that cannot be read may be among them."""
+def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
+    """The pods that a budget selects. Raises FieldError if a workload cannot be read, because the budget may select it."""
     for workload in serving_workloads(stack):
         if same_namespace(workload, budget):
             yield from (each for each in templates_of(workload) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
@@ -94,10 +93,10 @@ def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Violations:
     """
     for pod in pods_of(stack):
         with stack.unreadable:
-            if standing_pods(stack, pod) < 2:
+            if least_pods(stack, pod) < 2:
                 continue
             workload = pod.resource
-            if not any(True for _ in selecting(stack, "kubernetes:policy:PodDisruptionBudget", workload, pod, "spec", "selector")):
+            if not any(True for _ in selecting(stack, BUDGET, workload, pod, "spec", "selector")):
                 yield violation(count_of(pod), "has no disruption budget", urn=workload.urn)
 
 
@@ -118,7 +117,7 @@ def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Violati
         with stack.unreadable:
             for claim in sorted(_claims(workload, pod, writing=False) & writers.keys()):
                 if not writers[claim] & stack.dependencies_of(workload):
-                    problem = "holds weights that a Job writes, but the server does not wait for the Job"
+                    problem = "contains weights that a Job writes, but the server does not wait for the Job"
                     yield violation(pod.at("volumes"), problem, urn=workload.urn)
 
 

@@ -10,47 +10,39 @@ from policies.engine.rule import Level, Parameters, Severity, Violations, resour
 from policies.iam.documents import BUCKETS, statements
 
 
-def both(kind: str) -> tuple[str, str]:
-    """A kind of resource that configures a bucket, and its older name."""
+def kind_and_v2(kind: str) -> tuple[str, str]:
+    """A kind of resource that configures a bucket, under kind_and_v2 of its names."""
     return kind, f"{kind}V2"
 
 
-def refers_to(sibling: Resource, bucket: Resource) -> bool:
-    """True if `sibling` is about `bucket`: by the bucket's name, or by depending on it where a name is unknown yet."""
+def configures(sibling: Resource, bucket: Resource) -> bool:
+    """True if `sibling` configures `bucket`: by the bucket's name, or by a dependency if a name is not known yet."""
     try:
-        named, own = sibling.at("bucket").text(), bucket.at("bucket").text()
-        if named and own:
-            return named == own
+        name, own = sibling.at("bucket").text(), bucket.at("bucket").text()
+        if name and own:
+            return name == own
     except UnknownFieldError:
         pass
-    # A resource that is about one bucket may name another, as logging does: then what `bucket` itself comes from decides.
+    # A resource can depend on two buckets, as logging does: the property `bucket` decides.
     sources = sibling.property_dependencies.get("bucket")
     return bucket.urn in (sibling.dependencies if sources is None else sources)
 
 
-def without_sibling(stack: Stack, kind: str, *, problem: str, inline: Callable[[Resource], bool]) -> Violations:
-    """A finding for each bucket that no resource of `kind` is about, and that does not say it itself, as `inline` tells."""
-    siblings = list(stack.of(*both(kind)))
+def buckets_without(stack: Stack, kind: str, *, problem: str, inline: Callable[[Resource], bool]) -> Violations:
+    """A violation for each bucket without a resource of `kind` and without the same settings of its own (`inline`)."""
+    siblings = list(stack.of(*kind_and_v2(kind)))
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            if not any(True for _ in matching(siblings, lambda each, bucket=bucket: refers_to(each, bucket))) and not inline(bucket):
+            if not any(True for _ in matching(siblings, lambda each, bucket=bucket: configures(each, bucket))) and not inline(bucket):
                 yield violation(bucket.at("bucket"), problem, urn=bucket.urn)
 
 
 def policies_of(stack: Stack, bucket: Resource) -> Iterator[tuple[Resource, Field]]:
-    """The fields with a bucket's policy: in a separate resource, or in the bucket. Raises FieldError."""
+    """The policies of a bucket, its own and separate ones, each with its resource. Raises FieldError."""
     if not bucket.at("policy").absent:
         yield bucket, bucket.at("policy")
-    for each in matching(stack.of("aws:s3:BucketPolicy"), lambda each: refers_to(each, bucket)):
+    for each in matching(stack.of("aws:s3:BucketPolicy"), lambda each: configures(each, bucket)):
         yield each, each.at("policy")
-
-
-def items(field: Field) -> Iterator[Field]:
-    """The items of a list, or the single map that other releases of the provider use instead. Raises FieldError."""
-    if isinstance(field.value, dict):
-        yield field
-    else:
-        yield from field.each()
 
 
 @resource_rule(objects("aws:s3:BucketPublicAccessBlock"), Severity.CRITICAL, "Security Hub S3.8", "CKV_AWS_53-56", "CIS AWS 2.1.4")
@@ -93,7 +85,7 @@ def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
 def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Violations:
     """No bucket policy allows public access.
 
-    Why: With the principal * anyone can use the bucket.
+    Why: With the principal *, anyone can use the bucket.
     Remedy: name the roles that may read, or limit the statement to an organization, account or VPC with a condition.
     """
     for statement in statements(holder.at("policy")):
@@ -108,7 +100,7 @@ def s3_require_block(stack: Stack, _: Parameters) -> Violations:
     Why: Without it, one wrong policy opens the bucket to the public.
     Remedy: add an aws.s3.BucketPublicAccessBlock for the bucket.
     """
-    yield from without_sibling(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block", inline=lambda _: False)
+    yield from buckets_without(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block", inline=lambda _: False)
 
 
 ENCRYPTION_KIND = "aws:s3:BucketServerSideEncryptionConfiguration"
@@ -122,20 +114,23 @@ def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
     Why: Without this setting, the default of the AWS account decides how weights are encrypted.
     Remedy: add an aws.s3.BucketServerSideEncryptionConfiguration for the bucket.
     """
-    yield from without_sibling(stack, ENCRYPTION_KIND, inline=lambda bucket: any(_inline(bucket)), problem="has no encryption settings")
-    for each in stack.of(*both(ENCRYPTION_KIND), *BUCKETS):
+    yield from buckets_without(
+        stack, ENCRYPTION_KIND, inline=lambda bucket: any(_inline_rules(bucket)), problem="has no encryption settings"
+    )
+    for each in stack.of(*kind_and_v2(ENCRYPTION_KIND), *BUCKETS):
         with stack.unreadable:
-            for rule in _inline(each) if each.kind in BUCKETS else each.at("rules").each():
+            for rule in _inline_rules(each) if each.kind in BUCKETS else each.at("rules").each():
                 algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
                 if algorithm.text() not in ALGORITHMS:
                     yield violation(algorithm, "is not an encryption algorithm of S3", urn=each.urn)
 
 
-def _inline(bucket: Resource) -> Iterator[Field]:
+def _inline_rules(bucket: Resource) -> Iterator[Field]:
     for name in ("serverSideEncryptionConfiguration", "serverSideEncryptionConfigurations"):
-        for each in items(bucket.at(name)):
-            yield from items(each.at("rule"))
-            yield from items(each.at("rules"))
+        # Releases of the provider differ: a list or a single map.
+        for each in bucket.at(name).items():
+            yield from each.at("rule").items()
+            yield from each.at("rules").items()
 
 
 @stack_rule(Severity.LOW, "Security Hub S3.9", "CKV_AWS_18", level=Level.ADVISORY)
@@ -145,11 +140,11 @@ def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
     Why: After a leak, access logs are the only way to tell what was read.
     Remedy: add an aws.s3.BucketLogging for the bucket.
     """
-    yield from without_sibling(stack, "aws:s3:BucketLogging", inline=_logs, problem="has no access logs")
+    yield from buckets_without(stack, "aws:s3:BucketLogging", inline=_has_logs, problem="has no access logs")
 
 
-def _logs(bucket: Resource) -> bool:
-    return any(True for name in ("logging", "loggings") for _ in items(bucket.at(name)))
+def _has_logs(bucket: Resource) -> bool:
+    return any(True for name in ("logging", "loggings") for _ in bucket.at(name).items())
 
 
 @stack_rule(Severity.HIGH, "Security Hub S3.5", "CKV_AWS_379")
@@ -161,20 +156,20 @@ def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
     """
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            mine = list(policies_of(stack, bucket))
-            if not any(True for _ in matching(mine, lambda each: _denies_clear(each[1]))):
-                owner, place = mine[0] if mine else (bucket, bucket.at("bucket"))
-                yield violation(place, "does not deny requests without TLS", urn=owner.urn)
+            policies = list(policies_of(stack, bucket))
+            if not any(True for _ in matching(policies, lambda each: _requires_tls(each[1]))):
+                owner, field = policies[0] if policies else (bucket, bucket.at("bucket"))
+                yield violation(field, "does not deny requests without TLS", urn=owner.urn)
 
 
-def _denies_clear(place: Field) -> bool:
-    """True if a statement denies every principal every action without TLS."""
+def _requires_tls(field: Field) -> bool:
+    """True if a statement denies all principals all actions without TLS."""
     return any(
         statement.effect == "Deny"
         and "*" in statement.principals
         and any(action.lower() in ("*", "s3:*") for action in statement.actions)
         and any(each.key == "aws:securetransport" and each.values == ("false",) for each in statement.conditions())
-        for statement in statements(place)
+        for statement in statements(field)
     )
 
 
@@ -188,13 +183,13 @@ def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
     Why: A model with an overwritten shard no longer loads. Versioning lets you restore the shard.
     Remedy: add an aws.s3.BucketVersioning with status Enabled for the bucket.
     """
-    yield from without_sibling(stack, VERSIONING_KIND, inline=_keeps, problem="has no versioning")
-    for each in stack.of(*both(VERSIONING_KIND)):
+    yield from buckets_without(stack, VERSIONING_KIND, inline=_has_versioning, problem="has no versioning")
+    for each in stack.of(*kind_and_v2(VERSIONING_KIND)):
         with stack.unreadable:
             status = each.at("versioningConfiguration", "status")
             if status.text() != "Enabled":
                 yield violation(status, "is not Enabled", urn=each.urn)
 
 
-def _keeps(bucket: Resource) -> bool:
-    return any(each.at("enabled").flag() for name in ("versioning", "versionings") for each in items(bucket.at(name)))
+def _has_versioning(bucket: Resource) -> bool:
+    return any(each.at("enabled").flag() for name in ("versioning", "versionings") for each in bucket.at(name).items())

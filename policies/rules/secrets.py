@@ -18,13 +18,13 @@ from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.programs import Word
 from policies.subjects.routes import SECURITY_POLICY
 
-LITERAL_SECRETS_NAMES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
-OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
+SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
 HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 BEARER = re.compile(r"(?i)\b(bearer|basic) (?!\$)[\w.~+/=-]{12,}")
-# Triton's restricted APIs take their key behind the name of a header.
-RESTRICTED = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
-# What stands where a key would and is none: nothing, a switch, a reference to another variable, a file.
+# The value of Triton's options is <API>:<header>=<key>.
+TRITON_KEY = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
+# Values that are not keys: nothing, a boolean, a reference to another variable, a path.
 HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1,40}){2,}")
 
 
@@ -35,37 +35,35 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
     Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
     Remedy: put the value into a Secret and use env[].valueFrom.secretKeyRef.
     """
-    yield from _of_environment(container)
-    yield from _of_command(container)
+    yield from _in_environment(container)
+    yield from _in_command(container)
     for text in (text for name in HOOKS for text in _texts(container.at(name))):
         if SHAPES.search(text.text()) or BEARER.search(text.text()):
             yield violation(text, "contains a key in a hook or a probe")
 
 
-def _of_environment(container: Container) -> Violations:
+def _in_environment(container: Container) -> Violations:
     for entry in container.at("env").each():
         literal, name = entry.at("value"), entry.at("name").text()
-        if LITERAL_SECRETS_NAMES.search(name) and not (
-            HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent
-        ):
+        if SECRET_VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
             yield violation(literal, "is a literal value of a variable whose name suggests a secret")
         elif SHAPES.search(literal.text()):
             yield violation(literal, "looks like a key")
 
 
-def _of_command(container: Container) -> Violations:
+def _in_command(container: Container) -> Violations:
     for field in (*container.at("command").each(), *container.at("args").each()):
-        if SHAPES.search(field.text()) or RESTRICTED.search(field.text()):
+        if SHAPES.search(field.text()) or TRITON_KEY.search(field.text()):
             yield violation(field, "contains a key on the command line")
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
-        told = value if equals else "" if following.text.startswith("-") else following.text
-        if OPTIONS.match(option) and not HARMLESS.fullmatch(told):
+        secret = value if equals else "" if following.text.startswith("-") else following.text
+        if SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret):
             yield violation(word.field, "contains a key on the command line")
 
 
 def _texts(field: Field) -> Iterator[Field]:
-    """Every text below a hook or a probe. Raises FieldError."""
+    """Every text in a hook or a probe. Raises FieldError."""
     value = field.value
     if isinstance(value, dict):
         yield from (text for _name, each in field.entries() for text in _texts(each))
@@ -76,20 +74,22 @@ def _texts(field: Field) -> Iterator[Field]:
 
 
 CONFIG_MAP = "kubernetes:core:ConfigMap"
-ANNOTATED = (
+WITH_ANNOTATIONS = (
     "kubernetes:core:Service",
     "kubernetes:core:Namespace",
     "kubernetes:core:ServiceAccount",
     "kubernetes:networking.k8s.io:Ingress",
 )
-SECRET_DISALLOW_IN_CONFIG_MAP_NAMES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
-# Words of a tokenizer, which a model's configuration names like keys: <s>, [PAD], <|im_end|>.
-SPECIAL = re.compile(r"(?i)^(.*[-_.])?(bos|eos|pad|unk|sep|cls|mask|eot|eod|eom|image|audio|video|prefix|suffix|middle)[-_]?token$")
+SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
+# Special tokens of a tokenizer, such as <s>, [PAD] or <|im_end|>.
+TOKENIZER_ENTRIES = re.compile(
+    r"(?i)^(.*[-_.])?(bos|eos|pad|unk|sep|cls|mask|eot|eod|eom|image|audio|video|prefix|suffix|middle)[-_]?token$"
+)
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
-COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
+SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
 
 
-@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *ANNOTATED), Severity.CRITICAL, "CIS EKS 4.4", "NSA-CISA: secrets")
+@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *WITH_ANNOTATIONS), Severity.CRITICAL, "CIS EKS 4.4", "NSA-CISA: secrets")
 def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations:
     """ConfigMaps, annotations and user data contain no secrets.
 
@@ -98,7 +98,7 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
     Remedy: move the value to a Secret and read it with secretKeyRef.
     """
     if config.kind in USER_DATA:
-        yield from _of_user_data(config)
+        yield from _in_user_data(config)
         return
     for _name, field in config.at("metadata", "annotations").entries():
         if SHAPES.search(field.text()):
@@ -106,25 +106,25 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
     if config.kind != CONFIG_MAP:
         return
     for name, field in config.at("data").entries():
-        if SECRET_DISALLOW_IN_CONFIG_MAP_NAMES.match(name) and not SPECIAL.match(name) and field.text():
+        if SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and field.text():
             yield violation(field, "has the name of a secret")
         elif SHAPES.search(field.text()):
             yield violation(field, "contains something that looks like a key")
 
 
-def _of_user_data(machine: Resource) -> Violations:
+def _in_user_data(instance: Resource) -> Violations:
     for name in ("userData", "userDataBase64"):
-        field = machine.at(name)
+        field = instance.at(name)
         text = field.text()
         # An instance accepts plain text too.
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
-        if SHAPES.search(text) or COMMANDS.search(text):
+        if SHAPES.search(text) or SECRET_COMMANDS.search(text):
             yield violation(field, "contains something that looks like a key")
 
 
-# What a Secret of consumers' keys is called where nothing in the stack says that it is one.
-NAMED = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
+# Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
+CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
 
 @stack_rule(Severity.CRITICAL, "inference", "Kubernetes: Good practices for Secrets")
@@ -135,15 +135,15 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
     Remedy: remove the Secret from the pod; a server has its own key.
     """
     pods = [pod for each in stack for pod in _pods(stack, each)]
-    guarded = set(_credentials(stack))
+    secrets = set(_credentials(stack))
     for pod in pods:
         with stack.unreadable:
-            if _is_gateway(pod):
+            if pod.metadata.at("labels", COMPONENT_LABEL).text() == "gateway":
                 continue
             namespace = pod.resource.at("metadata", "namespace").text()
-            for place in _secrets(pod):
-                if (namespace, place.text()) in guarded or NAMED.search(place.text()):
-                    yield violation(place, "contains keys that only the gateway needs", urn=pod.resource.urn)
+            for field in _secret_names(pod):
+                if (namespace, field.text()) in secrets or CONSUMER_KEYS.search(field.text()):
+                    yield violation(field, "contains keys that only the gateway needs", urn=pod.resource.urn)
 
 
 def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
@@ -154,7 +154,7 @@ def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
 
 
 def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
-    """Namespace and name of the Secrets that Envoy Gateway compares keys with."""
+    """Namespace and name of the Secrets with the keys that Envoy Gateway accepts."""
     for policy in stack.of(SECURITY_POLICY):
         with stack.unreadable:
             here = policy.at("metadata", "namespace").text()
@@ -162,12 +162,8 @@ def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
                 yield reference.at("namespace").text() or here, reference.at("name").text()
 
 
-def _is_gateway(pod: PodTemplate) -> bool:
-    return pod.metadata.at("labels", COMPONENT_LABEL).text() == "gateway"
-
-
-def _secrets(pod: PodTemplate) -> Iterator[Field]:
-    """The fields in which a pod names Secrets: volumes, projected volumes and variables. Raises FieldError."""
+def _secret_names(pod: PodTemplate) -> Iterator[Field]:
+    """The fields of a pod that name Secrets: in volumes, projected volumes and variables. Raises FieldError."""
     for volume in pod.at("volumes").each():
         yield volume.at("secret", "secretName")
         yield from (source.at("secret", "name") for source in volume.at("projected", "sources").each())

@@ -8,7 +8,7 @@ from policies.engine.rule import Parameters, Severity, Violation, Violations, pa
 from policies.subjects.pods import PODS
 from policies.subjects.structure import holds_settings_of_pods
 
-# Components of the SDK that only group objects, which carry the provider themselves.
+# Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
 
 
@@ -20,15 +20,15 @@ def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Vi
     Why: Resources of the default provider go to the cluster of the current kubectl context.
     Remedy: pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource.
     """
-    used: dict[str, Resource] = {}
+    providers: dict[str, Resource] = {}
     for each in stack:
         if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
                 yield Violation("", "uses the default provider", each.urn)
-            used.setdefault(provider, each)
-    if len(used) > parameters["providers"]:
-        last = used[sorted(used)[-1]]
+            providers.setdefault(provider, each)
+    if len(providers) > parameters["providers"]:
+        last = providers[max(providers)]
         yield Violation("", "uses a different provider than the rest of the stack", last.urn)
 
 
@@ -112,7 +112,7 @@ _POWERS = {
     "aws:organizations:Policy": "controls what an organization may do",
     "aws:ssoadmin:PermissionSet": "gives users permissions in accounts",
 }
-# Nodes that say of themselves that they are the control plane get its pods and their keys.
+# A node with the label of the control plane gets the pods of the control plane, with their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -125,19 +125,18 @@ def power_of(resource: Resource) -> str:
     if resource.kind == "kubernetes:core:PersistentVolume":
         path = resource.at("spec", "local", "path")
         return "mounts a path on the node" if path.text() and not path.text().startswith("/mnt/") else ""
-    told = _POWERS.get(resource.kind) or _POWERS.get(group)
-    if told:
-        return told
-    if resource.kind.startswith("kubernetes:") and not _is_judged(resource) and holds_settings_of_pods(resource.inputs):
+    if power := _POWERS.get(resource.kind) or _POWERS.get(group):
+        return power
+    if resource.kind.startswith("kubernetes:") and not _is_checked(resource) and holds_settings_of_pods(resource.inputs):
         return "contains pod settings that no rule checks"
     return ""
 
 
-def _is_judged(resource: Resource) -> bool:
+def _is_checked(resource: Resource) -> bool:
     if resource.kind in PODS.kinds or resource.kind in _OWN_RULES:
         return True
     try:
-        return any(True for _ in resource.parts(PODS)) and "podSpecPatch" not in _names(resource.inputs)
+        return any(True for _ in resource.parts(PODS)) and "podSpecPatch" not in _keys(resource.inputs)
     except UnknownFieldError:
         return True
 
@@ -145,7 +144,7 @@ def _is_judged(resource: Resource) -> bool:
 _OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
 
 
-def _names(value: object) -> set[str]:
+def _keys(value: object) -> set[str]:
     if isinstance(value, dict):
-        return {str(key) for key in value} | {name for each in value.values() for name in _names(each)}
-    return {name for each in value for name in _names(each)} if isinstance(value, list) else set()
+        return {str(key) for key in value} | {name for each in value.values() for name in _keys(each)}
+    return {name for each in value for name in _keys(each)} if isinstance(value, list) else set()

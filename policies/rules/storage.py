@@ -8,7 +8,6 @@ from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.quantities import quantity
 from policies.subjects.workloads import claims_of, engines_of
 
 
@@ -16,23 +15,23 @@ from policies.subjects.workloads import claims_of, engines_of
 def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
     """Servers cannot change shared weights.
 
-    Why: A compromised server could replace the weights that every replica loads at its next start.
+    Why: A compromised server could replace the weights that all replicas load at their next start.
     Remedy: set readOnly: true on the server's persistentVolumeClaim or on each of its volumeMounts; to write other files, mount a
     separate subPath without weights.
     """
-    written: set[tuple[str, str]] = set()
-    read: set[tuple[str, str, str]] = set()
+    job_claims: set[tuple[str, str]] = set()
+    weight_folders: set[tuple[str, str, str]] = set()
     for job in stack.of("kubernetes:batch:Job"):
         with stack.unreadable:
             namespace = job.at("metadata", "namespace").text()
-            written |= {(namespace, claim) for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)}
+            job_claims |= {(namespace, claim) for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)}
     for workload, pod in engines_of(stack):
         with stack.unreadable:
             namespace = workload.at("metadata", "namespace").text()
-            read |= {
+            weight_folders |= {
                 (namespace, claim, folder)
                 for volume in pod.at("volumes").each()
-                if (namespace, claim := volume.at("persistentVolumeClaim", "claimName").text()) in written
+                if (namespace, claim := volume.at("persistentVolumeClaim", "claimName").text()) in job_claims
                 for folder in _folders(pod, volume, read_only=True)
             }
     for workload, pod in engines_of(stack):
@@ -40,36 +39,36 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
             namespace = workload.at("metadata", "namespace").text()
             for volume in pod.at("volumes").each():
                 name = volume.at("persistentVolumeClaim", "claimName").text()
-                weights = {folder for space, claim, folder in read if (space, claim) == (namespace, name)}
-                if (namespace, name) in written and any(
+                weights = {folder for space, claim, folder in weight_folders if (space, claim) == (namespace, name)}
+                if (namespace, name) in job_claims and any(
                     not weights or any(_overlap(folder, other) for other in weights) for folder in _folders(pod, volume, read_only=False)
                 ):
-                    yield violation(volume, "holds weights that a Job writes, but the server can write them too", urn=workload.urn)
+                    yield violation(volume, "contains weights that a Job writes, but the server can write them too", urn=workload.urn)
 
 
 def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
-    """The directories of a volume that containers of the pod mount read-only, or to write; "" for all of it. Raises FieldError."""
-    name, sealed = volume.at("name").text(), bool(volume.at("persistentVolumeClaim", "readOnly").flag())
+    """The directories of a volume that the pod mounts read-only, or else to write; "" is the whole volume. Raises FieldError."""
+    name, claim_is_read_only = volume.at("name").text(), bool(volume.at("persistentVolumeClaim", "readOnly").flag())
     mounts = (mount for container in pod.containers for mount in container.at("volumeMounts").each() if mount.at("name").text() == name)
     return [
-        # A path with variables may lead anywhere.
+        # A path with variables can be any directory.
         "" if mount.at("subPathExpr").text() else (mount.at("subPath").text() or "").strip("/")
         for mount in mounts
-        if (sealed or bool(mount.at("readOnly").flag())) == read_only
+        if (claim_is_read_only or bool(mount.at("readOnly").flag())) == read_only
     ]
 
 
 def _overlap(one: str, other: str) -> bool:
-    """True if one of two directories is, or holds, the other."""
+    """True if one of two directories is, or contains, the other."""
     first, second = PurePosixPath(one), PurePosixPath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 @resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH, "CIS EKS 4.2.9", "NSA-CISA: hostPath volumes")
 def volume_disallow_host_path(volume: Resource, _: Parameters) -> Violations:
-    """No PersistentVolume is a path on whichever node the pod runs.
+    """No PersistentVolume is a path on the node.
 
-    Why: Through a claim, a restricted pod could mount files of the node although hostPath is forbidden. Another node also holds
+    Why: Through a claim, a restricted pod could mount files of the node although hostPath is forbidden. Another node also has
     other weights.
     Remedy: use csi or nfs, or spec.local with a nodeAffinity for the disk of one node.
     """
@@ -89,19 +88,19 @@ IN_TRANSIT = "encryptInTransit"
     "CKV_AWS_3",
     "CIS EKS 4.4",
 )
-def volume_require_encryption(given: Resource, _: Parameters) -> Violations:
+def volume_require_encryption(resource: Resource, _: Parameters) -> Violations:
     """Disks and shares behind claims are encrypted.
 
     Why: They hold weights and cached prompts. The driver encrypts only if the StorageClass says so.
     Remedy: set parameters.encrypted: "true" in a StorageClass of EBS, with your own kmsKeyId; keep encryptInTransit of EFS at its
     default, or set it to "true".
     """
-    if given.short_kind == "StorageClass":
-        driver, parameters = given.at("provisioner").text(), given.at("parameters")
+    if resource.short_kind == "StorageClass":
+        driver, parameters = resource.at("provisioner").text(), resource.at("parameters")
         if driver in DISKS and parameters.at("encrypted").value not in (True, "true"):
             yield violation(parameters.at("encrypted"), "is not true")
     else:
-        driver, parameters = given.at("spec", "csi", "driver").text(), given.at("spec", "csi", "volumeAttributes")
+        driver, parameters = resource.at("spec", "csi", "driver").text(), resource.at("spec", "csi", "volumeAttributes")
     if driver in SHARES and parameters.at(IN_TRANSIT).value in (False, "false"):
         yield violation(parameters.at(IN_TRANSIT), "is false")
 
@@ -117,9 +116,9 @@ def volume_require_nfs_options(volume: Resource, parameters: Parameters) -> Viol
     if volume.at("spec", "nfs").absent:
         return
     options = volume.at("spec", "mountOptions").texts()
-    for wanted in parameters["options"]:
-        if not any(option == wanted or option.startswith(f"{wanted}=") for option in options):
-            yield violation(volume.at("spec", "mountOptions"), f"does not say {wanted}")
+    for name in parameters["options"]:
+        if not any(option == name or option.startswith(f"{name}=") for option in options):
+            yield violation(volume.at("spec", "mountOptions"), f"does not include {name}")
 
 
 @resource_rule(objects("kubernetes:core:PersistentVolume"), Severity.HIGH)
@@ -146,7 +145,7 @@ def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Violations:
             yield violation(volume.at("hostPath"), "mounts a path on the node")
 
 
-VOLUME_TYPES_ALLOWED = frozenset(
+RESTRICTED_TYPES = frozenset(
     ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
 )
 
@@ -161,8 +160,8 @@ def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Violations:
     """
     for volume in pod.at("volumes").each():
         for kind, field in volume.entries():
-            # hostPath has a rule of its own, which says more.
-            if kind != "name" and kind not in VOLUME_TYPES_ALLOWED and not field.absent:
+            # pod-disallow-host-path checks hostPath.
+            if kind != "name" and kind not in RESTRICTED_TYPES and not field.absent:
                 yield violation(field, "is a volume type that the restricted Pod Security Standard forbids")
 
 
@@ -174,5 +173,5 @@ def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Violations:
     Remedy: set emptyDir.sizeLimit, for example 2Gi.
     """
     for volume in pod.at("volumes").each():
-        if volume.at("emptyDir").value is not None and not quantity(volume.at("emptyDir", "sizeLimit")):
+        if volume.at("emptyDir").value is not None and not volume.at("emptyDir", "sizeLimit").quantity():
             yield violation(volume.at("emptyDir", "sizeLimit"), "is not set")

@@ -82,7 +82,7 @@ def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:
         and bool(pod.at("hostNetwork").flag()) <= manifest.host_network
         and not any(pod.at(key).flag() for key in _SHARES)
         and bool(container.at("securityContext", "privileged").flag()) <= manifest.privileged
-        and not any(True for _ in container.at("securityContext", "capabilities", "add").each())
+        and not container.at("securityContext", "capabilities", "add").has_items
         and (not command or command == [manifest.command])
         and not any(True for _ in container.at("lifecycle").entries())
     )

@@ -64,7 +64,7 @@ def sides_of(policy: Resource) -> set[str]:
     given = set(policy.at("spec", "policyTypes").texts())
     if given:
         return given
-    return {"Ingress", "Egress"} if any(True for _ in policy.at("spec", "egress").each()) else {"Ingress"}
+    return {"Ingress", "Egress"} if policy.at("spec", "egress").has_items else {"Ingress"}
 
 
 def opens(peers: Iterable[Field]) -> bool:
@@ -110,7 +110,7 @@ def isolates(policy: Resource, side: str) -> bool:
         if admits_everybody(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
             return False
         # The address of name servers is not known, so egress may name a port only. Ingress must name its peers.
-        if not peers and (side == "Ingress" or not any(True for _ in rule.at("ports").each())):
+        if not peers and (side == "Ingress" or not rule.at("ports").has_items):
             return False
     return True
 

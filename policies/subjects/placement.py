@@ -12,7 +12,6 @@ from kube.names import QUEUE_LABEL
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 from policies.subjects.pods import PodTemplate
-from policies.subjects.quantities import quantity
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
@@ -94,7 +93,7 @@ def _allocatable(node: Resource) -> dict[str, float]:
     accelerators: dict[str, float] = {}
     for name, field in node.at("status", "allocatable").entries():
         if vendor_of(name):
-            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (quantity(field) or 0)
+            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (field.quantity() or 0)
     return accelerators
 
 

@@ -13,7 +13,6 @@ from policies.engine.resource import Resource, Subject
 from policies.subjects import kserve, structure
 from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.programs import Word, words_of
-from policies.subjects.quantities import quantity
 
 # Kinds whose every pod is there to answer requests.
 _REPLICATED = {
@@ -77,7 +76,7 @@ class Container:
     @property
     def accelerated(self) -> bool:
         """True if the container asks for accelerators, by name or by one of its pod's claims. Raises FieldError."""
-        return any(True for _ in self.accelerators()) or any(True for _ in self.at("resources", "claims").each())
+        return any(True for _ in self.accelerators()) or self.at("resources", "claims").has_items
 
     def environment(self) -> dict[str, Field]:
         """The environment by name; each field is the whole entry. Raises UnknownFieldError."""
@@ -122,7 +121,7 @@ class PodTemplate:
         if self.runs_to_end:
             return ()
         replicated = self.resource.kind in _REPLICATED
-        return tuple(each for each in self.running if any(True for _ in each.at("ports").each()) or (replicated and each.accelerated))
+        return tuple(each for each in self.running if each.at("ports").has_items or (replicated and each.accelerated))
 
     @property
     def probed(self) -> tuple[Container, ...]:
@@ -161,7 +160,7 @@ def _asked(containers: Iterable[Container]) -> dict[str, float]:
     for container in containers:
         for vendor, side, field in container.accelerators():
             if side == "limits":
-                total[vendor] = total.get(vendor, 0) + (quantity(field) or 0)
+                total[vendor] = total.get(vendor, 0) + (field.quantity() or 0)
     return total
 
 

@@ -17,7 +17,7 @@ SECURITY_POLICY = "kubernetes:gateway.envoyproxy.io:SecurityPolicy"
 _PROOFS = (("apiKeyAuth", "credentialRefs"), ("jwt", "providers"), ("basicAuth", "users"), ("oidc", "provider"), ("extAuth",))
 
 
-def ways_in(stack: Stack) -> Iterator[Resource]:
+def entry_points(stack: Stack) -> Iterator[Resource]:
     """Every Ingress and every route of the Gateway API."""
     yield from stack.of(_INGRESS, *_ROUTES)
 
@@ -80,7 +80,7 @@ def _trimmed(path: Field) -> str:
     return ("" if path.absent else path.text()).rstrip("/") or "/"
 
 
-def asks_for_keys(stack: Stack, way: Resource) -> bool:
+def requires_authentication(stack: Stack, way: Resource) -> bool:
     """True if a SecurityPolicy of Envoy Gateway wants proof of who asks, on a route itself or on every Gateway that it hangs on. Raises FieldError."""
     if way.kind == _INGRESS:
         return False

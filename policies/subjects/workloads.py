@@ -165,7 +165,7 @@ def least_replicas(stack: Stack, workload: Resource) -> float:
     return 1
 
 
-def standing_pods(stack: Stack, pod: PodTemplate) -> float:
+def least_pods(stack: Stack, pod: PodTemplate) -> float:
     """The number of pods of a template there are at the least. Raises FieldError."""
     return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
 
@@ -184,7 +184,7 @@ def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
     """
     for pod in pods_of(stack):
         with stack.unreadable:
-            if engine_containers(pod) or pod.demand or any(True for _ in pod.at("resourceClaims").each()):
+            if engine_containers(pod) or pod.demand or pod.at("resourceClaims").has_items:
                 yield pod.resource, pod
 
 
