@@ -20,7 +20,7 @@ from operations.held_back import held_back
 from operations.preheat_status import LastLine, PreheatRow, preheats
 from operations.replicas import ready_replicas
 from operations.simulated_nodes import nodes_wanted
-from rehearsal.engine.wait.reasons import last_words
+from rehearsal.engine.wait.reasons import termination_message
 from stackfile.stack import StackSettings
 
 Get = Callable[[str], Mapping[str, Any]]
@@ -190,7 +190,7 @@ def _why(name: str, deployment: Any, mine: list[Any], files: Iterable[PreheatRow
 
 
 def _pod_reason(name: str, pods: list[Any], held: _Held) -> str:
-    if said := last_words(pods):
+    if said := termination_message(pods):
         return said
     for pod in pods:
         if any(gate["name"] == KUEUE_GATE for gate in pod["spec"].get("schedulingGates", [])):

@@ -1,19 +1,19 @@
-"""Faults of the rehearsal that a person has to act on.
-
-Holds no logic: what was found, what to do next, and the last words of the program that failed. Never a traceback.
-"""
+"""Errors of the rehearsal, each with a problem and a remedy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class RehearsalError(Exception):
-    """The rehearsal cannot go on.
+    """A rehearsal cannot continue.
 
     Attributes:
-        message: what was found and where, lower case, no trailing period.
-        remedy: what to do or to type next.
-        log_tail: the last lines of the failing component's log, oldest first; empty when there is none.
-        log_path: where the whole log is, or None.
+        message: what is wrong and where, lower case, no trailing period.
+        remedy: what to do or type next.
+        log_tail: the last log lines of the component that failed, oldest first.
+        log_path: the file with the whole log, or None.
     """
 
     def __init__(self, message: str, remedy: str, *, log_tail: tuple[str, ...] = (), log_path: str | None = None) -> None:
@@ -24,10 +24,10 @@ class RehearsalError(Exception):
         self.log_path = log_path
 
     def __str__(self) -> str:
-        """One paragraph, then the quoted log lines, each indented by four spaces."""
-        where = f" (whole log: {self.log_path})" if self.log_path else ""
+        """One paragraph, then the log lines, each indented by four spaces."""
+        path = f" (whole log: {self.log_path})" if self.log_path else ""
         quoted = "".join(f"\n    {line}" for line in self.log_tail)
-        return f"{self.message}{where}; {self.remedy}{quoted}"
+        return f"{self.message}{path}; {self.remedy}{quoted}"
 
 
 class ToolchainError(RehearsalError):
@@ -39,8 +39,48 @@ class ClusterError(RehearsalError):
 
 
 class ForeignClusterError(ClusterError):
-    """A kubeconfig names a cluster that this rehearsal did not start, so nothing is sent there."""
+    """A kubeconfig names a cluster that this rehearsal did not start. No request was sent to it."""
+
+
+class BusyError(RehearsalError):
+    """Another process is changing the cluster."""
 
 
 class DiskFullError(RehearsalError):
-    """No space is left where the rehearsal keeps its programs or its state."""
+    """The disk of the rehearsal's programs or of its state is full."""
+
+
+class ProgramFailed(RehearsalError):  # noqa: N818 - named after what happened; callers read `except ProgramFailed`
+    """The program ended with an error; `message` is the program's own message.
+
+    `exit_code` is that of the program (None if it raised), `detail` the traceback of an unexpected exception, `diagnostics`
+    the messages that it logged.
+    """
+
+    def __init__(self, message: str, *, exit_code: int | None = None, detail: str = "", diagnostics: Sequence[Any] = ()) -> None:
+        super().__init__(message, remedy="")
+        self.exit_code = exit_code
+        self.detail = detail
+        self.diagnostics = tuple(diagnostics)
+
+    def __str__(self) -> str:
+        """The program's message, unchanged."""
+        return self.message
+
+
+class RegistrationRefused(Exception):  # noqa: N818 - named after what happened
+    """The engine rejects the registration of `urn`."""
+
+    def __init__(self, message: str, *, urn: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.urn = urn
+
+
+class ObjectFailed(Exception):  # noqa: N818 - named after what happened
+    """A request for one object failed, or the object did not become ready."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy

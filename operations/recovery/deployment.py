@@ -15,7 +15,7 @@ from typing import Any
 
 from kube.names import MANAGED_BY_LABEL
 from operations.live import ObjectKey
-from rehearsal.engine.wire.urns import STACK_TYPE, name_of, qualified_type
+from rehearsal.engine.wire.recording import STACK_TYPE, name_of, qualified_type
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
 """The live object of a key, None where there is none."""

@@ -14,10 +14,9 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, ConfigMapPatch, Namespace, PersistentVolume, PersistentVolumeClaim, Secret
 
 from rehearsal.engine.apply.run import applied, apply, down
-from rehearsal.engine.program.errors import ProgramFailed
-from rehearsal.engine.wait.errors import ApplyFailed
-from rehearsal.engine.wait.object_events import Applied, Ready
+from rehearsal.engine.wait.object_events import Applied, ApplyFailed, Ready
 from rehearsal.engine.wire.values import Secret as Marked
+from rehearsal.errors import ProgramFailed
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, objects_in, platform, pod
 
 pytestmark = pytest.mark.cluster
@@ -93,7 +92,7 @@ def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(
     (note,) = {each.note for each in events if isinstance(each, Applied) and each.change == "replaced"}
     provider, _, server = note.partition("; ")
     assert provider == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
-    assert server == "the API server does not let it change in place: spec.template: field is immutable"
+    assert server == "the API server does not update it in place: spec.template: field is immutable"
 
 
 def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacement(up):
@@ -111,7 +110,7 @@ def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacem
     outcome = up(lambda: program("Indexed"), listener=events.append)
     assert names(outcome.replaced) == ["Job immutable"]
     (note,) = [each.note for each in events if isinstance(each, Applied) and each.change == "replaced"]
-    assert note == "the API server does not let it change in place: spec.completionMode: field is immutable"
+    assert note == "the API server does not update it in place: spec.completionMode: field is immutable"
 
 
 def test_a_new_name_in_the_cluster_replaces_the_object_and_the_old_one_goes_last(cluster, up):

@@ -11,7 +11,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 
 from rehearsal.cluster.api import Api
 from rehearsal.engine.apply.run import applied, apply, down
-from rehearsal.engine.wait.errors import ApplyFailed
+from rehearsal.engine.wait.object_events import ApplyFailed
 from tests.rehearsal.engine_programs import PROJECT, names
 
 pytestmark = pytest.mark.cluster
@@ -50,7 +50,7 @@ def test_an_object_of_another_resource_is_neither_adopted_nor_changed(up, maps):
     up(lambda: configured("old", "one", "taken"))
     with pytest.raises(ApplyFailed) as failed:
         up(lambda: configured("new", "two", "taken"))
-    assert "ConfigMap default/taken already exists: the resource kubernetes:core/v1:ConfigMap 'old' has it" in str(failed.value)
+    assert "ConfigMap default/taken already exists: it belongs to the resource kubernetes:core/v1:ConfigMap 'old'" in str(failed.value)
     assert maps() == {"taken": {"text": "one"}}
 
 
@@ -71,7 +71,9 @@ def test_a_half_finished_update_under_one_urn_cannot_be_reverted_and_changes_not
     up(lambda: configured("settings", "one", "settings-one"))
     with pytest.raises(ApplyFailed):
         up(lambda: configured("settings", "two", "settings-two", breaks=True))
-    with pytest.raises(ApplyFailed, match="settings-one already exists: the one of an earlier update still waits to be deleted"):
+    with pytest.raises(
+        ApplyFailed, match="settings-one already exists: the object of an earlier update is deleted when an update succeeds"
+    ):
         up(lambda: configured("settings", "one", "settings-one"))
     assert set(maps()) == {"settings-one", "settings-two"}
     up(lambda: configured("settings", "two", "settings-two"))

@@ -13,12 +13,11 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, ResourceQuota, Secret, Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
-from rehearsal.engine.apply.lock import BusyError
 from rehearsal.engine.apply.objects import Objects
 from rehearsal.engine.apply.run import apply, down
 from rehearsal.engine.wait import waiter
-from rehearsal.engine.wait.errors import ApplyFailed
-from rehearsal.engine.wait.object_events import Ready, Waiting
+from rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
+from rehearsal.errors import BusyError
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod
 
@@ -60,7 +59,7 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, 
     assert failure.message.startswith("not ready after 1.5 s: ")
     assert "nodes are available" in failure.message
     assert "Insufficient nvidia.com/gpu" in failure.message
-    assert failure.remedy.startswith("ask for less, or give its pool or quota more; look at it with `kubectl --kubeconfig ")
+    assert failure.remedy.startswith("request less, or enlarge its pool or quota; inspect it with `kubectl --kubeconfig ")
     reasons = [each.reason for each in events if isinstance(each, Waiting)]
     assert any("Insufficient nvidia.com/gpu" in reason for reason in reasons)
     assert len(reasons) == len(set(reasons))
@@ -68,7 +67,7 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, 
 
 @pytest.mark.parametrize("kind", [Deployment, Job])
 def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
-    monkeypatch.setattr(waiter, "STANDSTILL_SECONDS", 3.0)
+    monkeypatch.setattr(waiter, "IDLE_SECONDS", 3.0)
 
     def program(*, filled):
         Node("still-node", accelerators=2)
@@ -81,8 +80,8 @@ def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_
         up(lambda: program(filled=True))
     (failure,) = failed.value.failures
     assert "Insufficient nvidia.com/gpu" in failure.message
-    assert failure.message.endswith("; nothing has moved for 3.0 s, and no autoscaler runs here")
-    assert failure.remedy.startswith("ask for less, or give its pool or quota more")
+    assert failure.message.endswith("; nothing has changed for 3.0 s, and no autoscaler runs here")
+    assert failure.remedy.startswith("request less, or enlarge its pool or quota")
 
 
 @pytest.mark.parametrize("kind", [Deployment, Job])
@@ -167,8 +166,8 @@ def test_a_service_waits_for_its_pods_and_says_so_without_them_or_an_address(up)
     assert notes == {
         "none": "",
         "empty": "",
-        "cloud": "its address was not awaited: no load balancer is there in a simulated cluster",
-        "door": "its address was not awaited: no ingress controller runs in a simulated cluster",
+        "cloud": "did not wait for its address: a simulated cluster has no load balancer",
+        "door": "did not wait for its address: a simulated cluster has no ingress controller",
     }
 
 

@@ -10,8 +10,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait.errors import ApplyFailed
-from rehearsal.engine.wait.object_events import Ready, Waiting
+from rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
 from rehearsal.progress import silent
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod
@@ -118,7 +117,7 @@ def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_
         up(group("short", pools=1, seconds=1), listener=patient("Insufficient nvidia.com/gpu"))
     (failure,) = failed.value.failures
     assert "Insufficient nvidia.com/gpu" in failure.message
-    assert failure.remedy.startswith("ask for less, or give its pool or quota more")
+    assert failure.remedy.startswith("request less, or enlarge its pool or quota")
     available = told(api_of(cluster).request("GET", f"{LWS}/short"), "Available")
     assert available["status"] == "False"
     assert "Insufficient nvidia.com/gpu" in available["message"]
@@ -150,7 +149,7 @@ def test_a_head_whose_ports_lack_serve_fails_as_kuberay_would_leave_it(up):
     ports = [{"name": "dashboard", "containerPort": 8265}]
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "a:1", "ports": ports}]}}}
     spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": head}}
-    with pytest.raises(ApplyFailed, match="KubeRay would make no Service portless-serve-svc"):
+    with pytest.raises(ApplyFailed, match="KubeRay would create no Service portless-serve-svc"):
         up(lambda: declared("ray.io/v1", "RayService", "portless", spec, "Ready"))
 
 
@@ -170,7 +169,7 @@ def test_a_ray_service_that_may_not_be_replaced_keeps_its_cluster_and_says_what_
     events = []
     up(service("kept", strategy="None", image="server:2"), listener=events.append)
     assert set(ray_pods(cluster, "kept")) == before
-    assert any(isinstance(each, Ready) and "delete the RayService to roll the change out" in each.note for each in events)
+    assert any(isinstance(each, Ready) and "delete the RayService to roll out the change" in each.note for each in events)
 
 
 def change_cluster(cluster, name, **fields):

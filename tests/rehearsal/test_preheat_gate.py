@@ -16,8 +16,7 @@ import pytest
 
 from rehearsal.cluster.api import Api, ApiError
 from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait.errors import ApplyFailed
-from rehearsal.engine.wait.object_events import Waiting
+from rehearsal.engine.wait.object_events import ApplyFailed, Waiting
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
@@ -120,7 +119,7 @@ def test_a_server_exists_only_once_its_files_are_verified_and_a_preheat_that_fai
     assert lines[1].startswith("  Job gated/qwen-preheat-")
     assert "the Job failed: pod qwen-preheat-" in lines[1]
     assert lines[1].endswith(f": container preheat ended with exit code 3: {WORDS}")
-    assert "look at it with `kubectl --kubeconfig " in lines[2]
+    assert "inspect it with `kubectl --kubeconfig " in lines[2]
     assert "  Deployment gated/qwen: not applied" in lines
     # The same stack once more, as after an outage of the store: the Job is made again, without a new round.
     mended = Held(api, 0)

@@ -48,7 +48,7 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
     head = committed(checkout, more, file="components/naming.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
-    words = "the API server does not let it change in place: spec.selector: field is immutable"
+    words = "the API server does not update it in place: spec.selector: field is immutable"
     assert any(each.startswith("Deployment inference/gateway: ") and each.endswith(words) for each in found["replaced"])
     findings = load((tmp_path / "findings.json").read_bytes(), source="findings.json")
     assert findings is not None
@@ -66,7 +66,7 @@ def test_what_pulumi_rejects_is_rejected_with_the_object_that_exists(checkout, m
     assert (code, findings["outcome"]) == (3, "refused")
     assert len(findings["refusals"]) == 2
     for each in findings["refusals"]:
-        assert "already exists: the resource " in each
+        assert "already exists: it belongs to the resource " in each
         assert each.endswith("has it, and Pulumi creates before it deletes")
 
 

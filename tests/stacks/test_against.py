@@ -47,7 +47,7 @@ def test_a_stack_that_the_other_revision_does_not_have_is_all_new(tmp_path, monk
         ("no-such-branch", "'no-such-branch' is not a revision of"),
         ("--upload-pack=x", "is not a revision of"),
         ("nowhere.json", "--against nowhere.json cannot be read: No such file"),
-        (__file__, "this is no saved plan"),
+        (__file__, "not a saved plan"),
     ],
 )
 def test_what_is_neither_plan_nor_revision_is_told_apart(against, words, capsys):

@@ -1,8 +1,7 @@
-"""Realizes registrations on a cluster as they come: the part of the monitor that acts.
+"""Apply registrations to a cluster as they arrive.
 
-Every Kubernetes object is applied and awaited before its registration is answered, so that the SDK's own order is the
-order of the cluster. A resource that fails makes its dependents skipped and leaves everything else going. What is not
-a Kubernetes object gets stand-in outputs and is sent nowhere.
+Each Kubernetes object is applied and awaited before its registration is answered, so the cluster changes in the SDK's order. If
+a resource fails, its dependents are skipped and the others continue. Other resources get stub outputs; no cloud is called.
 """
 
 from __future__ import annotations
@@ -10,94 +9,89 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rehearsal.cluster.api import ApiError
-from rehearsal.engine.apply.identity import Holdings, fresh_name
+from rehearsal.engine.apply.identity import Inventory, fresh_name
+from rehearsal.engine.apply.journal import Entry, Journal
 from rehearsal.engine.apply.objects import Manner, Objects, Result
-from rehearsal.engine.apply.operators import stub
+from rehearsal.engine.apply.operators import reconcile
 from rehearsal.engine.apply.prune import PATCH_SUFFIX
-from rehearsal.engine.apply.timeouts import delete_limit, ready_limit
 from rehearsal.engine.plan.change import compare
 from rehearsal.engine.plan.states import ResourceState, state_of
-from rehearsal.engine.program.errors import RegistrationRefused
 from rehearsal.engine.program.monitor import Realized
 from rehearsal.engine.providers import stubs
 from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed
-from rehearsal.engine.wait.errors import Failure, ObjectFailed
 from rehearsal.engine.wait.object_events import Applied, Failed, Listener, Ready, Skipped, Target
-from rehearsal.engine.wait.refusals import refusal
+from rehearsal.engine.wait.reasons import rejection
+from rehearsal.engine.wait.timeouts import delete_limit, ready_limit
 from rehearsal.engine.wait.waiter import Interrupted, Waiter
 from rehearsal.engine.wait.watching import Key
-from rehearsal.engine.wire.redaction import without_secrets
-from rehearsal.engine.wire.values import Secret, has_unknown, mark_secrets, reveal
-from rehearsal.errors import DiskFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rehearsal.engine.apply.journal import Entry, Journal
-    from rehearsal.engine.wire.recording import Registration
+from rehearsal.engine.wire.recording import Registration
+from rehearsal.engine.wire.values import Secret, has_unknown, mark_secrets, reveal, without_secrets
+from rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
 
 Object = dict[str, Any]
 
 _NOT_AWAITED: Final = {
-    "Ingress": "its address was not awaited: no ingress controller runs in a simulated cluster",
-    "LoadBalancer": "its address was not awaited: no load balancer is there in a simulated cluster",
+    "Ingress": "did not wait for its address: a simulated cluster has no ingress controller",
+    "LoadBalancer": "did not wait for its address: a simulated cluster has no load balancer",
 }
 
 
 @dataclass(kw_only=True)
 class Applier:
-    """Applies to the cluster of `objects`; one instance a run, called from many threads."""
+    """The realizer of one run. Many threads call it."""
 
     objects: Objects
     waiter: Waiter
     journal: Journal
     listener: Listener
     digest_key: bytes
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Failed] = field(default_factory=list)
     skipped: list[Target] = field(default_factory=list)
     changes: dict[str, list[Target]] = field(default_factory=lambda: defaultdict(list))
     declared: set[Key] = field(default_factory=set)
     interrupted: bool = False
-    _bad: dict[str, str] = field(default_factory=dict)
+    _blocked: dict[str, str] = field(default_factory=dict)
     _states: dict[str, ResourceState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _holdings: Holdings = field(init=False)
+    _inventory: Inventory = field(init=False)
 
     def __post_init__(self) -> None:
-        self._holdings = Holdings(self.journal)
+        self._inventory = Inventory(self.journal)
 
     def register(self, registration: Registration) -> Realized:
-        """Apply and await the resource, and answer with its live state."""
+        """Apply and await the resource; the answer is its live state."""
         registration, state = self._named(registration)
         with self._lock:
             self._states[registration.urn] = state
         if not registration.custom:
             return Realized()
         target = self._target(registration)
-        culprit = self._culprit(registration)
-        if culprit:
-            return self._skip(target, culprit)
+        if cause := self._cause(registration):
+            return self._skip(target, cause)
         try:
             if is_object(registration.type, registration.inputs):
                 return self._object(registration, state, target)
             if registration.type.startswith("kubernetes:"):
-                raise ObjectFailed(f"the rehearsal cannot install a {registration.type}", "declare the objects that it would make")
+                raise ObjectFailed(f"the rehearsal cannot install a {registration.type}", "declare its objects instead")
         except ObjectFailed as failed:
             return self._fail(target, failed, registration)
         except Interrupted:
             self.interrupted = True
             return Realized(failed=True)
         except OSError as error:
-            raise DiskFullError(f"the journal of objects cannot be written: {error.strerror}", "make room and run it again") from error
+            raise DiskFullError(
+                f"cannot write the journal of objects: {error.strerror}", "free disk space and run the same command again"
+            ) from error
         id_, outputs = stubs.realize(registration)
         return Realized(id=id_, outputs=outputs)
 
     def read(self, registration: Registration) -> Realized:
-        """Look up an object that exists already. Raises RegistrationRefused when it does not."""
+        """Look up an existing object. Raises RegistrationRefused."""
         _, module, kind = registration.type.split(":")
         api_version = module.removeprefix("core/")
         namespace, _, name = registration.id.rpartition("/")
@@ -111,14 +105,14 @@ class Applier:
         return Realized(id=registration.id, outputs=_outputs(live, {}))
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A stand-in for the few provider functions that have one."""
+        """The stub of the function."""
         answer = stubs.answer(token, arguments)
         if answer is None:
-            raise RegistrationRefused(f"the function {token} needs a provider, and the rehearsal runs none", urn="")
+            raise RegistrationRefused(f"the function {token} needs a provider, and a rehearsal runs none", urn="")
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
-        with self.waiter.watching.standstill.at_work():
+        with self.waiter.watching.idle.busy():
             key, result = self._apply(registration, state, target)
         live = self._await(registration, target, result)
         name = f"{key.namespace}/{key.name}" if key.namespace else key.name
@@ -128,53 +122,54 @@ class Applier:
         inputs = registration.inputs
         resource = self.objects.resource(inputs["apiVersion"], inputs["kind"])
         body = reveal(inputs)
-        namespace = (target.namespace or "default") if resource.namespaced else ""  # a kind may have been defined just now
+        namespace = (target.namespace or "default") if resource.namespaced else ""  # the kind may be new
         key = Key(inputs["kind"], namespace, target.name)
         patch = is_patch(registration.type)
-        known = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
-        held = self._holdings.current(registration, known)
-        earlier = held if held is not None and held.key == known else None
+        journal_key = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
+        current = self._inventory.current(registration, journal_key)
+        earlier = current if current is not None and current.key == journal_key else None
         if not patch and earlier is None:
-            objection = self._holdings.objection(known, registration, self.objects.get(resource, key))
-            if objection is not None:
-                raise objection
+            conflict = self._inventory.conflict(journal_key, registration, self.objects.get(resource, key))
+            if conflict is not None:
+                raise conflict
         same = earlier is not None and earlier.done and earlier.state.inputs == state.inputs
-        self.journal.intend(known, inputs["apiVersion"], state)
+        self.journal.intend(journal_key, inputs["apiVersion"], state)
         with self._lock:
-            self.declared.add(known)
+            self.declared.add(journal_key)
         try:
             if patch:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
                 reason, ignore = self._replacing(earlier, state), registration.options.ignore_changes
-                manner = Manner(limit=delete_limit(registration), ignore=ignore, force=self._forces(state))
-                result = self.objects.apply(body, key, resource, replace=reason, known=earlier is not None, same=same, manner=manner)
+                manner = Manner(limit=delete_limit(registration.options.custom_timeouts.delete), ignore=ignore, force=self._forces(state))
+                result = self.objects.apply(body, key, resource, replace=reason, exists=earlier is not None, same=same, manner=manner)
         except (ApiError, ObjectFailed) as error:
             if earlier is None:
-                self.journal.gone(known)  # what the resource had before, it still has
-            raise (refusal(error) if isinstance(error, ApiError) else error) from error
-        self._note(target, known, result, renamed=held is not None and earlier is None)
+                self.journal.gone(journal_key)  # the resource still has its previous object
+            raise (rejection(error) if isinstance(error, ApiError) else error) from error
+        self._note(target, journal_key, result, renamed=current is not None and earlier is None)
         return key, result
 
     def _named(self, registration: Registration) -> tuple[Registration, ResourceState]:
-        """The registration under the name that its object has or gets, and its state. Automatic names differ from those of a plan."""
+        """The registration with the name of its object, and its state. Automatic names differ from those of a plan."""
         if not is_object(registration.type, registration.inputs) or not is_autonamed(registration.inputs):
             return registration, state_of(registration, self.digest_key)
-        held = self._holdings.current(registration)
-        if held is not None and is_autonamed(held.state.inputs):
-            adopted = replace(registration, inputs=renamed(registration.inputs, held.key.name))
-            state = state_of(adopted, self.digest_key)
-            if not self._replacing(held, state):
-                return adopted, state
+        current = self._inventory.current(registration)
+        if current is not None and is_autonamed(current.state.inputs):
+            same_name = replace(registration, inputs=renamed(registration.inputs, current.key.name))
+            state = state_of(same_name, self.digest_key)
+            if not self._replacing(current, state):
+                return same_name, state
         fresh = replace(registration, inputs=renamed(registration.inputs, fresh_name(registration)))
         return fresh, state_of(fresh, self.digest_key)
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
-        live, instead = stub.ready(self.objects.api, self.objects.waiter, target, result.live, ready_limit(registration, result))
+        limit = ready_limit(registration.options.custom_timeouts, result.live, is_new=result.change in ("created", "replaced"))
+        live, stub = reconcile.ready(self.objects.api, self.objects.waiter, target, result.live, limit)
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
-        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=instead or note))
+        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=stub or note))
         return live
 
     def _note(self, target: Target, key: Key, result: Result, *, renamed: bool) -> None:
@@ -198,28 +193,29 @@ class Applier:
             provider = self._states.get(state.provider)
         return provider is not None and provider.inputs.get("enablePatchForce") in (True, "true")
 
-    def _culprit(self, registration: Registration) -> str:
+    def _cause(self, registration: Registration) -> str:
         with self._lock:
             for urn in (*registration.dependencies, registration.provider):
-                if urn in self._bad:
-                    return self._bad[urn]
+                if urn in self._blocked:
+                    return self._blocked[urn]
             if has_unknown(registration.inputs):
-                return next(iter(self._bad.values()), "a value that is not known")
+                return next(iter(self._blocked.values()), "an unknown value")
         return ""
 
-    def _skip(self, target: Target, culprit: str) -> Realized:
+    def _skip(self, target: Target, cause: str) -> Realized:
         with self._lock:
-            self._bad[target.urn] = culprit
+            self._blocked[target.urn] = cause
             self.skipped.append(target)
-        self.listener(Skipped(target=target, because=culprit))
+        self.listener(Skipped(target=target, because=cause))
         return Realized(failed=True)
 
     def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
         message = without_secrets(failed.message, registration.inputs)
+        event = Failed(target=target, message=message, remedy=failed.remedy)
         with self._lock:
-            self._bad[target.urn] = str(target)
-            self.failures.append(Failure(target=target, message=message, remedy=failed.remedy))
-        self.listener(Failed(target=target, message=message, remedy=failed.remedy))
+            self._blocked[target.urn] = str(target)
+            self.failures.append(event)
+        self.listener(event)
         return Realized(failed=True)
 
     def _target(self, registration: Registration) -> Target:
@@ -232,7 +228,7 @@ class Applier:
             try:
                 namespaced = self.objects.api.resource(inputs["apiVersion"], kind).namespaced
             except (LookupError, ApiError):
-                namespaced = bool(namespace)  # applying it says what is wrong
+                namespaced = bool(namespace)  # applying it reports the error
             namespace = (namespace or "default") if namespaced else ""
         return Target(urn=registration.urn, kind=kind, name=str(metadata.get("name") or registration.name), namespace=namespace)
 

@@ -1,4 +1,4 @@
-"""What of an object is whose, as the API server keeps account of it in `metadata.managedFields`. Pure functions."""
+"""Fields of an object by owner, from `metadata.managedFields`. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 Object = dict[str, Any]
 
-# Whom the server calls the owner of what was there before anybody's fields were kept account of; nobody in truth.
-_NOBODY = "before-first-apply"
+# The server's name for the owner of fields from before the first apply. It is no real manager.
+_UNOWNED = "before-first-apply"
+_VOLATILE = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
 def without_others(live: Object, manager: str) -> Object:
-    """A copy of `live` without the fields that somebody else than the field manager `manager` set, be it with it or alone."""
+    """A copy of `live` without the fields that a field manager other than `manager` owns, alone or together with it."""
     left = copy.deepcopy(live)
     for entry in live["metadata"].get("managedFields") or ():
-        if entry["manager"] not in (manager, _NOBODY):
+        if entry["manager"] not in (manager, _UNOWNED):
             _strip(left, entry.get("fieldsV1") or {})
     return left
 
@@ -35,7 +36,7 @@ def _strip(value: Any, owned: Object) -> None:
 
 
 def _emptied(value: Any, owned: Object) -> bool:
-    """Whether nothing is left of `value` without what is owned of it: an empty map is as good as none."""
+    """True if `value` is empty without its owned parts."""
     if not owned:
         return True
     _strip(value, owned)
@@ -44,3 +45,23 @@ def _emptied(value: Any, owned: Object) -> bool:
 
 def _is(each: Any, wanted: Any, kind: str) -> bool:
     return each == wanted if kind == "v" else isinstance(each, dict) and wanted.items() <= each.items()
+
+
+def contains(live: Any, declared: Any) -> bool:
+    """True if `live` has the values of `declared`; its maps may have further keys."""
+    if isinstance(declared, dict) and isinstance(live, dict):
+        return all(key in live and contains(live[key], value) for key, value in declared.items())
+    if isinstance(declared, list) and isinstance(live, list):
+        return len(declared) == len(live) and all(map(contains, live, declared))
+    return bool(live == declared)
+
+
+def content_of(live: Object, manager: str) -> Object:
+    """The fields of `live` that `manager` alone owns: controllers write labels, taints and annotations at any time."""
+    ours = without_others(live, manager)
+    metadata = {name: value for name, value in ours["metadata"].items() if name not in _VOLATILE}
+    content = {name: value for name, value in ours.items() if name not in ("metadata", "status")}
+    if live["kind"] == "Node":
+        status = live.get("status") or {}
+        content["status"] = {name: status.get(name) for name in ("capacity", "allocatable")}
+    return {**content, "metadata": metadata}

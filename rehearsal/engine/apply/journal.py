@@ -1,11 +1,9 @@
-"""What was applied to a cluster, kept beside the cluster so that pruning and `down` know everything, whatever happened.
+"""The journal of a cluster: every object that a run created or may have created, for pruning and `down`.
 
-One line of JSON a fact, appended and fsync'd *before* the API server is asked: an object that may exist is always in
-here, so that a process killed at any moment leaves nothing unknown behind. The inventory is keyed by the object's
-identity (kind, namespace, name), not by its URN: a renamed object stays in it under its old identity until that is
-deleted. A last line torn by a crash is dropped: what it announced was not asked for yet. The journal names the
-cluster by uid and is ignored for any other; inputs are masked, keyed by that uid, and the file is readable by its
-owner only. It holds nothing about resources that are not Kubernetes objects: they exist nowhere.
+Each line is one fact in JSON, appended and fsync'd *before* the request, so that a run that is killed leaves no unknown object.
+Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
+incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
+Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 
 from __future__ import annotations
@@ -13,15 +11,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import IO, Any, Final
 
 from rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
 from rehearsal.engine.wait.watching import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _FORMAT: Final = "inferplan-journal/1"
 _FILE: Final = "applied.jsonl"
@@ -31,7 +27,7 @@ _FILE: Final = "applied.jsonl"
 class Entry:
     """One object that is, or may be, in the cluster.
 
-    `state` is what was last asked for; `done` once the server agreed, `existed` if it had agreed to an earlier request.
+    `state` is the last request; `done` says that the server accepted it, `existed` that it accepted an earlier one.
     """
 
     key: Key
@@ -42,8 +38,8 @@ class Entry:
     existed: bool = False
 
     @property
-    def made(self) -> bool:
-        """Whether the object was there once; a creation that was cut off may have come to nothing."""
+    def existed_once(self) -> bool:
+        """True if the object existed once; an interrupted creation may have had no effect."""
         return self.done or self.existed
 
     @property
@@ -53,7 +49,7 @@ class Entry:
 
 
 class Journal:
-    """The journal in `directory` for the cluster whose uid is `cluster`. One process may have it open at a time."""
+    """The journal in `directory` of the cluster with uid `cluster`. One process may open it at a time."""
 
     def __init__(self, directory: Path, cluster: str) -> None:
         self._path = directory / _FILE
@@ -67,17 +63,17 @@ class Journal:
         self._file: IO[bytes] = self._rewrite()
 
     def entries(self) -> dict[Key, Entry]:
-        """Every object that is or may be in the cluster."""
+        """All entries by key."""
         with self._lock:
             return dict(self._entries)
 
     def entry(self, key: Key) -> Entry | None:
-        """What is known about `key`."""
+        """The entry of `key`."""
         with self._lock:
             return self._entries.get(key)
 
     def intend(self, key: Key, api_version: str, state: ResourceState) -> None:
-        """Announce that `key` is about to be applied; on disk when this returns. Raises OSError (a full disk)."""
+        """Record, on disk, that `key` will be applied next. Raises OSError (a full disk)."""
         with self._lock:
             self._order += 1
             entry = _intended(self._entries.get(key), key, api_version, self._order, state)
@@ -86,21 +82,21 @@ class Journal:
         self._sync(position)
 
     def applied(self, key: Key) -> None:
-        """Note that the server agreed. Losing this note in a crash costs a repeated request, so that it is not synced."""
+        """Record that the server accepted `key`. Not synced: losing this fact costs one repeated request."""
         with self._lock:
             entry = self._entries[key]
             self._entries[key] = replace(entry, done=True)
             self._append({"fact": "applied", "key": _key_to_json(key)})
 
     def gone(self, key: Key) -> None:
-        """Note that the object is deleted."""
+        """Record that the object is deleted."""
         with self._lock:
             self._entries.pop(key, None)
             position = self._append({"fact": "gone", "key": _key_to_json(key)})
         self._sync(position)
 
     def close(self) -> None:
-        """Write the inventory anew without its history, and let go of the file."""
+        """Rewrite the entries without their history, and close the file."""
         with self._lock:
             self._file.close()
             if self._entries:
@@ -115,7 +111,7 @@ class Journal:
         return self._written
 
     def _sync(self, position: int) -> None:
-        # Many threads announce at once; the first to get here makes the disk wait for all of them.
+        # Many threads write at once; the first of them syncs for all.
         with self._sync_lock:
             if self._synced >= position:
                 return
@@ -131,9 +127,9 @@ class Journal:
         file = os.fdopen(descriptor, "wb")
         facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster}]
         for entry in sorted(self._entries.values(), key=lambda each: each.order):
-            announced, agreed = _to_json(entry, "intend"), {"fact": "applied", "key": _key_to_json(entry.key)}
-            facts += [announced, agreed] if entry.made else [announced]
-            facts += [announced] if entry.made and not entry.done else []
+            intent, result = _to_json(entry, "intend"), {"fact": "applied", "key": _key_to_json(entry.key)}
+            facts += [intent, result] if entry.existed_once else [intent]
+            facts += [intent] if entry.existed_once and not entry.done else []
         file.writelines(json.dumps(fact, separators=(",", ":")).encode() + b"\n" for fact in facts)
         file.flush()
         os.fsync(file.fileno())
@@ -147,9 +143,9 @@ class Journal:
 
 
 def read_entries(directory: Path, cluster: str) -> list[Entry]:
-    """What the journal in `directory` says about the cluster with uid `cluster`, in the order of application.
+    """The entries of the cluster with uid `cluster` in the order of application, empty if there is no journal for it.
 
-    Only reads, so that it may be called while another process works. Empty when there is no journal for that cluster.
+    Only reads, so another process may have the journal open.
     """
     entries: dict[Key, Entry] = {}
     try:
@@ -184,7 +180,7 @@ def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
 
 
 def _intended(earlier: Entry | None, key: Key, api_version: str, order: int, state: ResourceState) -> Entry:
-    return Entry(key=key, api_version=api_version, order=order, state=state, existed=earlier is not None and earlier.made)
+    return Entry(key=key, api_version=api_version, order=order, state=state, existed=earlier is not None and earlier.existed_once)
 
 
 def _key_to_json(key: Key) -> list[str]:

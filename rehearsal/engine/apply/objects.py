@@ -1,42 +1,36 @@
-"""Single objects of the cluster: apply one, delete one, and say what that changed.
+"""Apply and delete single objects, and report what changed.
 
-Server-side apply with a field manager of our own; the request that creates is the request that updates. It never
-takes a field from another manager unless the program asks for it, with the annotation `pulumi.com/patchForce` or by the
-provider's `enablePatchForce`.
+One server-side apply creates or updates an object, with our field manager. It takes fields from another manager only if the
+program says so, with the annotation `pulumi.com/patchForce` or the provider's `enablePatchForce`.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kube.paths import with_values_of
 from rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from rehearsal.engine.apply.deletion import delete
-from rehearsal.engine.apply.fields import without_others
-from rehearsal.engine.apply.operators import stub
-from rehearsal.engine.wait.errors import ObjectFailed
+from rehearsal.engine.apply.fields import contains, content_of
+from rehearsal.engine.apply.operators import reconcile
+from rehearsal.engine.wait.object_events import ChangeKind
 from rehearsal.engine.wait.readiness import annotation, unready
-from rehearsal.engine.wait.refusals import is_immutable, objection_of, refusal
+from rehearsal.engine.wait.reasons import immutable_fields, is_immutable, rejection
+from rehearsal.engine.wait.waiter import Waiter
 from rehearsal.engine.wait.watching import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rehearsal.engine.wait.object_events import ChangeKind
-    from rehearsal.engine.wait.waiter import Waiter
+from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
 
 MANAGER: Final = "inferplan-rehearsal"
 _NAMESPACE_SECONDS: Final = 30.0
-_VOLATILE: Final = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A live object and what applying changed; `note` says why an object was replaced."""
+    """A live object and the change; `note` is the reason for a replacement."""
 
     live: Object
     change: ChangeKind
@@ -45,11 +39,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How an object is applied.
-
-    `limit` is how many seconds a deletion may take, `ignore` the paths at which a live object stays as it is, `force`
-    whether declared fields are taken from other managers.
-    """
+    """How an object is applied: `limit` seconds for a deletion, `ignore` paths stay as they are in the live object, `force`
+    takes declared fields from other managers."""
 
     limit: float
     ignore: tuple[str, ...] = ()
@@ -58,17 +49,14 @@ class Manner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """Applies to and deletes from the cluster behind `api`.
-
-    `ensure_crds` is told the API group of a kind that is missing, and returns whether it installed its definitions.
-    """
+    """Applies and deletes objects of the cluster behind `api`; `ensure_crds` as in `apply`."""
 
     api: Api
     waiter: Waiter
     ensure_crds: Callable[[str], bool] | None = None
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """How the server serves a kind. Raises ObjectFailed that names the missing definition's group."""
+        """The API resource of a kind. Raises ObjectFailed with the group of a missing definition."""
         group = api_version.rpartition("/")[0]
         try:
             return self.api.resource(api_version, kind)
@@ -79,18 +67,18 @@ class Objects:
                 except UnknownKindError:
                     pass
             raise ObjectFailed(
-                f"the cluster serves no {missing}: the CustomResourceDefinition of group {group or 'core'} is not installed",
-                f"declare the definitions of {group or 'that kind'} before it, or add them to the rehearsal's table of definitions",
+                f"the cluster does not serve {missing}: the CustomResourceDefinition of group {group or 'core'} is not installed",
+                f"declare the definitions of {group or 'that kind'} before it, or add them to rehearsal/toolchain/crds.toml",
             ) from missing
 
     def get(self, resource: Resource, key: Key) -> Object | None:
-        """The live object, None when it is not there. Raises ObjectFailed."""
+        """The live object or None. Raises ObjectFailed."""
         try:
             return self.api.request("GET", resource.path(key.namespace, key.name))
         except ApiError as error:
             if error.status == 404:
                 return None
-            raise refusal(error) from error
+            raise rejection(error) from error
 
     def apply(
         self,
@@ -99,50 +87,50 @@ class Objects:
         resource: Resource,
         *,
         replace: str,
-        known: bool,
+        exists: bool,
         same: bool = False,
         manner: Manner,
     ) -> Result:
-        """Make the object what `body` says.
+        """Apply `body`.
 
-        `replace` says why it must be deleted first ("" when not), `known` that an earlier run applied it, `same` that it
-        did so with this very declaration. Raises ObjectFailed.
+        `replace` is the reason to delete the object first, or ""; `exists` says that an earlier run applied it, `same` that
+        it applied the same declaration. Raises ObjectFailed.
         """
         limit, ignore, force = manner.limit, manner.ignore, manner.force or _forces(body)
-        before = self.get(resource, key) if known or replace or ignore else None
+        before = self.get(resource, key) if exists or replace or ignore else None
         replace = replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
             body = with_values_of(before, body, ignore)
-            if same and force and _holds(before, body):
-                # As the provider does. To force what nobody changed would undo what others put into lists that are owned whole.
+            if same and force and contains(before, body):
+                # As the provider does: a forced apply would remove items that others added to lists with one owner.
                 return Result(live=before, change="unchanged")
         if before is not None and replace:
-            objection = self._objection(body, key, resource)
+            fields = self._immutable_fields(body, key, resource)
             self.delete(key, resource, before, limit)
-            note = f"{replace}; {objection}" if objection else replace
+            note = f"{replace}; {fields}" if fields else replace
             return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=note)
         try:
             live, created = self._send(body, key, resource, force=force)
         except ApiError as error:
             if not is_immutable(error):
-                raise refusal(error) from error
+                raise rejection(error) from error
             existing = self.get(resource, key)
             if existing is None:
-                raise refusal(error) from error
+                raise rejection(error) from error
             self.delete(key, resource, existing, limit)
-            return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=objection_of(error))
+            return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=immutable_fields(error))
         if created:
             return Result(live=live, change="created")
         if before is None:
-            return Result(live=live, change="changed", note="it was there already and is managed from now on")
-        return Result(live=live, change="unchanged" if _content(before, MANAGER) == _content(live, MANAGER) else "changed")
+            return Result(live=live, change="changed", note="it existed already and is managed from now on")
+        return Result(live=live, change="unchanged" if content_of(before, MANAGER) == content_of(live, MANAGER) else "changed")
 
-    def _objection(self, body: Object, key: Key, resource: Resource) -> str:
-        """What the server itself says of a change that the provider answers with a replacement, "" when it would take it."""
+    def _immutable_fields(self, body: Object, key: Key, resource: Resource) -> str:
+        """The server's reason against updating an object that the provider replaces, "" if the server would update it."""
         try:
             self.api.apply(resource.path(key.namespace, key.name), body, manager=MANAGER, force=True, dry_run=True)
         except ApiError as error:
-            return objection_of(error) if is_immutable(error) else ""
+            return immutable_fields(error) if is_immutable(error) else ""
         return ""
 
     def _send(self, body: Object, key: Key, resource: Resource, *, force: bool) -> tuple[Object, bool]:
@@ -152,71 +140,47 @@ class Objects:
         except ApiError as error:
             if not (error.status == 404 and error.details.get("kind") == "namespaces"):
                 raise
-            # The namespace may be on its way, declared without an edge to what lives in it.
+            # The program may create the namespace at the same time, without a dependency.
             if not self.waiter.exists(Key("Namespace", "", key.namespace), "v1", _NAMESPACE_SECONDS):
                 raise
             live, created = self.api.apply(path, body, manager=MANAGER, force=force)
         if resource.kind == "Node" and "status" in body:
-            live = self._node_status(body, path, live)
+            # The server ignores the status in the request above, and kwok has written one of its own.
+            status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
+            live = self.api.apply(f"{path}/status", status, manager=MANAGER, force=True)[0]
         return live, created
 
-    def _node_status(self, body: Object, path: str, live: Object) -> Object:
-        # A node's own request never carries its status; and what kwok made up meanwhile has to give way.
-        del live
-        status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
-        return self.api.apply(f"{path}/status", status, manager=MANAGER, force=True)[0]
-
     def patch(self, body: Object, key: Key, resource: Resource, urn: str) -> Result:
-        """Own the fields in `body` of an object that something else made (the provider's Patch resources)."""
+        """Own the fields in `body` of an object that others created (the provider's Patch resources)."""
         before, manager = self.get(resource, key), patch_manager(urn)
         force = _forces(body)
         try:
             live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=manager, force=force)
         except ApiError as error:
-            raise refusal(error) from error
-        same = before is not None and _content(before, manager) == _content(live, manager)
+            raise rejection(error) from error
+        same = before is not None and content_of(before, manager) == content_of(live, manager)
         return Result(live=live, change="created" if created else "unchanged" if same else "changed")
 
     def unpatch(self, key: Key, resource: Resource, live: Object, urn: str) -> None:
-        """Give up the fields of `live` that a Patch resource owned."""
+        """Release the fields of `live` that a Patch resource owns."""
         body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": key.name}}
         try:
             self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=True)
         except ApiError as error:
-            raise refusal(error) from error
+            raise rejection(error) from error
 
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
-        """Delete `live` and what it owns, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
-        operated = stub.operated(live)
-        if operated:
-            stub.dismantle(self.api, self.waiter, live, limit)
-        delete(self.api, self.waiter, key, resource, live, limit=limit, childless=operated)
+        """Delete `live` and its children, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
+        has_stub = reconcile.has_stub(live)
+        if has_stub:
+            reconcile.delete_children(self.api, self.waiter, live, limit)
+        self.waiter.delete(key, resource, live, limit=limit, childless=has_stub)
 
 
 def patch_manager(urn: str) -> str:
-    """The field manager of a Patch resource: one each, so that giving up its fields leaves those of others."""
+    """The field manager of one Patch resource, so that releasing its fields keeps those of others."""
     return f"{MANAGER}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
 
 
 def _forces(body: Object) -> bool:
     return annotation(body, "pulumi.com/patchForce") == "true"
-
-
-def _holds(live: Any, declared: Any) -> bool:
-    """Whether `live` is as `declared`, whatever else others added to its maps."""
-    if isinstance(declared, dict) and isinstance(live, dict):
-        return all(key in live and _holds(live[key], value) for key, value in declared.items())
-    if isinstance(declared, list) and isinstance(live, list):
-        return len(declared) == len(live) and all(map(_holds, live, declared))
-    return bool(live == declared)
-
-
-def _content(live: Object, manager: str) -> Object:
-    # Controllers write beside us at any time: labels and taints of a node, annotations of whatever they look after.
-    ours = without_others(live, manager)
-    metadata = {name: value for name, value in ours["metadata"].items() if name not in _VOLATILE}
-    content = {name: value for name, value in ours.items() if name not in ("metadata", "status")}
-    if live["kind"] == "Node":
-        status = live.get("status") or {}
-        content["status"] = {name: status.get(name) for name in ("capacity", "allocatable")}
-    return {**content, "metadata": metadata}

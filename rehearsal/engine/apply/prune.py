@@ -1,29 +1,24 @@
-"""Deletes what a journal knows and nobody declares any more, dependents before what they depend on.
+"""Delete the objects in a journal that are no longer declared, dependents before their dependencies.
 
-In a rehearsal everything goes that is not declared, also what is marked `protect` or `retainOnDelete`: nothing here
-is worth keeping, and a reader is told where a real update would differ.
+A rehearsal also deletes objects with `protect` or `retainOnDelete`, and the reason says what a real update would do.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rehearsal.engine.wait.durations import seconds_of
-from rehearsal.engine.wait.errors import Failure, ObjectFailed
-from rehearsal.engine.wait.object_events import Deleted, Deleting, Failed, Listener, Target
+from rehearsal.engine.apply.journal import Entry, Journal
+from rehearsal.engine.apply.objects import Objects
+from rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Listener, Target
+from rehearsal.engine.wait.timeouts import delete_limit
 from rehearsal.engine.wait.watching import Key
+from rehearsal.errors import ObjectFailed
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from rehearsal.engine.apply.journal import Entry, Journal
-    from rehearsal.engine.apply.objects import Objects
-
-DELETE_SECONDS: Final = 600.0
-# What holds others goes after them even when no edge says so: pods need their node to end on, claims their pods gone.
+# Deleted after other kinds, even without a dependency: pods need their node to end, claims wait for their pods.
 _RANKS: Final = {
     "PersistentVolumeClaim": 1,
     "ServiceAccount": 1,
@@ -38,15 +33,11 @@ PATCH_SUFFIX: Final = "Patch"
 
 
 def waves(entries: Collection[Entry]) -> list[list[Entry]]:
-    """`entries` in groups to delete one after the other; what is in one group may go at once."""
-    found: list[list[Entry]] = []
-    for rank in sorted({_rank(each) for each in entries}):
-        found.extend(_waves([each for each in entries if _rank(each) == rank]))
-    return found
-
-
-def _rank(entry: Entry) -> int:
-    return _RANKS.get(entry.key.kind, 0)
+    """`entries` in groups to delete one after the other; the objects of a group can be deleted at the same time."""
+    groups: list[list[Entry]] = []
+    for rank in sorted({_RANKS.get(each.key.kind, 0) for each in entries}):
+        groups.extend(_waves([each for each in entries if _RANKS.get(each.key.kind, 0) == rank]))
+    return groups
 
 
 def _waves(entries: list[Entry]) -> list[list[Entry]]:
@@ -55,72 +46,62 @@ def _waves(entries: list[Entry]) -> list[list[Entry]]:
     for each in entries:
         for urn in set(each.state.dependencies) & present:
             dependents[urn] += 1
-    found: list[list[Entry]] = []
+    groups: list[list[Entry]] = []
     left = sorted(entries, key=lambda each: -each.order)
     while left:
-        free = [each for each in left if dependents[each.urn] == 0] or left[:1]  # a cycle cannot be declared; one lost edge must not hang
-        found.append(free)
+        free = [each for each in left if dependents[each.urn] == 0] or left[:1]  # programs cannot declare cycles; do not hang on one
+        groups.append(free)
         left = [each for each in left if each not in free]
         for each in free:
             for urn in set(each.state.dependencies) & present:
                 dependents[urn] -= 1
-    return found
+    return groups
 
 
 def target_of(entry: Entry) -> Target:
-    """How an entry is named to a person."""
+    """The target of `entry`."""
     return Target(urn=entry.urn, kind=entry.key.kind, namespace=entry.key.namespace, name=entry.key.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """What was deleted, and what could not be."""
-
-    deleted: tuple[Target, ...]
-    failures: tuple[Failure, ...]
 
 
 @dataclass(kw_only=True)
 class Pruner:
-    """Deletes entries of `journal` from the cluster and strikes them out."""
+    """Deletes entries of `journal` from the cluster, then from the journal."""
 
     objects: Objects
     journal: Journal
     listener: Listener
     workers: int = 64
-    _failures: list[Failure] = field(default_factory=list)
+    _failures: list[Failed] = field(default_factory=list)
     _deleted: list[Target] = field(default_factory=list)
 
-    def prune(self, entries: Collection[Entry], *, reason: str) -> Pruned:
-        """Delete `entries`. A failure holds back what the failed object depends on, nothing else."""
-        held: set[str] = set()
+    def prune(self, entries: Collection[Entry], *, reason: str) -> tuple[Target, ...]:
+        """Delete `entries`. The dependencies of an object that cannot be deleted stay. Raises ApplyFailed at the end."""
+        blocked: set[str] = set()
         with ThreadPoolExecutor(self.workers, thread_name_prefix="delete") as pool:
             for wave in waves(entries):
-                ready = [each for each in wave if each.urn not in held]
-                self._delete_wave(pool, ready, reason, held)
-        return Pruned(deleted=tuple(self._deleted), failures=tuple(self._failures))
+                self._delete_wave(pool, [each for each in wave if each.urn not in blocked], reason, blocked)
+        if self._failures:
+            raise ApplyFailed(self._failures, ())
+        return tuple(self._deleted)
 
-    def _delete_wave(self, pool: ThreadPoolExecutor, wave: Sequence[Entry], reason: str, held: set[str]) -> None:
-        running: Mapping[Future[tuple[bool, float]], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
-        left = set(running)
-        while left:
-            done, left = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
-                entry = running[future]
-                target = target_of(entry)
-                try:
-                    existed, seconds = future.result()
-                except ObjectFailed as failed:
-                    held.update(entry.state.dependencies)
-                    self._failures.append(Failure(target=target, message=failed.message, remedy=failed.remedy))
-                    self.listener(Failed(target=target, message=failed.message, remedy=failed.remedy))
-                else:
-                    if existed:
-                        self._deleted.append(target)
-                        self.listener(Deleted(target=target, seconds=seconds))
+    def _delete_wave(self, pool: ThreadPoolExecutor, wave: Sequence[Entry], reason: str, blocked: set[str]) -> None:
+        running: dict[Future[tuple[bool, float]], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
+        for future in as_completed(running):
+            entry = running[future]
+            target = target_of(entry)
+            try:
+                existed, seconds = future.result()
+            except ObjectFailed as failed:
+                blocked.update(entry.state.dependencies)
+                self._failures.append(Failed(target=target, message=failed.message, remedy=failed.remedy))
+                self.listener(self._failures[-1])
+            else:
+                if existed:
+                    self._deleted.append(target)
+                    self.listener(Deleted(target=target, seconds=seconds))
 
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
-        """Whether the object was there, and the seconds until it was gone."""
+        """Whether the object existed, and the seconds until it was gone."""
         began = time.monotonic()
         patch = entry.key.kind.endswith(PATCH_SUFFIX)
         key = Key(entry.key.kind.removesuffix(PATCH_SUFFIX), entry.key.namespace, entry.key.name) if patch else entry.key
@@ -128,26 +109,21 @@ class Pruner:
             resource = self.objects.api.resource(entry.api_version, key.kind)
             live = self.objects.get(resource, key)
         except LookupError:
-            live = None  # the kind went with its definition, and the object with the kind
+            live = None  # the kind was deleted with its definition, and so were its objects
         else:
             if live is not None:
-                self.listener(Deleting(target=target_of(entry), reason=reason + _differs(entry)))
+                self.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
                 if patch:
                     self.objects.unpatch(key, resource, live, entry.urn)
                 else:
-                    self.objects.delete(key, resource, live, _limit(entry))
+                    self.objects.delete(key, resource, live, delete_limit(entry.state.delete_timeout))
         self.journal.gone(entry.key)
         return live is not None, time.monotonic() - began
 
 
-def _limit(entry: Entry) -> float:
-    given = entry.state.delete_timeout
-    return seconds_of(given) if given else DELETE_SECONDS
-
-
-def _differs(entry: Entry) -> str:
+def _difference(entry: Entry) -> str:
     if entry.state.protect:
-        return " (it is protected: a real update would refuse)"
+        return " (it is protected: a real update would fail)"
     if entry.state.retain_on_delete:
         return " (it is marked retainOnDelete: a real update would leave it)"
     return ""

@@ -1,50 +1,50 @@
-"""`up` and `down` on a simulated cluster: run the program, apply what it registers, prune what it registers no more.
+"""`up` and `down` on a simulated cluster: run the program, apply the registered objects, prune the others.
 
-It refuses any cluster that the rehearsal did not start. Nothing is pruned when anything failed. A run that is killed
-at any moment is made good by the next one: the journal says what may exist, applying again is harmless, and deletions
-are struck out only when done. Two runs at once are not possible: the second is told who is at it, and stops.
+Clusters that the rehearsal did not start are rejected. Nothing is pruned after a failure. A run that was killed is completed
+by the next one: the journal lists every object that may exist, and applying twice is harmless. A second run at the same time
+ends with an error that names the first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
+import os
 import threading
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rehearsal.cluster.api import Api
 from rehearsal.engine.apply.applier import Applier
 from rehearsal.engine.apply.journal import Journal, read_entries
-from rehearsal.engine.apply.lock import turn
 from rehearsal.engine.apply.objects import Objects
 from rehearsal.engine.apply.prune import Pruner, target_of
 from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor
-from rehearsal.engine.wait.errors import ApplyFailed
-from rehearsal.engine.wait.object_events import Event, Listener, Target, silent
+from rehearsal.engine.wait.object_events import ApplyFailed, Event, Listener, Target, silent
+from rehearsal.engine.wait.timeouts import spelled
 from rehearsal.engine.wait.waiter import Waiter
 from rehearsal.engine.wait.watching import Watching
-from rehearsal.errors import DiskFullError
+from rehearsal.errors import BusyError, DiskFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
     from rehearsal.cluster import Cluster
     from rehearsal.engine.wire.recording import Recording
 
-# Each registration holds a thread while its object gets ready; threads are made only when needed, and must not run
-# out, or a Deployment could wait for a node whose registration waits for a thread.
+# Each registration holds a thread until its object is ready. Threads start when needed and must not run out: a Deployment
+# could wait for a node whose registration waits for a thread.
 _WORKERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run did, as targets in the order they were done; `seconds` is the whole run.
+    """The result of a run: targets in the order of their changes, and the duration in seconds.
 
-    `created + changed + replaced + deleted` is what changed in the cluster. `recording` is what the program declared,
-    its `outputs` with the live values, secrets marked.
+    `recording` is what the program declared; its `outputs` have live values, with secrets marked.
     """
 
     created: tuple[Target, ...] = ()
@@ -57,8 +57,38 @@ class Outcome:
 
     @property
     def total_changes(self) -> int:
-        """How many objects are not as they were before."""
+        """The number of objects that changed."""
         return len(self.created) + len(self.changed) + len(self.replaced) + len(self.deleted)
+
+
+@contextlib.contextmanager
+def exclusive(directory: Path, *, command: str) -> Iterator[None]:
+    """Lock the cluster in `directory`; the kernel releases the lock when this process ends.
+
+    Raises BusyError at once, with the other process's `command` (such as `up of local`), if the cluster is locked.
+    """
+    descriptor = os.open(directory / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(descriptor) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _busy(descriptor: int) -> BusyError:
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        started = time.strftime("%H:%M:%S", time.localtime(owner["since"]))
+        ago = spelled(max(0.0, time.time() - owner["since"]))
+        problem = f"process {owner['pid']} ({owner['command']}) is changing this cluster since {started}, {ago} ago"
+        return BusyError(problem, f"wait for it to end, or stop it with `kill {owner['pid']}`, then try again")
+    except (ValueError, KeyError):  # it has the lock and has not written its name yet
+        return BusyError("another process has just begun to change this cluster", "wait for it to end, then try again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,30 +102,30 @@ class _Session:
 
 
 @contextlib.contextmanager
-def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, doing: str) -> Iterator[_Session]:
+def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, command: str) -> Iterator[_Session]:
     from rehearsal.cluster import require_owned
 
-    # Everything below goes to the cluster that was proven ours, whatever the caller's handle says.
+    # Use the cluster that was identified, not the caller's handle.
     cluster = require_owned(cluster.kubeconfig, cluster.context)
     lock = threading.Lock()
 
-    def tell(event: Event) -> None:
+    def report(event: Event) -> None:
         with lock:
             listener(event)
 
-    with turn(cluster.directory, doing=doing):
+    with exclusive(cluster.directory, command=command):
         api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
         watching = Watching(api)
-        waiter = Waiter(api=api, watching=watching, listener=tell, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
+        waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
         try:
             journal = Journal(cluster.directory, cluster.uid)
         except OSError as error:
             raise DiskFullError(
-                f"the journal in {cluster.directory} cannot be written: {error.strerror}", "make room and run it again"
+                f"cannot write the journal in {cluster.directory}: {error.strerror}", "free disk space and run the same command again"
             ) from error
         objects = Objects(api=api, waiter=waiter, ensure_crds=ensure_crds)
         try:
-            yield _Session(objects=objects, waiter=waiter, journal=journal, listener=tell)
+            yield _Session(objects=objects, waiter=waiter, journal=journal, listener=report)
         finally:
             watching.stop()
             journal.close()
@@ -114,13 +144,13 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     ensure_crds: Callable[[str], bool] | None = None,
     root: Path | None = None,
 ) -> Outcome:
-    """Make `cluster` what `program` declares, and wait until it is ready. What other stacks applied there stays.
+    """Apply what `program` declares to `cluster`, and wait until it is ready. Objects of other stacks stay.
 
-    `listener` is told of every step, one event at a time, from other threads; it must be quick. `ensure_crds(group)` is
-    asked when the cluster lacks a kind of an API group and returns whether it installed the group's definitions.
+    `listener` gets one event at a time, from other threads, and must be quick. `ensure_crds(group)` is called when the
+    cluster lacks a kind of an API group; it returns True if it installed the group's definitions.
 
-    Raises ForeignClusterError, BusyError, ProgramFailed (the program's own error), ApplyFailed (with every failure),
-    DiskFullError, KeyboardInterrupt (nothing is left running; the next run goes on).
+    Raises ForeignClusterError, BusyError, ProgramFailed, ApplyFailed, DiskFullError, and KeyboardInterrupt (nothing keeps
+    running; the next run continues).
     """
     began = time.monotonic()
     with _session(cluster, listener, ensure_crds, f"up of {stack}") as session:
@@ -147,35 +177,31 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
         ours = f"urn:pulumi:{stack}::{project}::"
         stale = [each for key, each in session.journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
         pruner = Pruner(objects=session.objects, journal=session.journal, listener=session.listener)
-        pruned = pruner.prune(stale, reason="no longer declared")
-        if pruned.failures:
-            raise ApplyFailed(pruned.failures, ())
+        deleted = pruner.prune(stale, reason="no longer declared")
         renamed = {target.urn for target in applier.changes["replaced"]}
         return Outcome(
             created=tuple(applier.changes["created"]),
             changed=tuple(applier.changes["changed"]),
             replaced=tuple(applier.changes["replaced"]),
             unchanged=tuple(applier.changes["unchanged"]),
-            deleted=tuple(target for target in pruned.deleted if target.urn not in renamed),
+            deleted=tuple(target for target in deleted if target.urn not in renamed),
             recording=monitor.recording(),
             seconds=time.monotonic() - began,
         )
 
 
 def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
-    """Delete everything that runs of `apply` left in `cluster`, in reverse order, and return when it is gone.
+    """Delete everything that `apply` created in `cluster`, in reverse order, also protected and retained resources.
 
-    Protected and retained resources go too. Raises ForeignClusterError, BusyError, ApplyFailed.
+    Raises ForeignClusterError, BusyError, ApplyFailed.
     """
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as session:
         pruner = Pruner(objects=session.objects, journal=session.journal, listener=session.listener)
-        pruned = pruner.prune(list(session.journal.entries().values()), reason="the stack is taken down")
-        if pruned.failures:
-            raise ApplyFailed(pruned.failures, ())
-        return Outcome(deleted=pruned.deleted, seconds=time.monotonic() - began)
+        deleted = pruner.prune(list(session.journal.entries().values()), reason="the stack is taken down")
+        return Outcome(deleted=deleted, seconds=time.monotonic() - began)
 
 
 def applied(cluster: Cluster) -> list[Target]:
-    """What the journal of `cluster` says is applied, in the order of application; asks nobody."""
+    """The applied objects in the journal of `cluster`, in the order of application."""
     return [target_of(each) for each in read_entries(cluster.directory, cluster.uid)]

@@ -1,7 +1,7 @@
-"""What changes between two states of a resource: paths with their kind, and whether the resource is replaced.
+"""Changes between two states of a resource: paths, and whether the provider replaces the resource.
 
-States hold masked inputs (see `masking`); a secret differs when its digest does. Works without a cluster, so that
-defaults which a server fills in never show as a change.
+Inputs are masked (see `masking`); a secret changes if its digest does. No cluster is read, so defaults that a server adds never
+show as changes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kube.paths import Path, covers, parse, text_of
 from rehearsal.engine.providers import aws_replacement
-from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed
-from rehearsal.engine.providers.replacement import replaces, replacing_patterns
+from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed, replaces, replacing_patterns
 from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.values import UNKNOWN
 
@@ -27,7 +26,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One path that differs. `replacing` tells that this change alone replaces the resource."""
+    """One path that differs; `replacing` if this change replaces the resource."""
 
     path: Path
     kind: Kind
@@ -35,7 +34,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The path in Pulumi's spelling."""
+        """The path in Pulumi's notation."""
         return text_of(self.path)
 
 
@@ -49,7 +48,7 @@ class Change:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Kind, Any]]:
-    """Every path at which `old` and `new` differ, with the kind of change and the value that decides (new, or removed)."""
+    """Each path at which `old` and `new` differ, with the kind of change and the new (or removed) value."""
     if isinstance(old, Masked) and isinstance(new, Masked):
         yield from _secret_differences(old, new, path)
     elif isinstance(old, dict) and isinstance(new, dict):
@@ -81,38 +80,38 @@ def _secret_differences(old: Masked, new: Masked, path: Path) -> Iterator[tuple[
 
 
 def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, Any], renewed: Collection[str] = ()) -> Change:
-    """What happens to a resource whose last state was `old` and whose goal is `new`.
+    """The change from `old` to `new`.
 
-    `provider` is the inputs of the explicit provider resource, {} for the default one. `renewed` names the inputs that come
-    from resources which are made anew: what is unknown in them was another value before.
+    `provider` is the inputs of the explicit provider, or {}. `renewed` names inputs that come from resources that are created
+    or replaced: their unknown values will differ from the old values.
     """
     kubernetes = is_object(new.type, new.inputs)
     before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
     if kubernetes and is_autonamed(before) and is_autonamed(after):
-        after = renamed(after, before["metadata"]["name"])  # the provider adopts the name that the object has
+        after = renamed(after, before["metadata"]["name"])  # the provider keeps the name of the existing object
     patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
     patterns += aws_replacement.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
-    found = tuple(
+    changes = tuple(
         Difference(path=path, kind=kind, replacing=replaces(patterns, path, value))
         for path, kind, value in _with_renewed(differences(before, after), after, renewed)
         if not any(covers(pattern, path) for pattern in ignored)
     )
-    if not found:
+    if not changes:
         return Change(op="same")
-    if not any(each.replacing for each in found):
-        return Change(op="update", differences=found)
-    # The provider deletes first when the new object must carry the name of the old one (Diff in provider.go).
-    keeps_name = kubernetes and not is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in found)
-    return Change(op="replace", differences=found, delete_first=keeps_name or new.delete_before_replace)
+    if not any(each.replacing for each in changes):
+        return Change(op="update", differences=changes)
+    # The provider deletes first if the new object has the same name (Diff in provider.go).
+    keeps_name = kubernetes and not is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in changes)
+    return Change(op="replace", differences=changes, delete_first=keeps_name or new.delete_before_replace)
 
 
 def _with_renewed(
-    found: Iterator[tuple[Path, Kind, Any]], after: Mapping[str, Any], renewed: Collection[str]
+    changes: Iterator[tuple[Path, Kind, Any]], after: Mapping[str, Any], renewed: Collection[str]
 ) -> Iterator[tuple[Path, Kind, Any]]:
     seen = set()
-    for path, kind, value in found:
+    for path, kind, value in changes:
         seen.add(path)
         yield path, kind, value
     for name in sorted(renewed):
@@ -133,7 +132,7 @@ def _unknowns(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _canonical(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    # Both as the provider does before comparing: `stringData` becomes `data`, an absent namespace is `default`.
+    # As the provider before it compares: `stringData` becomes `data`, an absent namespace is `default`.
     canonical = dict(inputs)
     if canonical.get("kind") == "Secret" and "stringData" in canonical:
         texts = canonical.pop("stringData")

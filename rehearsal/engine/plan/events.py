@@ -1,7 +1,7 @@
-"""A plan told as the engine events that `pulumi preview --json` streams (apitype.EngineEvent, one JSON object a line).
+"""A plan as the engine events of `pulumi preview --json` (apitype.EngineEvent, one JSON object per line).
 
-The shapes were read off real streams (engine 3.260, Kubernetes provider 4.32). Where the rehearsal knows less than an
-engine, it says what an engine says when it does not know: ids are empty, computed values are Pulumi's unknown text.
+The format is that of real streams (engine 3.260, Kubernetes provider 4.32). Values that a plan does not have are those of an
+engine that does not know them: empty ids, and Pulumi's text for unknown values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.providers.kubernetes import is_object
 from rehearsal.engine.wire.masking import to_json
-from rehearsal.engine.wire.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
+from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,20 +25,20 @@ _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}
 
 
 def to_ndjson(events: Iterator[Event]) -> bytes:
-    """`events` as newline-separated JSON, the form of the CLI's stream."""
+    """`events` as newline-separated JSON."""
     return b"".join(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for event in events)
 
 
 def events_of(plan: Plan, *, against: str = "", judged: Iterable[Event] = (), packs: Mapping[str, str] | None = None) -> Iterator[Event]:
-    """The events of `plan`, ready for JSON; `judged` are policy events, `packs` the versions of the packs they come from.
+    """The events of `plan`; `judged` are policy events, `packs` the versions of their policy packs.
 
-    `against` is the commit or file that the plan is compared with. Timestamps are 0: a plan knows no time.
+    `against` is the commit or file that the plan is compared with. Timestamps are 0, so that equal plans give equal bytes.
     """
     return _numbered(_bodies(plan, against, judged, packs or {}))
 
 
 def refusal_events(project: str, stack: str, message: str) -> Iterator[Event]:
-    """The events of a run that was refused before it planned anything, as an engine tells of a program that fails."""
+    """The events of a run that failed before its plan, as an engine reports a program that fails."""
     yield from _numbered(
         (
             _prelude({}, "", None),
@@ -55,22 +55,22 @@ def _numbered(bodies: Iterable[Event]) -> Iterator[Event]:
 
 
 def _prelude(config: Mapping[str, str], against: str, earlier: Mapping[str, str] | None) -> Event:
-    # An engine has no such keys: readers can tell what was planned from declarations from what was previewed.
+    # Not an engine's keys: readers can distinguish a plan of declarations from a preview.
     body: Event = {"config": dict(config), "planner": "inferplan", **({"against": against} if against else {})}
     return {"preludeEvent": body if earlier is None else {**body, "againstConfig": dict(earlier)}}
 
 
 def _summary(counts: Mapping[str, int], *, packs: Mapping[str, str], result: str) -> Event:
-    told = {"maybeCorrupt": False, "durationSeconds": 0, "resourceChanges": dict(sorted(counts.items()))}
-    return {"summaryEvent": {**told, "PolicyPacks": dict(packs), "isPreview": True, "result": result}}
+    body = {"maybeCorrupt": False, "durationSeconds": 0, "resourceChanges": dict(sorted(counts.items()))}
+    return {"summaryEvent": {**body, "PolicyPacks": dict(packs), "isPreview": True, "result": result}}
 
 
 def _bodies(plan: Plan, against: str, judged: Iterable[Event], packs: Mapping[str, str]) -> Iterator[Event]:
     yield _prelude(plan.states.config, against, plan.before.config if plan.before else None)
     stack_op = "same" if plan.before else "create"
     yield _resource_event("resourcePreEvent", _stack_metadata(plan, stack_op, final=False))
-    for said in plan.states.diagnostics:
-        yield _diagnostic(said.urn, said.message, said.severity)
+    for each in plan.states.diagnostics:
+        yield _diagnostic(each.urn, each.message, each.severity)
     for step in plan.steps:
         if step.op != "delete":
             yield from _step_events(step, plan)
@@ -138,15 +138,15 @@ def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
     }
     if op in ("delete-replaced", "replace") and metadata["old"]:
         metadata["old"]["delete"] = True
-    # An engine's events have no dependencies, only its digest has; with them a picture can show what leads to what.
+    # An engine's events have no dependencies; the report draws them.
     if subject.dependencies:
         (metadata["new"] or metadata["old"])["dependencies"] = list(subject.dependencies)
     change = step.change if new else None
-    found = change.differences if change and op != "same" else ()
-    keys = [each.text for each in found if each.replacing]
+    differences = change.differences if change and op != "same" else ()
+    keys = [each.text for each in differences if each.replacing]
     if keys:
         metadata["keys"] = keys
-    metadata["detailedDiff"] = {each.text: _property_diff(each, subject) for each in found} if found else None
+    metadata["detailedDiff"] = {each.text: _property_diff(each, subject) for each in differences} if differences else None
     if op in ("create", "update", "delete", "same", "replace", "read"):
         metadata["logical"] = True
     metadata["provider"] = _provider(subject, plan.states)
@@ -154,28 +154,28 @@ def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
 
 
 def _property_diff(difference: Any, subject: ResourceState) -> Event:
-    # The Kubernetes provider points into the object's state, and into the inputs for what was deleted.
+    # The Kubernetes provider's paths are those of the object's state, and of the inputs for deleted properties.
     inputs = difference.kind == "delete" or not is_object(subject.type, subject.inputs)
     return {"diffKind": f"{difference.kind}-replace" if difference.replacing else difference.kind, "inputDiff": inputs}
 
 
 def _state(state: ResourceState, states: States, *, exists: bool) -> Event:
     inputs = to_json(state.inputs, digests=False)
-    told: Event = {"type": state.type, "urn": state.urn}
+    event: Event = {"type": state.type, "urn": state.urn}
     if state.custom:
-        told["custom"] = True
-    told |= {"id": state.id or (_id(state) if exists else ""), "parent": state.parent}
+        event["custom"] = True
+    event |= {"id": state.id or (_id(state) if exists else ""), "parent": state.parent}
     if state.protect:
-        told["protect"] = True
+        event["protect"] = True
     if state.read:
-        told["external"] = True
+        event["external"] = True
     if state.retain_on_delete:
-        told["retainOnDelete"] = True
-    return told | {"inputs": inputs, "outputs": inputs, "provider": _provider(state, states)}
+        event["retainOnDelete"] = True
+    return event | {"inputs": inputs, "outputs": inputs, "provider": _provider(state, states)}
 
 
 def _id(state: ResourceState) -> str:
-    """What the Kubernetes provider calls an object that exists; other ids only an update would tell."""
+    """The Kubernetes provider's id of an existing object; other ids are known after an update."""
     metadata = state.inputs.get("metadata")
     if not is_object(state.type, state.inputs) or not isinstance(metadata, dict):
         return ""
@@ -194,7 +194,7 @@ def _provider(state: ResourceState, states: States) -> str:
 
 
 def _stack_metadata(plan: Plan, op: str, *, final: bool) -> Event:
-    def told(states: States, outputs: Any) -> Event:
+    def state(states: States, outputs: Any) -> Event:
         urn = stack_urn(states.stack, states.project)
         shown = to_json(dict(outputs), digests=False)
         return {"type": STACK_TYPE, "urn": urn, "id": "", "parent": "", "inputs": {}, "outputs": shown, "provider": ""}
@@ -205,8 +205,8 @@ def _stack_metadata(plan: Plan, op: str, *, final: bool) -> Event:
         "op": op,
         "urn": stack_urn(plan.states.stack, plan.states.project),
         "type": STACK_TYPE,
-        "old": told(before, outputs_before) if before else None,
-        "new": told(plan.states, plan.states.outputs if final else outputs_before),
+        "old": state(before, outputs_before) if before else None,
+        "new": state(plan.states, plan.states.outputs if final else outputs_before),
         "detailedDiff": None,
         "logical": True,
         "provider": "",

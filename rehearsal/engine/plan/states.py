@@ -22,7 +22,7 @@ FORMAT = "inferplan-plan/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceState:
-    """One resource as a plan keeps it; `inputs` are masked."""
+    """The state of one resource in a plan; `inputs` are masked."""
 
     urn: str
     type: str
@@ -45,7 +45,7 @@ class ResourceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """Everything one run of a program declared, masked: what is saved and compared."""
+    """The states of one run of a program, as a plan saves and compares them."""
 
     project: str
     stack: str
@@ -94,7 +94,7 @@ def states_of(recording: Recording, key: bytes | None = None) -> States:
 
 
 def save(states: States) -> bytes:
-    """`states` as JSON, the same bytes for the same states."""
+    """`states` as JSON; equal states give equal bytes."""
     document = {
         "format": FORMAT,
         "project": states.project,
@@ -107,13 +107,13 @@ def save(states: States) -> bytes:
 
 
 def load(saved: bytes) -> States:
-    """The states in `saved`. Raises ValueError when it is no plan of this format."""
+    """The states in `saved`. Raises ValueError for other files."""
     try:
         document = json.loads(saved)
     except ValueError as error:
-        raise ValueError(f"this is no saved plan: {error}; make one with `inferplan plan`") from error
+        raise ValueError(f"not a saved plan: {error}; create one with `inferplan plan`") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"this is no saved plan of format {FORMAT}; make one with `inferplan plan`")
+        raise ValueError(f"not a saved plan of format {FORMAT}; create one with `inferplan plan`")
     try:
         return States(
             project=document["project"],
@@ -124,7 +124,7 @@ def load(saved: bytes) -> States:
             placeholders=document.get("placeholders"),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"this is no saved plan: {error} is missing or misplaced; make one with `inferplan plan`") from error
+        raise ValueError(f"not a saved plan: {error} is missing or misplaced; create one with `inferplan plan`") from error
 
 
 _LISTS = ("dependencies", "ignore_changes", "replace_on_changes", "aliases")
@@ -133,14 +133,14 @@ _LISTS = ("dependencies", "ignore_changes", "replace_on_changes", "aliases")
 def resource_to_json(state: ResourceState) -> dict[str, Any]:
     """`state` as plain JSON values, digests included."""
     fields = {name: getattr(state, name) for name in ResourceState.__slots__}
-    kept = {name: list(value) if name in _LISTS else value for name, value in fields.items() if value or name in ("inputs", "custom")}
-    kept["inputs"] = to_json(state.inputs, digests=True)
-    return kept
+    document = {name: list(value) if name in _LISTS else value for name, value in fields.items() if value or name in ("inputs", "custom")}
+    document["inputs"] = to_json(state.inputs, digests=True)
+    return document
 
 
 def resource_from_json(document: Mapping[str, Any]) -> ResourceState:
     """The reverse of `resource_to_json`."""
-    known = {name: document[name] for name in ResourceState.__slots__ if name in document}
-    fields: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in known.items()}
+    values = {name: document[name] for name in ResourceState.__slots__ if name in document}
+    fields: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in values.items()}
     fields["inputs"] = from_json(document["inputs"])
     return ResourceState(**fields)

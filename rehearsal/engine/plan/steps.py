@@ -1,6 +1,6 @@
-"""A plan: the states that a program wants, set against those of an earlier plan, in steps.
+"""The plan of an update: one step per resource, from an earlier plan to what the program declares.
 
-Needs no cluster and asks none: it says what changes in the *declaration*, and what the engine would reject of that.
+No cluster is read: a plan shows changes of the declaration, and which of them the engine would reject.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rehearsal.engine.plan.change import Change, compare
 from rehearsal.engine.plan.states import ResourceState, States, states_of
 from rehearsal.engine.providers.kubernetes import is_object, is_patch
-from rehearsal.engine.wire.urns import name_of
+from rehearsal.engine.wire.recording import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens to one resource. `op` is the engine's word: create, update, replace, delete, same or read."""
+    """The step of one resource. `op` is the engine's: create, update, replace, delete, same or read.
+
+    `rejected` is the problem and the remedy if the engine would reject the step.
+    """
 
     op: str
     urn: str
@@ -29,12 +32,11 @@ class Step:
     new: ResourceState | None
     change: Change | None = None
     rejected: tuple[str, str] | None = None
-    """What the engine would say no with, and what to do; None where it takes the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The steps in the order of registration; deletions follow, dependents before what they depend on."""
+    """The steps in the order of registration; deletions follow, dependents first."""
 
     states: States
     before: States | None
@@ -42,7 +44,7 @@ class Plan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many resources meet each op, the stack itself not counted."""
+        """The number of resources by op, without the stack itself."""
         counts: dict[str, int] = {}
         for step in self.steps:
             counts[step.op] = counts.get(step.op, 0) + 1
@@ -50,33 +52,30 @@ class Plan:
 
     @property
     def rejected(self) -> tuple[tuple[str, str], ...]:
-        """What the engine would reject, each with what to do."""
+        """The steps that the engine would reject, as problem and remedy."""
         return tuple(step.rejected for step in self.steps if step.rejected is not None)
 
 
 def make_plan(recording: Recording, before: States | None = None, *, key: bytes | None = None) -> Plan:
-    """The plan that leads from `before` (None: from nothing) to what `recording` declares.
-
-    `key` must be the one that `before` was made with, else every secret looks changed.
-    """
+    """The plan from `before` (None: nothing exists) to `recording`; with another `key` than that of `before`, all secrets change."""
     states = states_of(recording, key)
-    known = {each.urn: each for each in before.resources} if before else {}
+    old_states = {each.urn: each for each in before.resources} if before else {}
     by_urn = {each.urn: each for each in states.resources}
     sources = {each.urn: each.property_dependencies for each in recording}
-    # The objects of another stack may be on another cluster, so they block no creation here.
+    # The objects of another stack may be in another cluster, so they prevent no creation.
     owned = [each for each in (before.resources if before else ()) if _stack(each.urn) == recording.stack]
     holders = {identity: each.urn for each in owned if (identity := _identity(each)) is not None}
     claimed: set[str] = set()
-    anew: set[str] = set()
+    created: set[str] = set()
     steps = []
     for new in states.resources:
-        old = next((known[urn] for urn in (new.urn, *new.aliases) if urn in known and urn not in claimed), None)
+        old = next((old_states[urn] for urn in (new.urn, *new.aliases) if urn in old_states and urn not in claimed), None)
         if old is not None:
             claimed.add(old.urn)
-        renewed = [name for name, urns in sources[new.urn].items() if not anew.isdisjoint(urns)]
+        renewed = [name for name, urns in sources[new.urn].items() if not created.isdisjoint(urns)]
         step = _step(old, new, by_urn, renewed)
         if step.op in ("create", "replace"):
-            anew.add(new.urn)
+            created.add(new.urn)
             step = replace(step, rejected=_rejection(old, new, holders))
         steps.append(step)
     gone = [each for each in (before.resources if before else ()) if each.urn not in claimed]
@@ -89,7 +88,7 @@ def _stack(urn: str) -> str:
 
 
 def _identity(state: ResourceState) -> tuple[str, str, str, str] | None:
-    """API group, kind, namespace and name of an object; None where there is none, or a part is not known yet."""
+    """API group, kind, namespace and name of an object; None for other resources, or if a part is unknown."""
     if not is_object(state.type, state.inputs) or is_patch(state.type) or state.read:
         return None
     metadata = state.inputs.get("metadata")
@@ -100,7 +99,7 @@ def _identity(state: ResourceState) -> tuple[str, str, str, str] | None:
 
 
 def _rejection(old: ResourceState | None, new: ResourceState, holders: Mapping[tuple[str, str, str, str], str]) -> tuple[str, str] | None:
-    """Why `new` cannot be created: another URN has its object until the end of the update, when deletions are done."""
+    """Why `new` cannot be created: another URN has its object until deletions at the end of the update."""
     identity = _identity(new)
     holder = None if identity is None else holders.get(identity)
     if identity is None or holder is None or (old is not None and holder == old.urn):
@@ -120,21 +119,16 @@ def _step(old: ResourceState | None, new: ResourceState, by_urn: Mapping[str, Re
 
 
 def already_exists(text: str, holder: str, urn: str) -> tuple[str, str]:
-    """What is wrong and what to do when the object `text` is created under `urn` while `holder`, another URN or the same, has it."""
+    """Problem and remedy for creating the object `text` under `urn` while the URN `holder` has it."""
     if holder == urn:
-        reason = "the one of an earlier update still waits to be deleted, which happens when an update succeeds"
         return (
-            f"{text} already exists: {reason}",
-            "apply the last state once more to its end, then this one; or give the object a name of its own",
+            f"{text} already exists: the object of an earlier update is deleted when an update succeeds",
+            "apply the last state again until it succeeds, then this one; or give the object another name",
         )
-    stack, others = urn.split("::", maxsplit=1)[0].rpartition(":")[2], holder.split("::", maxsplit=1)[0].rpartition(":")[2]
-    if stack != others:
-        return f"{text} already exists: stack {others} has it", "give it another name, or another namespace"
+    stack, other = urn.split("::", maxsplit=1)[0].rpartition(":")[2], holder.split("::", maxsplit=1)[0].rpartition(":")[2]
+    if stack != other:
+        return f"{text} already exists: it belongs to stack {other}", "give it another name, or another namespace"
     return (
-        f"{text} already exists: the resource {_spelled(holder)} has it, and Pulumi creates before it deletes",
-        "keep that resource's URN, name it in `aliases`, or update twice: first without the object, then with it",
+        f"{text} already exists: it belongs to the resource {holder.split('::')[2]} {name_of(holder)!r}, and Pulumi creates before it deletes",
+        "keep that resource's URN, list it in `aliases`, or update twice: first without the object, then with it",
     )
-
-
-def _spelled(urn: str) -> str:
-    return f"{urn.split('::')[2]} {name_of(urn)!r}"

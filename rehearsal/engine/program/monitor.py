@@ -1,8 +1,7 @@
-"""A resource monitor in process: takes the calls that the Pulumi SDK makes and keeps what a program registers.
+"""A resource monitor in this process: it answers the calls of the Pulumi SDK and records what a program registers.
 
-It answers what an engine must answer and hands every resource to a `Realizer`, which says what the program gets
-back. It refuses what the rehearsal cannot honour (remote components, method calls, transforms) by saying so, and a
-URN that is registered twice, as the engine does.
+A `Realizer` decides what the program gets back for each resource. The monitor rejects what the rehearsal does not support
+(remote components, method calls), and a URN that is registered twice, as the engine does.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from kube.marks import UNKNOWN_TEXT
-from rehearsal.engine.program import options as wire_options
-from rehearsal.engine.program.errors import RegistrationRefused
-from rehearsal.engine.providers.aws_stubs import document_texts
-from rehearsal.engine.providers.kubernetes import with_name
-from rehearsal.engine.wire.order import ordered
-from rehearsal.engine.wire.recording import Diagnostic, Recording, Registration
-from rehearsal.engine.wire.urns import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
+from rehearsal.engine.program import requests
+from rehearsal.engine.providers.stubs import document_texts
+from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, Diagnostic, Recording, Registration, make_urn, ordered, stack_urn
 from rehearsal.engine.wire.values import UNKNOWN, from_wire, to_wire
+from rehearsal.errors import RegistrationRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,9 +44,8 @@ _SEVERITIES = {
 class Realized:
     """What a program gets back for a registration.
 
-    `outputs` None means the inputs as they came, with the fields of `metadata` that `unknown_metadata` names, if it is
-    a plain map, known only after an update. `failed` makes every output unknown, and so lets the parts of the
-    program that do not depend on this resource go on.
+    `outputs` None means the inputs; `unknown_metadata` names fields of their `metadata` that an update will know. `failed`
+    makes each output unknown, so that parts of the program that do not depend on this resource continue.
     """
 
     id: str = ""
@@ -60,18 +55,18 @@ class Realized:
 
 
 class Realizer(Protocol):
-    """Turns registrations into something; called from several threads when applying."""
+    """Decides what a program gets back. `apply` calls it from several threads."""
 
     def register(self, registration: Registration) -> Realized:
-        """What to answer to a declared resource."""
+        """The answer to a declared resource."""
         ...
 
     def read(self, registration: Registration) -> Realized:
-        """What to answer to a resource that is looked up by its id."""
+        """The answer to a resource that is looked up by its id."""
         ...
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer of the provider function `token`."""
+        """The result of the provider function `token`."""
         ...
 
 
@@ -92,7 +87,7 @@ class Monitor:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def recording(self) -> Recording:
-        """What was registered so far, in an order that does not depend on the order of arrival."""
+        """The registrations so far, in an order that does not depend on the order of arrival."""
         return Recording(
             project=self.project,
             stack=self.stack,
@@ -107,39 +102,27 @@ class Monitor:
         self.refused = self.refused or refused
         return refused
 
-    def _provider(self, request: Any) -> Mapping[str, Any]:
-        """The inputs of the explicit provider that `request` names, {} for the default one."""
-        urn = request.provider.rpartition("::")[0]
-        return self._providers.get(urn, {})
-
-    def _claim(self, urn: str) -> None:
+    def _claim(self, request: Any) -> str:
+        urn = make_urn(stack=self.stack, project=self.project, parent=request.parent, type_=request.type, name=request.name)
         with self._lock:
             if urn in self._urns:
                 raise self._refuse(f"Duplicate resource URN '{urn}'; try giving it a unique name", urn)
             self._urns[urn] = Realized()
+        return urn
 
     # The method names below are those of the SDK's gRPC service.
 
     def RegisterResource(self, request: Any) -> resource_pb2.RegisterResourceResponse:  # noqa: N802 - named by the SDK
         """Answer the declaration of a resource."""
-        urn = make_urn(stack=self.stack, project=self.project, parent=request.parent, type_=request.type, name=request.name)
         if request.type == STACK_TYPE:
-            return resource_pb2.RegisterResourceResponse(urn=urn)
+            return resource_pb2.RegisterResourceResponse(urn=stack_urn(self.stack, self.project))
         if request.remote:
-            raise self._refuse("a component of another program cannot be rehearsed; declare its resources in this program", urn)
-        self._claim(urn)
-        registration = Registration(
-            urn=urn,
-            type=request.type,
-            name=request.name,
-            custom=request.custom,
-            parent=request.parent or stack_urn(self.stack, self.project),
-            inputs=with_name(request.type, request.name, urn, from_wire(request.object), provider=self._provider(request)),
-            dependencies=tuple(sorted(request.dependencies)),
-            property_dependencies={key: tuple(sorted(deps.urns)) for key, deps in sorted(request.propertyDependencies.items())},
-            provider=request.provider.rpartition("::")[0],
-            options=wire_options.decode(request, stack=self.stack, project=self.project),
-        )
+            raise self._refuse(
+                f"the rehearsal does not run {request.type}, a component of another program; declare its resources in this program", ""
+            )
+        urn = self._claim(request)
+        provider = self._providers.get(request.provider.rpartition("::")[0], {})
+        registration = requests.declared(request, urn, stack=self.stack, project=self.project, provider=provider)
         self.registrations.append(registration)
         if registration.type.startswith(PROVIDER_PREFIX):
             self._providers[urn] = registration.inputs
@@ -150,21 +133,9 @@ class Monitor:
         return resource_pb2.RegisterResourceResponse(urn=urn, id=realized.id, object=_outputs(request, registration, realized))
 
     def ReadResource(self, request: Any) -> resource_pb2.ReadResourceResponse:  # noqa: N802 - named by the SDK
-        """Answer the look-up of a resource that exists already."""
-        urn = make_urn(stack=self.stack, project=self.project, parent=request.parent, type_=request.type, name=request.name)
-        self._claim(urn)
-        registration = Registration(
-            urn=urn,
-            type=request.type,
-            name=request.name,
-            custom=True,
-            parent=request.parent or stack_urn(self.stack, self.project),
-            inputs=from_wire(request.properties),
-            dependencies=tuple(sorted(request.dependencies)),
-            provider=request.provider.rpartition("::")[0],
-            read=True,
-            id=request.id,
-        )
+        """Answer the look-up of an existing resource."""
+        urn = self._claim(request)
+        registration = requests.existing(request, urn, stack=self.stack, project=self.project)
         self.registrations.append(registration)
         realized = self.realizer.read(registration)
         self._urns[urn] = realized
@@ -172,7 +143,7 @@ class Monitor:
         return resource_pb2.ReadResourceResponse(urn=urn, properties=to_wire(outputs))
 
     def RegisterResourceOutputs(self, request: Any) -> empty_pb2.Empty:  # noqa: N802 - named by the SDK
-        """Keep the outputs of the stack, or of a component."""
+        """Record the outputs of the stack or of a component."""
         outputs = from_wire(request.outputs)
         if request.urn == stack_urn(self.stack, self.project):
             self.outputs.update(outputs)
@@ -185,43 +156,42 @@ class Monitor:
         arguments = from_wire(request.args)
         if request.tok == "pulumi:pulumi:getResource":
             return self._resource_state(str(arguments.get("urn")))
-        answer = self.realizer.invoke(request.tok, arguments)
-        return _answer(answer)
+        return _answer(self.realizer.invoke(request.tok, arguments))
 
     def _resource_state(self, urn: str) -> resource_pb2.ResourceInvokeResponse:
-        found = next((each for each in self.registrations if each.urn == urn), None)
-        if found is None:
+        registration = next((each for each in self.registrations if each.urn == urn), None)
+        if registration is None:
             raise self._refuse(f"unknown resource {urn}", urn)
         realized = self._urns[urn]
-        state = found.inputs if realized.outputs is None else dict(realized.outputs)
+        state = registration.inputs if realized.outputs is None else dict(realized.outputs)
         return _answer({"urn": urn, "id": realized.id, "state": state})
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - named by the SDK
-        """Refuse a method call: no provider runs here that could answer."""
-        raise self._refuse(f"the method {request.tok} needs a provider, and the rehearsal runs none; use the Pulumi CLI for it", "")
+        """Reject a method call: no provider runs."""
+        raise self._refuse(f"the method {request.tok} needs a provider, and a rehearsal runs none; use the Pulumi CLI", "")
 
     def GetDeploymentInfo(self, request: Any) -> resource_pb2.DeploymentInfo:  # noqa: N802, ARG002 - named by the SDK
-        """Say what this monitor supports."""
+        """The features of this monitor."""
         return resource_pb2.DeploymentInfo(supportedFeatures=_FEATURES)
 
     def RegisterPackage(self, request: Any) -> resource_pb2.RegisterPackageResponse:  # noqa: N802 - named by the SDK
-        """Accept a parameterized package; its resources are recorded like any other."""
+        """Accept a parameterized package."""
         return resource_pb2.RegisterPackageResponse(ref=f"{request.name}@{request.version}")
 
     def SignalAndWaitForShutdown(self, request: Any) -> empty_pb2.Empty:  # noqa: N802, ARG002 - named by the SDK
         """Let the program end."""
         return empty_pb2.Empty()
 
-    # The engine's side of the protocol: two calls, so the monitor answers them too.
+    # Two calls of the engine's service.
 
     def Log(self, request: Any) -> empty_pb2.Empty:  # noqa: N802 - named by the SDK
-        """Keep a message of the program; the SDK's own debug chatter is dropped."""
+        """Record a message of the program, except debug messages of the SDK."""
         if request.severity != engine_pb2.DEBUG and not request.ephemeral:
             self.diagnostics.append(Diagnostic(severity=_SEVERITIES[request.severity], message=request.message, urn=request.urn))
         return empty_pb2.Empty()
 
     def RequirePulumiVersion(self, request: Any) -> SimpleNamespace:  # noqa: N802, ARG002 - named by the SDK
-        """Accept any version demand: it speaks about the CLI, which is not here."""
+        """Accept any version of the CLI: none runs here."""
         return SimpleNamespace()
 
 
@@ -229,7 +199,7 @@ def _outputs(request: Any, registration: Registration, realized: Realized) -> st
     texts = document_texts(registration)
     if realized.outputs is not None:
         return to_wire({**realized.outputs, **texts})
-    # The inputs are on the wire already; spelling them out again would take a tenth of the time of a plan.
+    # Copying the request saves a tenth of the time of a plan.
     outputs = struct_pb2.Struct()
     outputs.CopyFrom(request.object)
     metadata = registration.inputs.get("metadata")
@@ -244,5 +214,5 @@ def _outputs(request: Any, registration: Registration, realized: Realized) -> st
 
 
 def _answer(properties: Mapping[str, Any]) -> resource_pb2.ResourceInvokeResponse:
-    fields: dict[str, Any] = {"return": to_wire(properties)}  # a keyword of Python, so it cannot be written as an argument
+    fields: dict[str, Any] = {"return": to_wire(properties)}  # `return` is a keyword
     return resource_pb2.ResourceInvokeResponse(**fields)

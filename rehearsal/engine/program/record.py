@@ -1,4 +1,4 @@
-"""Records what a program declares, without a cluster, a network or a credential."""
+"""Record what a program declares, without a cluster, a network or credentials."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.engine.program import host
-from rehearsal.engine.program.errors import RegistrationRefused
 from rehearsal.engine.program.monitor import Monitor, Realized
 from rehearsal.engine.providers import stubs
 from rehearsal.engine.providers.kubernetes import is_object
+from rehearsal.errors import RegistrationRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 
 
 class _Preview:
-    """Knows the inputs and nothing else: ids and computed outputs stay unknown, as in a first preview."""
+    """Leaves ids and computed outputs unknown, as the first preview of a stack does."""
 
     def register(self, registration: Registration) -> Realized:
-        """The inputs, and no id; what only an API server gives to an object stays unknown."""
-        given_by_server = ("uid", "resourceVersion") if is_object(registration.type, registration.inputs) else ()
-        return Realized(unknown_metadata=given_by_server)
+        """The inputs; fields that the API server sets stay unknown."""
+        return Realized(unknown_metadata=("uid", "resourceVersion") if is_object(registration.type, registration.inputs) else ())
 
     def read(self, registration: Registration) -> Realized:
-        """The id that was asked for; the rest is unknown without the cluster."""
+        """The id; other outputs are unknown without the cluster."""
         return Realized(id=registration.id)
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A stand-in for the few functions that have one; a plan asks nobody else."""
+        """The stub of the function."""
         answer = stubs.answer(token, arguments)
         if answer is None:
-            raise RegistrationRefused(f"the function {token} needs a provider, and a plan made without one cannot answer it", urn="")
+            raise RegistrationRefused(f"the function {token} needs a provider, and a plan without the Pulumi CLI runs none", urn="")
         return answer
 
 
@@ -50,9 +49,9 @@ def record(
 ) -> Recording:
     """Run `program` and return what it registered.
 
-    `program` is a callable, or the folder or file that `main` of `Pulumi.yaml` names. `config` maps full keys
-    (`inferplan:cluster`) to the strings the CLI would pass, structured values as JSON. `root` is the project's folder. With `preview=False` what the
-    program did not state itself is None rather than unknown. Raises ProgramFailed with the program's own words.
+    `program` is a callable, or the folder or file in `main` of `Pulumi.yaml`. `config` maps full keys
+    (`inferplan:cluster`) to strings, structured values as JSON, as the CLI passes them. With `preview=False` a value that the
+    program does not set is None instead of unknown. `root` is the project's folder. Raises ProgramFailed.
     """
     monitor = Monitor(project=project, stack=stack, realizer=_Preview())
     host.run(program, monitor, config=config or {}, secret_keys=secret_keys, preview=preview, root=root)

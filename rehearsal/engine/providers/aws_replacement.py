@@ -1,8 +1,7 @@
-"""Which property changes make the AWS provider replace a resource instead of updating it, for the types that the components use.
+"""Properties whose change makes the AWS provider replace a resource, for the types that the components use.
 
-The provider takes these from the schemas of terraform-provider-aws (`ForceNew` and `RequiresReplace`, read 2026-11); they
-stand here as facts, under the names that Pulumi gives them. What the provider decides by more than a name (such as a
-removed encryption of a cluster) is written as the nearest property. A type that is not here is taken to change in place.
+They come from `ForceNew` and `RequiresReplace` in the schemas of terraform-provider-aws (2026-11), with Pulumi's names.
+Where the provider decides by more than the name, the nearest property is listed. Other types are updated in place.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ _TABLE: Final[dict[str, str]] = {
 
 
 def is_known(type_: str) -> bool:
-    """Whether the replacing properties of the AWS type `type_` are written here."""
+    """True if the table lists the AWS type `type_`."""
     return type_ in _TABLE
 
 
 def replacing_patterns(type_: str) -> tuple[Path, ...]:
-    """The patterns of paths whose change replaces a resource of `type_`, none for a type that is not known."""
+    """Patterns of the paths whose change replaces a resource of `type_`."""
     return tuple(parse(text) for text in _TABLE.get(type_, "").split())

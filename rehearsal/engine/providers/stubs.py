@@ -1,54 +1,168 @@
-"""Plausible outputs for resources that are not Kubernetes objects: a rehearsal sends nothing to a cloud.
+"""Stub outputs for resources that are not Kubernetes objects: a rehearsal sends no request to a cloud.
 
-A table by type; a type that is not in it gets an id made of its name. Ids are the same on every run. Nothing here
-may look like a credential that works.
+Ids have AWS's format and are the same in every run. The account is all zeros, host names end in `.invalid` and nothing
+looks like a credential that works. A type without an entry gets an id that is made of its name.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rehearsal.engine.providers import aws_stubs as aws
-from rehearsal.engine.wire.values import Secret
+from rehearsal.engine.wire.values import UNKNOWN, Secret, has_unknown, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from rehearsal.engine.wire.recording import Registration
 
 Outputs = dict[str, Any]
-_TABLE: dict[str, Callable[[Registration, str], Outputs]] = {}
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+KUBERNETES = "1.34"
+_ISSUER = "https://oidc.invalid/id/{name}"
 
-
-def stand_in(type_: str, outputs: Callable[[Registration, str], Outputs]) -> None:
-    """Say what a resource of `type_` answers: `outputs(registration, id)`, on top of its inputs."""
-    _TABLE[type_] = outputs
+# Prefixes of ids of EC2 and EFS.
+_PREFIXES = {
+    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": "sg",
+    "aws:ec2/eip:Eip": "eipalloc",
+    "aws:ec2/internetGateway:InternetGateway": "igw",
+    "aws:ec2/launchTemplate:LaunchTemplate": "lt",
+    "aws:ec2/natGateway:NatGateway": "nat",
+    "aws:ec2/placementGroup:PlacementGroup": "pg",
+    "aws:ec2/routeTable:RouteTable": "rtb",
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": "rtbassoc",
+    "aws:ec2/securityGroup:SecurityGroup": "sg",
+    "aws:ec2/subnet:Subnet": "subnet",
+    "aws:ec2/vpc:Vpc": "vpc",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "vpce",
+    "aws:efs/accessPoint:AccessPoint": "fsap",
+    "aws:efs/fileSystem:FileSystem": "fs",
+    "aws:efs/mountTarget:MountTarget": "fsmt",
+}
 
 
 def realize(registration: Registration) -> tuple[str, Outputs]:
-    """The id and the outputs of a resource that exists nowhere."""
+    """The id and the outputs of a stub of `registration`."""
     digits = hashlib.sha256(registration.urn.encode()).hexdigest()[:8]
+    if registration.type.startswith("aws:"):
+        id_ = _aws_id(registration, digits)
+        return id_, {**registration.inputs, **_aws_outputs(registration, id_)}
     id_ = f"{registration.name}-{digits}"
     outputs = dict(registration.inputs)
-    if registration.type.startswith("aws:"):
-        id_ = aws.id_of(registration, digits)
-        outputs |= aws.outputs_of(registration, id_)
-    make = _TABLE.get(registration.type)
-    if make is not None:
-        outputs |= make(registration, id_)
+    if registration.type == "random:index/randomPassword:RandomPassword":
+        length = outputs.get("length")
+        text = hashlib.sha256(id_.encode()).hexdigest() * 4
+        outputs["result"] = Secret(text[: length if isinstance(length, int) else 16])
     return id_, outputs
 
 
-def _random_password(registration: Registration, id_: str) -> Outputs:
-    length = registration.inputs.get("length")
-    text = hashlib.sha256(id_.encode()).hexdigest() * 4
-    return {"result": Secret(text[: length if isinstance(length, int) else 16])}
+def _aws_id(registration: Registration, digits: str) -> str:
+    prefix = _PREFIXES.get(registration.type)
+    if prefix is not None:
+        return f"{prefix}-{digits:0>17}"
+    for key in ("bucket", "name"):
+        name = registration.inputs.get(key)
+        if isinstance(name, str):
+            return name
+    return f"{registration.name}-{digits}"
+
+
+def _aws_outputs(registration: Registration, id_: str) -> Outputs:
+    service = registration.type.split(":")[1].partition("/")[0]
+    outputs: Outputs = {"arn": f"arn:aws:{service}:{REGION}:{ACCOUNT}:{id_}"}
+    if "name" not in registration.inputs:
+        outputs["name"] = id_
+    make = _TABLE.get(registration.type)
+    return outputs | (make(registration.inputs, id_) if make else {})
+
+
+def document_texts(registration: Registration) -> Outputs:
+    """The policy documents of the inputs as the provider returns them: JSON text, unknown if a part is unknown."""
+    if not registration.type.startswith("aws:"):
+        return {}
+    documents = {key: value for key, value in registration.inputs.items() if isinstance(value, dict) and "Statement" in value}
+    return {key: UNKNOWN if has_unknown(value) else json.dumps(reveal(value), sort_keys=True) for key, value in documents.items()}
 
 
 def answer(token: str, arguments: Mapping[str, Any]) -> Outputs | None:
-    """What the provider function `token` answers, None when the rehearsal has no idea."""
-    return aws.answer(token, arguments)
+    """The result of the provider function `token`, None if there is no stub."""
+    make = _FUNCTIONS.get(token)
+    return None if make is None else make(arguments)
 
 
-stand_in("random:index/randomPassword:RandomPassword", _random_password)
+def _bucket(inputs: Mapping[str, Any], id_: str) -> Outputs:
+    return {"bucket": inputs.get("bucket", id_), "arn": f"arn:aws:s3:::{id_}"}
+
+
+def _role(_: Mapping[str, Any], id_: str) -> Outputs:
+    return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{id_}"}
+
+
+def _cluster(inputs: Mapping[str, Any], id_: str) -> Outputs:
+    vpc = inputs.get("vpcConfig") or {}
+    service = {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"}
+    return {
+        "arn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{id_}",
+        "endpoint": f"https://{id_}.eks.invalid",
+        "certificateAuthority": {"data": _authority()},
+        "identities": [{"oidcs": [{"issuer": _ISSUER.format(name=id_)}]}],
+        "kubernetesNetworkConfig": {**(inputs.get("kubernetesNetworkConfig") or {}), **service},
+        "vpcConfig": {**vpc, "clusterSecurityGroupId": "sg-00000000000000001", "vpcId": "vpc-00000000000000001"},
+    }
+
+
+def _existing_cluster(arguments: Mapping[str, Any]) -> Outputs:
+    name = str(arguments.get("name"))
+    cluster = _cluster({}, name)
+    subnets = ["subnet-00000000000000001", "subnet-00000000000000002"]
+    return {
+        "id": name,
+        "name": name,
+        "arn": cluster["arn"],
+        "endpoint": cluster["endpoint"],
+        "certificateAuthorities": [cluster["certificateAuthority"]],
+        "identities": cluster["identities"],
+        "kubernetesNetworkConfigs": [cluster["kubernetesNetworkConfig"]],
+        "vpcConfig": {**cluster["vpcConfig"], "subnetIds": subnets},
+        "region": arguments.get("region") or REGION,
+        "version": KUBERNETES,
+        "status": "ACTIVE",
+    }
+
+
+def _authority() -> str:
+    return base64.b64encode(b"a rehearsal has no certificate authority at AWS").decode()
+
+
+_TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
+    "aws:ec2/eip:Eip": lambda _, id_: {"allocationId": id_},
+    "aws:ec2/launchTemplate:LaunchTemplate": lambda *_: {"latestVersion": 1, "defaultVersion": 1},
+    "aws:efs/accessPoint:AccessPoint": lambda _, id_: {"arn": f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:access-point/{id_}"},
+    "aws:efs/fileSystem:FileSystem": lambda _, id_: {
+        "arn": f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/{id_}",
+        "dnsName": f"{id_}.efs.invalid",
+    },
+    "aws:eks/cluster:Cluster": _cluster,
+    "aws:eks/nodeGroup:NodeGroup": lambda _, id_: {"nodeGroupName": id_, "status": "ACTIVE"},
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": lambda inputs, _: {
+        "arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{str(inputs.get('url')).removeprefix('https://')}"
+    },
+    "aws:iam/role:Role": _role,
+    "aws:kms/key:Key": lambda _, id_: {"arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{id_}", "keyId": id_},
+    "aws:s3/bucket:Bucket": _bucket,
+}
+_FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
+    "aws:ec2/getAmi:getAmi": lambda _: {"state": "available"},
+    "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},
+    "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
+    "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},
+    "aws:eks/getCluster:getCluster": _existing_cluster,
+    "aws:kms/getKey:getKey": lambda arguments: {"id": arguments.get("keyId")},
+    "aws:s3/getBucket:getBucket": lambda arguments: {"id": arguments.get("bucket"), "bucket": arguments.get("bucket")},
+    # A rehearsal uses no credentials, so the caller has no identity.
+    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {},
+    "aws:index/getPartition:getPartition": lambda _: {"partition": "aws", "dnsSuffix": "amazonaws.com", "id": "aws"},
+    "aws:index/getRegion:getRegion": lambda _: {"name": REGION, "region": REGION, "id": REGION},
+}

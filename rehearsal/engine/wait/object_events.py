@@ -1,17 +1,19 @@
-"""What `up` and `down` tell while they work, one typed event at a time. It decides nothing and prints nothing."""
+"""Events that `up` and `down` report about single objects, and the error that lists the failed ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from rehearsal.errors import RehearsalError
 
 ChangeKind = Literal["created", "changed", "unchanged", "replaced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The resource an event is about. `namespace` is "" where there is none; str() is `Deployment inference/llama`."""
+    """The resource of an event, as text `Deployment inference/llama`."""
 
     urn: str
     kind: str
@@ -24,7 +26,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The server has the object now. `note` says what a reader would not expect, such as why it was replaced."""
+    """The server accepted the object. `note` explains a surprise, such as a replacement."""
 
     target: Target
     change: ChangeKind
@@ -33,7 +35,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The object is not ready; sent again whenever `reason` changes. `seconds` since the wait began, `limit` seconds at most."""
+    """The object is not ready after `seconds` of at most `limit`; sent again when `reason` changes."""
 
     target: Target
     reason: str
@@ -43,7 +45,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The object is ready after `seconds`; `note` says what was not awaited because nothing here would fulfil it."""
+    """The object is ready after `seconds`; `note` says what a simulated cluster cannot provide."""
 
     target: Target
     seconds: float
@@ -52,7 +54,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The object could not be applied, or did not become ready."""
+    """The object could not be applied or deleted, or did not become ready."""
 
     target: Target
     message: str
@@ -61,7 +63,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """The object was not applied, because `because` (which it depends on) failed."""
+    """The object was not applied because its dependency `because` failed."""
 
     target: Target
     because: str
@@ -69,7 +71,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleting:
-    """The object is being deleted; `reason` says why."""
+    """Deletion has started, for `reason`."""
 
     target: Target
     reason: str
@@ -88,4 +90,23 @@ Listener = Callable[[Event], None]
 
 
 def silent(_event: Event) -> None:
-    """Tell nobody."""
+    """Ignore the event."""
+
+
+class ApplyFailed(RehearsalError):  # noqa: N818 - named after what happened
+    """Some resources failed. Resources that do not depend on them were applied, and nothing was deleted."""
+
+    def __init__(self, failures: Sequence[Failed], skipped: Sequence[Target]) -> None:
+        count = f"{len(failures)} resource{'s' if len(failures) != 1 else ''} failed"
+        rest = f", {len(skipped)} that depend on them were not applied" if skipped else ""
+        super().__init__(count + rest, "fix the resources above and run the same command again; finished resources stay")
+        self.failures = tuple(failures)
+        self.skipped = tuple(skipped)
+
+    def __str__(self) -> str:
+        """One line per failure, with its remedy below."""
+        lines = [f"{self.message}:"]
+        for each in self.failures:
+            lines += [f"  {each.target}: {each.message}", f"      {each.remedy}"]
+        lines += [f"  {each}: not applied" for each in self.skipped]
+        return "\n".join([*lines, self.remedy])

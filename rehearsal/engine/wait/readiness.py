@@ -1,19 +1,16 @@
-"""When an object counts as ready, told from the live object alone: the rules of the Kubernetes provider.
+"""Rules of the Kubernetes provider for when an object is ready, as functions of the live object.
 
-Source: pulumi-kubernetes, provider/pkg/await, commit 94977969 (2026-07-01), in this project's words. Left out because
-nothing in a simulated cluster would ever fulfil them, and said so when it happens: addresses of Ingresses and of
-Services of type LoadBalancer. Pure functions; waiting and asking is done elsewhere.
+Source: pulumi-kubernetes, provider/pkg/await, commit 94977969 (2026-07-01). The addresses of Ingresses and of Services of
+type LoadBalancer are not awaited, because a simulated cluster cannot provide them; a note says so.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 Object = dict[str, Any]
 
@@ -21,12 +18,12 @@ SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 WAIT_FOR: Final = "pulumi.com/waitFor"
 TIMEOUT_SECONDS: Final = "pulumi.com/timeoutSeconds"
 REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
-_PRETEND: Final = "kwok.x-k8s.io/node"
+_FAKE_NODE: Final = "kwok.x-k8s.io/node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """`ready`, or `failed` for good with the reason in `why`, or neither: then `why` says what is missing."""
+    """`ready`, or `failed` permanently, or still waiting; `why` is the reason."""
 
     ready: bool = False
     failed: bool = False
@@ -37,19 +34,19 @@ READY: Final = Readiness(ready=True)
 
 
 def condition(live: Object, type_: str) -> Object:
-    """The status condition of `type_`, {} when there is none."""
+    """The status condition of `type_`, or {}."""
     conditions = (live.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == type_), {})
 
 
 def unready(declared: Object, live: Object) -> str:
-    """Why the provider replaces the Job `live` although its declaration stays: it did not succeed, and the program asks for it."""
-    asked = live["kind"] == "Job" and annotation(declared, REPLACE_UNREADY) == "true"
-    return f"it did not succeed, and {REPLACE_UNREADY} asks for another one" if asked and not _job(live).ready else ""
+    """The reason to replace the Job `live` without a change: it did not succeed, and an annotation demands it. Else ""."""
+    replace = live["kind"] == "Job" and annotation(declared, REPLACE_UNREADY) == "true"
+    return f"it did not succeed, and {REPLACE_UNREADY} is set" if replace and not _job(live).ready else ""
 
 
 def ready_addresses(slices: list[Object]) -> int:
-    """How many endpoints of a Service's EndpointSlices are ready."""
+    """The number of ready endpoints in the EndpointSlices of a Service."""
     return sum((each.get("conditions") or {}).get("ready") is True for part in slices for each in part.get("endpoints") or ())
 
 
@@ -59,7 +56,7 @@ def _current(live: Object) -> bool:
 
 def _deployment(live: Object) -> Readiness:
     if not _current(live):
-        return Readiness(why="the Deployment controller has not looked at it yet")
+        return Readiness(why="the Deployment controller has not seen it yet")
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
     progressing = condition(live, "Progressing")
     rolled_out = progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
@@ -69,16 +66,16 @@ def _deployment(live: Object) -> Readiness:
     if rolled_out and all_there and not surplus and condition(live, "Available").get("status") == "True":
         return READY
     if status.get("replicas", 0) > updated:
-        return Readiness(why=f"rolling out: {updated} of {wanted} new pods are made, {status['replicas'] - updated} old ones are left")
+        return Readiness(why=f"rolling out: {updated} of {wanted} new pods are created, {status['replicas'] - updated} old ones remain")
     if surplus:
-        return Readiness(why=f"{surplus} pods too many are left, {wanted} are wanted")
+        return Readiness(why=f"{surplus} surplus pods remain, {wanted} are wanted")
     return Readiness(why=f"{available} of {wanted} pods are available")
 
 
 def _stateful_set(live: Object) -> Readiness:
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
     if not _current(live):
-        return Readiness(why="the StatefulSet controller has not looked at it yet")
+        return Readiness(why="the StatefulSet controller has not seen it yet")
     if status.get("readyReplicas", 0) >= wanted and status.get("currentRevision") == status.get("updateRevision"):
         return READY
     return Readiness(why=f"{status.get('readyReplicas', 0)} of {wanted} pods are ready")
@@ -88,7 +85,7 @@ def _daemon_set(live: Object) -> Readiness:
     status = live.get("status") or {}
     wanted = status.get("desiredNumberScheduled", 0)
     if not _current(live):
-        return Readiness(why="the DaemonSet controller has not looked at it yet")
+        return Readiness(why="the DaemonSet controller has not seen it yet")
     if status.get("numberReady", 0) >= wanted and status.get("updatedNumberScheduled", 0) >= wanted:
         return READY
     return Readiness(why=f"{status.get('numberReady', 0)} of {wanted} pods are ready")
@@ -112,7 +109,7 @@ def _pod(live: Object) -> Readiness:
         return READY
     if phase == "Failed":
         return Readiness(failed=True, why=f"the pod failed: {live['status'].get('message', live['status'].get('reason', ''))}")
-    return Readiness(why=f"the pod is {phase or 'not looked at yet'}")
+    return Readiness(why=f"the pod is {phase or 'not scheduled yet'}")
 
 
 def _phase(*wanted: str) -> Callable[[Object], Readiness]:
@@ -124,8 +121,8 @@ def _phase(*wanted: str) -> Callable[[Object], Readiness]:
 
 
 def _node(live: Object) -> Readiness:
-    # The provider waits for no node. A pretend one is a moment late, and without it a count of nodes or of a DaemonSet's pods is too low.
-    if annotation(live, _PRETEND) != "fake":
+    # The provider does not wait for nodes. A fake node takes a moment, and until then counts of nodes and of DaemonSet pods are too low.
+    if annotation(live, _FAKE_NODE) != "fake":
         return READY
     if condition(live, "Ready").get("status") != "True":
         return Readiness(why="the node is not ready yet")
@@ -135,13 +132,13 @@ def _node(live: Object) -> Readiness:
 
 def _quota(live: Object) -> Readiness:
     same = (live.get("status") or {}).get("hard") == live["spec"].get("hard")
-    return READY if same else Readiness(why="the quota is not in force yet")
+    return READY if same else Readiness(why="the quota is not effective yet")
 
 
 def _established(live: Object) -> Readiness:
-    refused = condition(live, "NamesAccepted")
-    if refused.get("status") == "False":
-        return Readiness(failed=True, why=f"the names are taken: {refused.get('message', '')}")
+    names = condition(live, "NamesAccepted")
+    if names.get("status") == "False":
+        return Readiness(failed=True, why=f"the names are taken: {names.get('message', '')}")
     return READY if condition(live, "Established").get("status") == "True" else Readiness(why="the kind is not served yet")
 
 
@@ -162,36 +159,33 @@ _JSONPATH = re.compile(r"^jsonpath=\{?\.?(?P<path>[^}=]+)\}?(?:=(?P<value>.*))?$
 
 
 def annotation(live: Object, name: str) -> str:
-    """An annotation's value, "" when it is not there."""
+    """The value of an annotation, or ""."""
     return str(((live.get("metadata") or {}).get("annotations") or {}).get(name, ""))
 
 
 def rule_for(live: Object) -> Callable[[Object], Readiness] | None:
-    """The rule that decides when `live` is ready, None when it is as soon as it exists.
-
-    Raises ValueError for a `pulumi.com/waitFor` annotation that cannot be read.
-    """
+    """The rule for `live`, None if it is ready when it exists. Raises ValueError for a malformed `pulumi.com/waitFor`."""
     if annotation(live, SKIP_AWAIT) == "true":
         return None
-    given = annotation(live, WAIT_FOR)
-    if not given:
+    wait_for = annotation(live, WAIT_FOR)
+    if not wait_for:
         return _RULES.get(f"{live['apiVersion']}/{live['kind']}")
-    expressions = json.loads(given) if given.startswith("[") else [given]
+    expressions = json.loads(wait_for) if wait_for.startswith("[") else [wait_for]
     checks = [_custom(str(each)) for each in expressions]
 
     def check(current: Object) -> Readiness:
-        return next((found for found in (each(current) for each in checks) if not found.ready), READY)
+        return next((state for state in (each(current) for each in checks) if not state.ready), READY)
 
     return check
 
 
-def _told(live: Object, name: str, wanted: str) -> Readiness:
-    found = condition(live, name)
-    # A condition may be of before the last change: whoever writes it says which generation it speaks of, in either place.
-    observed = found.get("observedGeneration", (live.get("status") or {}).get("observedGeneration"))
-    if found and observed is not None and observed < live["metadata"].get("generation", 0):
-        return Readiness(why=f"{name} is of before the last change")
-    same = str(found.get("status", "")).lower() == wanted.lower()
+def _by_condition(live: Object, name: str, wanted: str) -> Readiness:
+    current = condition(live, name)
+    # The condition may be older than the last change; its generation is in the condition or in the status.
+    observed = current.get("observedGeneration", (live.get("status") or {}).get("observedGeneration"))
+    if current and observed is not None and observed < live["metadata"].get("generation", 0):
+        return Readiness(why=f"condition {name} is older than the last change")
+    same = str(current.get("status", "")).lower() == wanted.lower()
     return READY if same else Readiness(why=f"condition={name}={wanted} is not met")
 
 
@@ -199,16 +193,16 @@ def _custom(expression: str) -> Callable[[Object], Readiness]:
     if expression.startswith("condition="):
         name, _, wanted = expression.removeprefix("condition=").partition("=")
         wanted = wanted or "True"
-        return lambda live: _told(live, name, wanted)
+        return lambda live: _by_condition(live, name, wanted)
     match = _JSONPATH.match(expression)
     if match is None or "[" in match["path"]:
-        raise ValueError(f"{WAIT_FOR}: {expression!r} is not understood; write condition=Name or jsonpath={{.plain.path}}=value")
+        raise ValueError(f"{WAIT_FOR}: {expression!r} is not supported; use condition=Name or jsonpath={{.plain.path}}=value")
 
     def check(live: Object) -> Readiness:
-        found: Any = live
+        value: Any = live
         for part in match["path"].split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-        met = found is not None and (match["value"] is None or str(found) == match["value"])
+            value = value.get(part) if isinstance(value, dict) else None
+        met = value is not None and (match["value"] is None or str(value) == match["value"])
         return READY if met else Readiness(why=f"{expression} is not met")
 
     return check

@@ -1,30 +1,67 @@
-"""Why an object is not ready, in the words of whoever holds it up: the scheduler, a quota, a queue, a volume, a container.
+"""Why the API server rejects an object, and why an object is not ready.
 
-It reads the live copy only and changes nothing; of several reasons it gives the one nearest to the cause.
+The reason comes from the component that blocks the object: the scheduler, a quota, a queue, a volume or a container. Of
+several reasons the one nearest to the cause is reported.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from kube.names import KUEUE_API, QUEUE_LABEL
-from rehearsal.cluster.api import UnknownKindError
+from rehearsal.cluster.api import ApiError, UnknownKindError
 from rehearsal.engine.wait.readiness import condition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rehearsal.engine.wait.watching import Watching
+from rehearsal.engine.wait.watching import Watching
+from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod", "LeaderWorkerSet", "RayService")
-# What stands between an object and its pods.
+# Objects between a workload and its pods.
 _BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
 
 
+def is_immutable(error: ApiError) -> bool:
+    """True if the server rejects a change of an immutable field."""
+    words = (
+        "immutable",
+        "may not change once set",
+        "updates to statefulset spec",
+        "pod updates may not change",
+        "is forbidden after creation",
+    )
+    return error.status == 422 and any(word in error.message for word in words)
+
+
+def immutable_fields(error: ApiError) -> str:
+    """The immutable fields with the server's reasons, without the values that it quotes."""
+    causes = error.details.get("causes") or ()
+    # A cause is `Invalid value: {...}: field is immutable`; the part after the last colon quotes no value.
+    fields = dict.fromkeys(f"{each.get('field', '')}: {str(each.get('message', '')).rpartition(': ')[2]}" for each in causes)
+    return f"the API server does not update it in place: {', '.join(fields) or 'a field is immutable'}"
+
+
+def rejection(error: ApiError) -> ObjectFailed:
+    """The problem and the remedy for `error`."""
+    if error.reason == "Conflict":
+        return ObjectFailed(
+            f"another field manager owns a declared field: {error.message}",
+            'omit the field, or take it over with the annotation pulumi.com/patchForce: "true"',
+        )
+    if error.status == 0:
+        return ObjectFailed(error.message, "run the same command again: it repairs the cluster and continues")
+    if error.reason == "Forbidden" and "exceeded quota" in error.message:
+        return ObjectFailed(error.message, "request less, or raise the quota")
+    if "failed calling webhook" in error.message:
+        return ObjectFailed(
+            error.message, "check that the webhook's server runs; without its answer the API server rejects all objects of this kind"
+        )
+    return ObjectFailed(f"the API server rejects it ({error.status} {error.reason}): {error.message}", "correct the declaration")
+
+
 def observe_for(watching: Watching, live: Object) -> None:
-    """Begin to follow what `why` needs for `live`."""
+    """Watch the kinds that `why` needs for `live`."""
     kind = live["kind"]
     watching.observe("v1", "Event")
     if QUEUE_LABEL in (live["metadata"].get("labels") or {}):
@@ -38,38 +75,36 @@ def observe_for(watching: Watching, live: Object) -> None:
 
 
 def why(watching: Watching, live: Object) -> str:
-    """The reason in one sentence, "" when nobody has said anything yet."""
+    """The reason in one sentence, "" if there is none yet."""
     for owner in _chain(watching, live):
-        refusal = condition(owner, "ReplicaFailure")
-        if refusal.get("status") == "True":
-            return str(refusal.get("message", ""))
-        told = _queue_reason(watching, owner) or _warning(watching, owner)
-        if told:
-            return told
+        failure = condition(owner, "ReplicaFailure")
+        if failure.get("status") == "True":
+            return str(failure.get("message", ""))
+        if reason := _queue_reason(watching, owner) or _warning(watching, owner):
+            return reason
     pods = _pods(watching, live)
-    if said := last_words(pods):
-        return said
+    if message := termination_message(pods):
+        return message
     for pod in pods:
-        told = _pod_reason(watching, pod)
-        if told:
-            return f"pod {pod['metadata']['name']}: {told}"
+        if reason := _pod_reason(watching, pod):
+            return f"pod {pod['metadata']['name']}: {reason}"
     return ""
 
 
-def fits_nowhere(watching: Watching, live: Object) -> bool:
-    """Whether the scheduler found no node for a pod of `live`, or a quota let it have none."""
+def is_unschedulable(watching: Watching, live: Object) -> bool:
+    """True if no node fits a pod of `live`, or a quota rejects its pods."""
     if any(condition(owner, "ReplicaFailure").get("status") == "True" for owner in _chain(watching, live)):
         return True
     return any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in _pods(watching, live))
 
 
-def last_words(pods: Iterable[Object]) -> str:
-    """What the newest of `pods` with a container that ended badly was told to say about it; "" when none left a message."""
+def termination_message(pods: Iterable[Object]) -> str:
+    """The termination message of the newest of `pods` with a failed container, "" if there is none."""
     for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
         status = pod.get("status") or {}
         for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
             state = each.get("state") or {}
-            # A container that waits to be started again keeps its last end beside it.
+            # A container that waits for its restart has its end in `lastState`.
             ended = state.get("terminated") or ("waiting" in state and (each.get("lastState") or {}).get("terminated")) or {}
             lines = str(ended.get("message") or "").strip().splitlines()
             if ended.get("exitCode") and lines:
@@ -90,7 +125,7 @@ def _pods(watching: Watching, live: Object) -> list[Object]:
 
 
 def _queue_reason(watching: Watching, live: Object) -> str:
-    """Why Kueue does not admit `live` yet, in its own words."""
+    """Kueue's reason for not admitting `live` yet."""
     for workload in watching.owned("Workload", live["metadata"]["uid"]):
         reserved = condition(workload, "QuotaReserved")
         if reserved.get("status") == "False" and reserved.get("message"):
@@ -99,29 +134,29 @@ def _queue_reason(watching: Watching, live: Object) -> str:
 
 
 def _pod_reason(watching: Watching, pod: Object) -> str:
-    if told := _queue_reason(watching, pod):
-        return told
+    if reason := _queue_reason(watching, pod):
+        return reason
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason", ""))
     status = pod.get("status") or {}
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         state = each.get("state") or {}
-        held = state.get("waiting") or state.get("terminated") or {}
-        if held.get("reason") and held["reason"] not in ("ContainerCreating", "PodInitializing", "Completed"):
-            return f"container {each['name']}: {held['reason']}" + (f": {held['message']}" if held.get("message") else "")
+        end = state.get("waiting") or state.get("terminated") or {}
+        if end.get("reason") and end["reason"] not in ("ContainerCreating", "PodInitializing", "Completed"):
+            return f"container {each['name']}: {end['reason']}" + (f": {end['message']}" if end.get("message") else "")
     return _warning(watching, pod)
 
 
 def _warning(watching: Watching, live: Object) -> str:
-    """The latest thing that was said about `live` and holds it up."""
-    told = [each for each in watching.owned("Event", live["metadata"]["uid"]) if each.get("type") == "Warning" or _holds_up(each)]
-    if not told:
+    """The message of the latest event that explains why `live` makes no progress."""
+    events = [each for each in watching.owned("Event", live["metadata"]["uid"]) if each.get("type") == "Warning" or _blocks(each)]
+    if not events:
         return ""
-    latest = max(told, key=lambda each: int(each["metadata"]["resourceVersion"]))
+    latest = max(events, key=lambda each: int(each["metadata"]["resourceVersion"]))
     return str(latest.get("message", ""))
 
 
-def _holds_up(event: Object) -> bool:
-    # Reported as type Normal, although nothing goes on until it is dealt with.
+def _blocks(event: Object) -> bool:
+    # These have type Normal although the object waits for someone to act.
     return event.get("reason") in ("FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled")

@@ -1,52 +1,45 @@
-"""Waits until an object is ready, or gone, woken by what the cluster says about it, never by a timer.
+"""Wait until an object is ready, or gone. Events of the cluster end the wait, never a timer.
 
-The only clock is the limit, which is cut short when a pod fits nowhere and nothing else moves: the error then names the
-resource, how long it was waited for, the last known reason in the cluster's own words, and what to do.
+A wait ends early if no node fits a pod and nothing else changes: no autoscaler runs. The error names the time waited, the last
+reason of the cluster, and what to do.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from rehearsal.cluster.api import Api, ApiError
+from rehearsal.cluster.api import Api, ApiError, Resource
 from rehearsal.engine.wait import reasons
-from rehearsal.engine.wait.durations import spelled
-from rehearsal.engine.wait.errors import ObjectFailed
-from rehearsal.engine.wait.idle import STANDSTILL_SECONDS
 from rehearsal.engine.wait.object_events import Listener, Target, Waiting
 from rehearsal.engine.wait.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, annotation, condition, rule_for
+from rehearsal.engine.wait.timeouts import IDLE_SECONDS, spelled
 from rehearsal.engine.wait.watching import Key, Watching, key_of
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
+from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
-Check = "Callable[[Object], Readiness]"
+_CHILDLESS: Final = ("ConfigMap", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 
 
-class Interrupted(Exception):  # noqa: N818 - the wait was broken off, nothing is wrong with the object
-    """The run was broken off."""
+class Interrupted(Exception):  # noqa: N818 - not an error of the object
+    """The run was interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
-    """Waits on the cluster behind `api`, telling `listener` what for."""
+    """Waits for objects of the cluster behind `api` and reports reasons to `listener`; `inspect` is the kubectl command for a person."""
 
     api: Api
     watching: Watching
     listener: Listener
     inspect: str
-    """How a person looks at an object, with `{kind}`, `{name}` and `{namespace}` to fill in."""
 
     def ready(self, target: Target, live: Object, limit: float) -> Object:
-        """The object once it is ready, after `limit` seconds at most.
-
-        Raises ObjectFailed when it failed, is deleted meanwhile, or the limit is reached; Interrupted.
-        """
+        """The object when it is ready. Raises ObjectFailed if it failed or is not ready after `limit` seconds; Interrupted."""
         try:
             check = self._check_for(live)
         except ValueError as error:
@@ -54,63 +47,62 @@ class Waiter:
         return live if check is None else self.until(target, live, check, limit)
 
     def until(self, target: Target, applied: Object, check: Callable[[Object], Readiness], limit: float) -> Object:
-        """The object once `check` says so, after `limit` seconds at most; raises as `ready` does."""
+        """The object when `check` returns ready. Raises what `ready` raises."""
         self.watching.observe(applied["apiVersion"], applied["kind"])
         reasons.observe_for(self.watching, applied)
-        began, told = time.monotonic(), ""
+        began, reported = time.monotonic(), ""
         with self.watching.sleeper(key_of(applied)) as wake:
             while True:
                 wake.clear()
                 current = self._current(applied)
-                found = check(current)
-                if found.ready:
+                state = check(current)
+                if state.ready:
                     return current
                 cause = reasons.why(self.watching, current)
-                why = f"{found.why}: {cause}" if cause and cause not in found.why else found.why
-                if found.failed:
-                    raise ObjectFailed(self._quoting(current, why), self._look(target))
+                why = f"{state.why}: {cause}" if cause and cause not in state.why else state.why
+                if state.failed:
+                    raise ObjectFailed(self._with_message(current, why), self._inspect(target))
                 waited = time.monotonic() - began
-                left = min(limit - waited, hope := self._hope(current))
+                left = min(limit - waited, patience := self._patience(current))
                 if left <= 0:
-                    still = f"; nothing has moved for {spelled(STANDSTILL_SECONDS)}, and no autoscaler runs here" if hope <= 0 else ""
-                    raise _too_late(waited, f"{why}{still}", self._look(target))
-                if why != told:
+                    idle = f"; nothing has changed for {spelled(IDLE_SECONDS)}, and no autoscaler runs here" if patience <= 0 else ""
+                    raise _too_late(waited, f"{why}{idle}", self._inspect(target))
+                if why != reported:
                     self.listener(Waiting(target=target, reason=why, seconds=waited, limit=limit))
-                    told = why
+                    reported = why
                 self._sleep(wake, left)
 
-    def _hope(self, live: Object) -> float:
-        """Seconds for which it makes sense to wait for `live` if nothing moves."""
-        return STANDSTILL_SECONDS - self.watching.standstill.seconds if reasons.fits_nowhere(self.watching, live) else math.inf
+    def _patience(self, live: Object) -> float:
+        """Seconds left to wait for `live` if nothing changes."""
+        return IDLE_SECONDS - self.watching.idle.seconds if reasons.is_unschedulable(self.watching, live) else math.inf
 
-    def _quoting(self, live: Object, why: str) -> str:
-        """`why`, and what the pods of a Job that failed said last."""
+    def _with_message(self, live: Object, why: str) -> str:
+        """`why` and, for a Job, the termination message of its failed pods."""
         if live["kind"] != "Job":
             return why
         path = self.api.resource("v1", "Pod").path(live["metadata"]["namespace"])
         mine = {"labelSelector": f"batch.kubernetes.io/job-name={live['metadata']['name']}"}
         try:
-            # Asked for, not taken from the live copy: news of a pod and of its Job come by two watches, in any order.
+            # The watch of pods may be behind the watch of Jobs, so ask the server.
             pods = self.api.request("GET", path, query=mine)["items"]
         except ApiError:
             return why
-        said = reasons.last_words(pods)
-        if said and condition(live, "Failed").get("reason") == "PodFailurePolicy":
-            # Its message names the same pod and exit code once more.
-            return f"the Job failed: {said}"
-        return f"{why}: {said}" if said and said not in why else why
+        message = reasons.termination_message(pods)
+        if message and condition(live, "Failed").get("reason") == "PodFailurePolicy":
+            return f"the Job failed: {message}"  # the condition names the same pod and exit code
+        return f"{why}: {message}" if message and message not in why else why
 
     def _sleep(self, wake: threading.Event, seconds: float) -> None:
-        # Who begins to wait when all is over already is woken by nobody.
+        # `stop` wakes only the threads that wait already.
         if not (self.watching.stopped or self.watching.lost):
             wake.wait(seconds)
         if self.watching.stopped:
             raise Interrupted
         if self.watching.lost:
-            raise ObjectFailed("the API server stopped answering", "run the same command again: it repairs the cluster and goes on")
+            raise ObjectFailed("the API server stopped answering", "run the same command again: it repairs the cluster and continues")
 
     def _current(self, applied: Object) -> Object:
-        """The newest known state, which is never older than what was applied."""
+        """The newest state, never older than `applied`."""
         seen = self.watching.get(key_of(applied))
         if seen is None or seen["metadata"]["uid"] != applied["metadata"]["uid"]:
             return applied
@@ -128,13 +120,28 @@ class Waiter:
                     return
                 waited = time.monotonic() - began
                 if waited >= limit:
-                    held = ", ".join(seen["metadata"].get("finalizers") or ()) or "nothing that it names"
-                    message = f"still there {spelled(waited)} after its deletion; it is held by {held}"
+                    finalizers = ", ".join(seen["metadata"].get("finalizers") or ()) or "none"
+                    message = f"still there {spelled(waited)} after its deletion; finalizers: {finalizers}"
                     raise ObjectFailed(message, "run `down` again, or delete the whole cluster")
                 self._sleep(wake, limit - waited)
 
+    def delete(self, key: Key, resource: Resource, live: Object, *, limit: float, childless: bool = False) -> None:
+        """Delete `live` and its children as the provider does, and return when it is gone; `childless` says that it has none.
+
+        Raises ObjectFailed after `limit` seconds.
+        """
+        uid = live["metadata"]["uid"]
+        options = {"propagationPolicy": _propagation(live, childless=childless), "preconditions": {"uid": uid}}
+        try:
+            self.api.request("DELETE", resource.path(key.namespace, key.name), options)
+        except ApiError as error:
+            if error.status not in (404, 409):  # not found, or another object has the name now
+                raise reasons.rejection(error) from error
+            return
+        self.gone(key, uid, live["apiVersion"], limit)
+
     def exists(self, key: Key, api_version: str, limit: float) -> bool:
-        """Whether the object `key` is there, waiting for it up to `limit` seconds."""
+        """True if the object `key` exists within `limit` seconds."""
         self.watching.observe(api_version, key.kind)
         until = time.monotonic() + limit
         with self.watching.sleeper(key) as wake:
@@ -156,7 +163,7 @@ class Waiter:
         return rule if rule is None or not self._binds_late(live) else None
 
     def _service(self, live: Object) -> Readiness:
-        # The provider waits until no address is unready, and is content with none at all: pods may come later.
+        # The provider waits until no address is unready, and accepts a Service without addresses: pods may come later.
         self.watching.observe("discovery.k8s.io/v1", "EndpointSlice")
         slices = self.watching.owned("EndpointSlice", live["metadata"]["uid"])
         if not slices:
@@ -170,14 +177,24 @@ class Waiter:
         if not name:
             return False
         try:
-            found = self.api.request("GET", f"/apis/storage.k8s.io/v1/storageclasses/{name}")
+            storage_class = self.api.request("GET", f"/apis/storage.k8s.io/v1/storageclasses/{name}")
         except ApiError:
-            return False  # a class without an object is how static volumes are matched
-        return found.get("volumeBindingMode") == "WaitForFirstConsumer"
+            return False  # static volumes use classes without an object
+        return storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
 
-    def _look(self, target: Target) -> str:
-        place = f" -n {target.namespace}" if target.namespace else ""
-        return f"look at it with `{self.inspect} describe {target.kind.lower()} {target.name}{place}`"
+    def _inspect(self, target: Target) -> str:
+        namespace = f" -n {target.namespace}" if target.namespace else ""
+        return f"inspect it with `{self.inspect} describe {target.kind.lower()} {target.name}{namespace}`"
+
+
+def _propagation(live: Object, *, childless: bool) -> str:
+    policy = annotation(live, "pulumi.com/deletionPropagation").capitalize()
+    if policy in ("Orphan", "Background"):
+        return policy
+    # The provider deletes in the foreground. Without children that only delays it: the garbage collector needs a round, and
+    # up to 30 s for a new kind.
+    childless = childless or (live["apiVersion"] == "v1" and live["kind"] in _CHILDLESS)
+    return "Background" if childless else "Foreground"
 
 
 def _targets_pods(service: Object) -> bool:
@@ -185,8 +202,8 @@ def _targets_pods(service: Object) -> bool:
     return bool(spec.get("selector")) and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName"
 
 
-def _too_late(waited: float, why: str, look: str) -> ObjectFailed:
-    remedy = f"{look}; when it only needs longer, raise its custom timeout"
+def _too_late(waited: float, why: str, inspect: str) -> ObjectFailed:
+    remedy = f"{inspect}; if it only needs longer, raise its custom timeout"
     if "Insufficient" in why or "nodes are available" in why or "exceeded quota" in why:
-        remedy = f"ask for less, or give its pool or quota more; {look}"
+        remedy = f"request less, or enlarge its pool or quota; {inspect}"
     return ObjectFailed(f"not ready after {spelled(waited)}: {why}", remedy)

@@ -1,7 +1,7 @@
-"""The cluster's state as a live copy: one watch a kind, begun when first asked for, and wake-ups for those who wait.
+"""Live copies of the cluster's objects, one watch per kind, and events for the threads that wait for an object.
 
-Whoever waits for an object names it and sleeps until something about it changes: the object itself, what it owns
-(the pods of a Deployment), or an event about either. Nothing is polled. It only reads.
+A thread that waits for an object wakes up when the object, an object that it owns (the pods of a Deployment) or an event about
+either changes. Nothing is polled, and nothing is written.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rehearsal.cluster.api import Api, ApiError, Watch
-from rehearsal.engine.wait.idle import Standstill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from rehearsal.engine.wait.timeouts import IdleClock
 
 Object = dict[str, Any]
 
-_AGAIN_SECONDS: Final = 0.2
+_RETRY_SECONDS: Final = 0.2
 _GIVE_UP_SECONDS: Final = 20.0
-# Their news change nothing: what is said about an object, and a node that reports that it is still there.
-_NO_MOVE: Final = ("Event", "Node")
+# Changes of these kinds do not make a pod schedulable: a node's are heartbeats.
+_IRRELEVANT: Final = ("Event", "Node")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """An object's name in the cluster; `namespace` is "" for kinds without one."""
+    """An object's identity; `namespace` is "" for kinds without namespaces."""
 
     kind: str
     namespace: str
@@ -44,7 +42,7 @@ def key_of(live: Object) -> Key:
 
 @dataclass(eq=False)
 class _Collection:
-    """One kind's live copy. `by_owner` finds objects by the uid of what they belong to."""
+    """The live copy of one kind. `by_owner` maps the uid of an owner to the names of its objects."""
 
     path: str
     kind: str
@@ -56,10 +54,10 @@ class _Collection:
 
 
 class Watching:
-    """Live copies of collections of the cluster behind `api`, and how long nothing in them has moved. Close it when done."""
+    """Live copies of collections behind `api`. Call `stop` at the end."""
 
     def __init__(self, api: Api) -> None:
-        self.standstill = Standstill()
+        self.idle = IdleClock()
         self._api = api
         self._collections: dict[str, _Collection] = {}
         self._sleepers: dict[Key, set[threading.Event]] = defaultdict(set)
@@ -69,16 +67,16 @@ class Watching:
 
     @property
     def stopped(self) -> bool:
-        """Whether everybody who waits should give up."""
+        """True if every thread that waits must give up."""
         return self._stopped.is_set()
 
     @property
     def lost(self) -> bool:
-        """Whether the API server has been out of reach for so long that it is not coming back."""
+        """True if the API server did not answer for 20 seconds."""
         return self._lost.is_set()
 
     def observe(self, api_version: str, kind: str) -> None:
-        """Begin to follow `kind` unless that is done already; returns when the copy is complete. Raises ApiError."""
+        """Watch `kind`, and return when its copy is complete. Raises ApiError."""
         with self._lock:
             collection = self._collections.get(kind)
             if collection is None:
@@ -88,12 +86,12 @@ class Watching:
         collection.synced.wait()
 
     def get(self, key: Key) -> Object | None:
-        """The object, or None; its kind must be observed."""
+        """The object of an observed kind, or None."""
         with self._lock:
             return self._collections[key.kind].objects.get((key.namespace, key.name))
 
     def owned(self, kind: str, uid: str) -> list[Object]:
-        """The objects of an observed `kind` that belong to the object with `uid`, in the order of their names."""
+        """The objects of an observed `kind` whose owner is `uid`, by name."""
         with self._lock:
             collection = self._collections.get(kind)
             if collection is None:
@@ -102,7 +100,7 @@ class Watching:
 
     @contextlib.contextmanager
     def sleeper(self, key: Key) -> Iterator[threading.Event]:
-        """An event that is set whenever something about `key` changes (and when all is over)."""
+        """An event that is set when an object concerning `key` changes, and on `stop`."""
         wake = threading.Event()
         with self._lock:
             self._sleepers[key].add(wake)
@@ -113,7 +111,7 @@ class Watching:
                 self._sleepers[key].discard(wake)
 
     def stop(self) -> None:
-        """End all watches and wake everybody who waits."""
+        """End all watches and wake all threads that wait."""
         self._stopped.set()
         with self._lock:
             for collection in self._collections.values():
@@ -133,23 +131,23 @@ class Watching:
         try:
             self._keep_up(collection)
         finally:
-            # Whoever waits for a copy that never got complete finds out by itself that all is over.
+            # A thread that waits for this copy checks `stopped` itself.
             collection.synced.set()
 
     def _keep_up(self, collection: _Collection) -> None:
-        silent_since = time.monotonic()
+        last_answer = time.monotonic()
         while not self.stopped:
             with contextlib.suppress(ApiError):
                 version = self._fill(collection)
                 while version and not self.stopped:
-                    silent_since = time.monotonic()
+                    last_answer = time.monotonic()
                     version = self._drain(collection, version)
-                    silent_since = time.monotonic()
-            if time.monotonic() - silent_since > _GIVE_UP_SECONDS:
+                    last_answer = time.monotonic()
+            if time.monotonic() - last_answer > _GIVE_UP_SECONDS:
                 self._lost.set()
                 self._wake_all()
-            # Only an API server that refuses or is gone brings us here; it is asked again a little later.
-            self._stopped.wait(_AGAIN_SECONDS)
+            # The API server failed or is gone: try again a little later.
+            self._stopped.wait(_RETRY_SECONDS)
 
     def _fill(self, collection: _Collection) -> str:
         listed = self._api.request("GET", collection.path)
@@ -165,7 +163,7 @@ class Watching:
         return listed["metadata"]["resourceVersion"]
 
     def _drain(self, collection: _Collection, version: str) -> str:
-        """Follow until the watch ends; the version to go on from, "" when the copy must be made anew."""
+        """Follow until the watch ends. Returns the version to resume from, "" if the copy must be read again."""
         watch = self._api.watch(collection.path, {"resourceVersion": version, "timeoutSeconds": "290"})
         with self._lock:
             collection.watch = watch
@@ -185,20 +183,20 @@ class Watching:
     def _keep(self, collection: _Collection, live: Object) -> None:
         name = (live["metadata"].get("namespace", ""), live["metadata"]["name"])
         collection.objects[name] = live
-        for uid in _owner_uids(live):
+        for uid, _ in _owners(live):
             collection.by_owner[uid].add(name)
         self._wake(live)
 
     def _drop(self, collection: _Collection, live: Object) -> None:
         name = (live["metadata"].get("namespace", ""), live["metadata"]["name"])
         collection.objects.pop(name, None)
-        for uid in _owner_uids(live):
+        for uid, _ in _owners(live):
             collection.by_owner[uid].discard(name)
         self._wake(live)
 
     def _wake(self, live: Object) -> None:
-        if live["kind"] not in _NO_MOVE:
-            self.standstill.moved()
+        if live["kind"] not in _IRRELEVANT:
+            self.idle.reset()
         pending, seen = [key_of(live)], set()
         while pending:
             key = pending.pop()
@@ -207,23 +205,19 @@ class Watching:
             seen.add(key)
             for wake in self._sleepers.get(key, ()):
                 wake.set()
-            known = live if key == key_of(live) else self._known(key)
-            pending.extend(_owner_keys(known) if known else ())
+            current = live if key == key_of(live) else self._copy(key)
+            pending.extend(owner for _, owner in (_owners(current) if current else ()))
 
-    def _known(self, key: Key) -> Object | None:
+    def _copy(self, key: Key) -> Object | None:
         collection = self._collections.get(key.kind)
         return collection.objects.get((key.namespace, key.name)) if collection else None
 
 
-def _owner_uids(live: Object) -> list[str]:
-    if live["kind"] == "Event":
-        return [live.get("involvedObject", {}).get("uid", "")]
-    return [each["uid"] for each in live["metadata"].get("ownerReferences") or ()]
-
-
-def _owner_keys(live: Object) -> list[Key]:
+def _owners(live: Object) -> list[tuple[str, Key]]:
+    """Uid and key of the owners of `live`; the owner of an event is the object that it is about."""
     if live["kind"] == "Event":
         about = live.get("involvedObject", {})
-        return [Key(about.get("kind", ""), about.get("namespace", ""), about.get("name", ""))]
+        return [(about.get("uid", ""), Key(about.get("kind", ""), about.get("namespace", ""), about.get("name", "")))]
     namespace = live["metadata"].get("namespace", "")
-    return [Key(each["kind"], namespace, each["name"]) for each in live["metadata"].get("ownerReferences") or ()]
+    owners = live["metadata"].get("ownerReferences") or ()
+    return [(each["uid"], Key(each["kind"], namespace, each["name"])) for each in owners]

@@ -1,9 +1,8 @@
-"""Secrets made storable: a mark and a digest, so that a change shows while the value does not.
+"""Replace secrets by digests, so that a plan shows that a secret changed and not its value.
 
-The digest is an HMAC over resource, place and value. With a `key` that only the owner of the stack has (the key that
-decrypts its secrets serves: who holds it can read them anyway) it tells nobody else anything. Without one it cannot
-be kept from being guessed against, so it is cut to 16 bits: whoever guesses at a weak password learns at most those
-16 bits, and a changed secret looks unchanged once in 65,536 times. No randomness: the same input gives the same bytes.
+The digest is an HMAC over resource, path and value. With the key that decrypts the stack's secrets it reveals nothing to
+others. Without a key it is cut to 16 bits: guesses at a weak password learn at most 16 bits, and one changed secret in
+65,536 looks unchanged. Digests have no random part: the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PUBLIC_HEX: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """Where a secret was. `digest` is "" when the value is not known yet; `fields` has the parts of a secret map."""
+    """The digest of a secret, "" for an unknown value; `fields` has the digests of the values of a secret map."""
 
     digest: str
     fields: dict[str, Masked] | None = field(default=None)
@@ -34,33 +33,33 @@ class Masked:
 
 
 def mask(value: Any, *, urn: str, key: bytes | None = None) -> Any:
-    """`value` with every `Secret` turned into `Masked`. `urn` tells the resource, so that equal secrets do not look equal."""
+    """`value` with each `Secret` replaced by `Masked`. `urn` gives equal secrets of two resources different digests."""
     return _mask(value, urn, key)
 
 
-def _mask(value: Any, place: str, key: bytes | None) -> Any:
+def _mask(value: Any, path: str, key: bytes | None) -> Any:
     if isinstance(value, Secret):
-        return _masked(reveal(value), place, key)
+        return _masked(reveal(value), path, key)
     if isinstance(value, dict):
-        return {name: _mask(item, f"{place}\0{name}", key) for name, item in value.items()}
+        return {name: _mask(item, f"{path}\0{name}", key) for name, item in value.items()}
     if isinstance(value, list):
-        return [_mask(item, f"{place}\0{index}", key) for index, item in enumerate(value)]
+        return [_mask(item, f"{path}\0{index}", key) for index, item in enumerate(value)]
     return value
 
 
-def _masked(clear: Any, place: str, key: bytes | None) -> Masked:
+def _masked(plain: Any, path: str, key: bytes | None) -> Masked:
     fields = None
-    if isinstance(clear, dict):
-        fields = {name: _masked(item, f"{place}\0{name}", key) for name, item in sorted(clear.items())}
-    if has_unknown(clear):
+    if isinstance(plain, dict):
+        fields = {name: _masked(item, f"{path}\0{name}", key) for name, item in sorted(plain.items())}
+    if has_unknown(plain):
         return Masked(digest="", fields=fields)
-    text = f"{place}\0\0{json.dumps(clear, sort_keys=True)}"
+    text = f"{path}\0\0{json.dumps(plain, sort_keys=True)}"
     digest = hmac.new(key or _PUBLIC_KEY, text.encode(), hashlib.sha256).hexdigest()
     return Masked(digest=digest[: _KEYED_HEX if key else _PUBLIC_HEX], fields=fields)
 
 
 def to_json(value: Any, *, digests: bool) -> Any:
-    """`value` as Pulumi spells it in JSON: secrets as its marker (with our digest if `digests`), unknowns as its text."""
+    """`value` in Pulumi's JSON notation: a marker for secrets (with our digest if `digests`), a text for unknown values."""
     if isinstance(value, Masked):
         marker: dict[str, Any] = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
         if digests:
@@ -71,7 +70,7 @@ def to_json(value: Any, *, digests: bool) -> Any:
     if value is UNKNOWN:
         return marks.UNKNOWN_TEXT
     if isinstance(value, Secret):
-        raise TypeError("a secret must be masked before it is written down")
+        raise TypeError("mask secrets before you write them")
     if isinstance(value, dict):
         return {name: to_json(item, digests=digests) for name, item in sorted(value.items())}
     if isinstance(value, list):

@@ -1,22 +1,47 @@
-"""What a program registered: the plain record that plans, tests and policies read.
+"""What a program registered, as plain data, and the URNs that Pulumi's engine gives to it.
 
-It holds no live Pulumi object and never prints a secret.
+A recording contains no live Pulumi object and prints no secret. URNs follow pulumi/pulumi, sdk/go/common/resource/urn
+(2026-11): the chain of parent types omits the root stack, and a name may contain `::`.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehearsal.engine.wire.urns import stack_urn
+STACK_TYPE = "pulumi:pulumi:Stack"
+PROVIDER_PREFIX = "pulumi:providers:"
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+
+def make_urn(*, stack: str, project: str, parent: str, type_: str, name: str) -> str:
+    """The URN of the resource `name` of `type_`; `parent` is a URN or ""."""
+    chain = qualified_type(parent) if parent else ""
+    if chain and chain != STACK_TYPE:
+        type_ = f"{chain}${type_}"
+    return f"urn:pulumi:{stack}::{project}::{type_}::{name}"
+
+
+def stack_urn(stack: str, project: str) -> str:
+    """The URN of the root stack resource."""
+    return make_urn(stack=stack, project=project, parent="", type_=STACK_TYPE, name=f"{project}-{stack}")
+
+
+def qualified_type(urn: str) -> str:
+    """The type part of `urn` with the chain of parent types, parts joined by `$`."""
+    return urn.split("::", 3)[2]
+
+
+def name_of(urn: str) -> str:
+    """The name that the program gave the resource."""
+    return urn.split("::", 3)[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Custom timeouts as the program wrote them (Go durations such as `20m`), None where it said nothing."""
+    """Custom timeouts as Go durations (`20m`), None for the provider's default."""
 
     create: str | None = None
     update: str | None = None
@@ -25,7 +50,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The resource options that change what an engine does."""
+    """The resource options that an engine acts on. `aliases` are resolved to full URNs."""
 
     protect: bool = False
     retain_on_delete: bool = False
@@ -34,7 +59,6 @@ class Options:
     replace_on_changes: tuple[str, ...] = ()
     additional_secret_outputs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    """Earlier URNs of this resource, resolved against its parent where the program gave only a part."""
     custom_timeouts: Timeouts = field(default_factory=Timeouts)
     deleted_with: str = ""
     replace_with: tuple[str, ...] = ()
@@ -46,9 +70,8 @@ class Options:
 class Registration:
     """One resource as the program registered it.
 
-    `inputs` is plain data with `Secret` and `UNKNOWN` marks. `provider` is the explicit provider's URN, "" for the
-    default one. `read` is true for a resource that was looked up rather than declared. `id` and `outputs` are what the
-    program got back; in a preview that is the known inputs and no id.
+    `inputs` is plain data with `Secret` and `UNKNOWN` marks. `provider` is the URN of the explicit provider, "" for the
+    default one. `read` is true for a resource that the program looked up; `id` is then its id.
     """
 
     urn: str
@@ -76,10 +99,10 @@ class Diagnostic:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """Everything one run of a program registered, dependencies first, otherwise by URN: the same in every run.
+    """Everything that one run of a program registered, in the order of `ordered`: the same in every run.
 
-    The root stack resource is not among `registrations`; its outputs are `outputs`. `component_outputs` holds what
-    components registered as theirs, by URN.
+    `registrations` omits the root stack; its outputs are `outputs`. `component_outputs` maps the URN of a component to
+    the outputs that it registered. `config` shows secrets as `[secret]`.
     """
 
     project: str
@@ -89,7 +112,6 @@ class Recording:
     component_outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict)
-    """The configuration that the program was given, secrets as `[secret]`."""
 
     @property
     def stack_urn(self) -> str:
@@ -103,29 +125,49 @@ class Recording:
         return len(self.registrations)
 
     def of_type(self, type_: str) -> list[Registration]:
-        """Every resource of the type token `type_`, such as `kubernetes:apps/v1:Deployment`."""
+        """The resources of a type token such as `kubernetes:apps/v1:Deployment`."""
         return [each for each in self.registrations if each.type == type_]
 
     def one(self, type_: str, name: str | None = None) -> Registration:
-        """The only resource of `type_` (and called `name`, if given).
-
-        Raises LookupError that lists what is there when there is none, or more than one.
-        """
-        found = [each for each in self.of_type(type_) if name is None or each.name == name]
-        if len(found) == 1:
-            return found[0]
+        """The only resource of `type_` (and of `name`). Raises LookupError with the registered resources."""
+        matches = [each for each in self.of_type(type_) if name is None or each.name == name]
+        if len(matches) == 1:
+            return matches[0]
         wanted = f"{type_} {name!r}" if name else type_
-        there = ", ".join(sorted(f"{each.type} {each.name!r}" for each in self.registrations)) or "nothing"
-        raise LookupError(f"{len(found)} resources match {wanted}, exactly one is wanted; registered are: {there}")
+        registered = ", ".join(sorted(f"{each.type} {each.name!r}" for each in self.registrations)) or "nothing"
+        raise LookupError(f"{len(matches)} resources match {wanted}; expected one. Registered: {registered}")
 
     def by_urn(self, urn: str) -> Registration:
         """The resource whose URN is `urn`; raises KeyError."""
-        for each in self.registrations:
-            if each.urn == urn:
-                return each
-        raise KeyError(urn)
+        return {each.urn: each for each in self.registrations}[urn]
 
     def children(self, parent: str | Registration) -> list[Registration]:
         """The resources directly under `parent`, a registration or a URN."""
         urn = parent if isinstance(parent, str) else parent.urn
         return [each for each in self.registrations if each.parent == urn]
+
+
+def ordered(registrations: Sequence[Registration]) -> tuple[Registration, ...]:
+    """`registrations` with dependencies and parents first, ties by URN.
+
+    The SDK registers resources as they become ready, from sets, so the order of arrival depends on the hash seed.
+    """
+    by_urn = {each.urn: each for each in registrations}
+    waiting: dict[str, int] = {}
+    followers: dict[str, list[str]] = defaultdict(list)
+    for each in registrations:
+        before = {urn for urn in (each.parent, each.provider, *each.dependencies) if urn in by_urn and urn != each.urn}
+        waiting[each.urn] = len(before)
+        for urn in before:
+            followers[urn].append(each.urn)
+    ready = [urn for urn, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    result: list[Registration] = []
+    while ready:
+        urn = heapq.heappop(ready)
+        result.append(by_urn[urn])
+        for follower in followers[urn]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(ready, follower)
+    return tuple(result)

@@ -1,29 +1,27 @@
-"""Property values as plain data: what the SDK puts on the wire, with secrets and unknowns kept as marks of their own.
+"""Property values of the SDK's protocol as plain data, with marks for secrets and unknown values.
 
-A secret stays wrapped in `Secret`, whose repr never shows it; `reveal` is the one way to the clear value and is called
-only at the edge to an API server. This module refuses to guess: a wire value it does not know stays the map it came as.
+`Secret` never shows its value; only `reveal` returns it, and only requests to an API server call that. A wire value of an
+unknown type (such as an asset) stays the map that it is on the wire.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from google.protobuf import struct_pb2
 
 from kube import marks
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 class Unknown:
-    """A value that only an update will know. There is one instance, `UNKNOWN`."""
+    """A value that is known after an update. `UNKNOWN` is the only instance."""
 
     _instance: Self | None = None
 
     def __new__(cls) -> Self:
-        """The one instance."""
+        """The only instance."""
         if cls._instance is None:
             cls._instance = super().__new__(cls)
         return cls._instance
@@ -46,7 +44,7 @@ UNKNOWN: Final = Unknown()
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A value that is shown as `[secret]` everywhere. Two are equal when their clear values are."""
+    """A value that prints as `[secret]`. Two secrets are equal if their values are."""
 
     value: Any
 
@@ -55,7 +53,7 @@ class Secret:
 
 
 def from_wire(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """The properties in `struct` as plain data, keys sorted: protobuf's own order changes from process to process."""
+    """The properties in `struct` as plain data, keys sorted: protobuf's order differs between processes."""
     fields = struct.fields
     return {key: _value_from_wire(fields[key]) for key in sorted(fields)}
 
@@ -82,7 +80,7 @@ def _value_from_wire(value: struct_pb2.Value) -> Any:
 
 
 def to_wire(properties: Mapping[str, Any]) -> struct_pb2.Struct:
-    """`properties` as the SDK expects them back, secrets wrapped again and unknowns spelled out."""
+    """The reverse of `from_wire`."""
     struct = struct_pb2.Struct()
     for key, value in properties.items():
         _fill(struct.fields[key], value)
@@ -115,7 +113,7 @@ def _fill(slot: struct_pb2.Value, value: Any) -> None:
 
 
 def reveal(value: Any) -> Any:
-    """`value` with every secret in clear. Only for what goes to an API server; never log or store the result."""
+    """`value` with every secret in plain text, for requests to an API server. Never log or store the result."""
     if isinstance(value, Secret):
         return reveal(value.value)
     if isinstance(value, dict):
@@ -126,7 +124,7 @@ def reveal(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether any part of `value` is known only after an update."""
+    """True if any part of `value` is known only after an update."""
     if isinstance(value, Secret):
         return has_unknown(value.value)
     if isinstance(value, dict):
@@ -137,12 +135,29 @@ def has_unknown(value: Any) -> bool:
 
 
 def mark_secrets(outputs: Any, inputs: Any) -> Any:
-    """`outputs` with everything marked secret that is secret at the same place in `inputs`."""
+    """`outputs`, with a value marked secret if the value at the same path in `inputs` is."""
     if isinstance(inputs, Secret):
         return outputs if isinstance(outputs, Secret) else Secret(outputs)
     if isinstance(inputs, dict) and isinstance(outputs, dict):
         return {key: mark_secrets(item, inputs[key]) if key in inputs else item for key, item in outputs.items()}
     if isinstance(inputs, list) and isinstance(outputs, list):
         rest = outputs[len(inputs) :]
-        return [mark_secrets(item, given) for item, given in zip(outputs, inputs, strict=False)] + rest
+        return [mark_secrets(item, source) for item, source in zip(outputs, inputs, strict=False)] + rest
     return outputs
+
+
+def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
+    """`message` with `[secret]` instead of each secret text of `inputs`. Texts under 4 characters stay: they match too much."""
+    for text in sorted(_secret_texts(inputs), key=len, reverse=True):
+        message = message.replace(text, "[secret]")
+    return message
+
+
+def _secret_texts(value: Any, *, secret: bool = False) -> set[str]:
+    if isinstance(value, Secret):
+        return _secret_texts(value.value, secret=True)
+    if isinstance(value, dict):
+        return {text for item in value.values() for text in _secret_texts(item, secret=secret)}
+    if isinstance(value, list):
+        return {text for item in value for text in _secret_texts(item, secret=secret)}
+    return {value} if secret and isinstance(value, str) and len(value) >= 4 else set()

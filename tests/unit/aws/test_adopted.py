@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from rehearsal.engine.program.errors import ProgramFailed
+from rehearsal.errors import ProgramFailed
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model
 
 POOLS = {"l40s": L40S, "system": SYSTEM}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from rehearsal.engine.program.errors import ProgramFailed
 from rehearsal.engine.program.record import record
+from rehearsal.errors import ProgramFailed
 from stackfile.reader import read_stack
 from stackfile.run_error import StackRunError
 from stackfile.settings import load

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli import main
-from rehearsal.engine.program.errors import ProgramFailed
 from rehearsal.engine.program.record import record
+from rehearsal.errors import ProgramFailed
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
 from stackfile.public_keys import EXAMPLES, mark, publicity
 from stackfile.reader import read_stack

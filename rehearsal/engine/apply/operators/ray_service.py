@@ -1,16 +1,16 @@
-"""What KubeRay would make of a RayService: the head pod and the worker pods of a cluster, and the services before them.
+"""Stub of KubeRay: the head pod and the worker pods of a RayService, and their Services.
 
-Names, labels, services and containers are those of KubeRay v1.7.0. Ray's own command, its variables and probes, its token and the
-autoscaler's account are left out: nothing runs in a pretend pod. A changed cluster comes beside the old one, which goes when the
-new one is Ready; with `upgradeStrategy` None the old one stays, as it does under KubeRay.
+Names, labels, services and containers are those of KubeRay v1.7.0. Ray's command, variables, probes and token and the
+autoscaler's account are missing: no container runs. A changed cluster starts next to the old one, which is deleted when the new
+one is ready; with `upgradeStrategy` None the old one stays, as with KubeRay.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rehearsal.engine.apply.operators.crew import Crew, child, digest, labelled
-from rehearsal.engine.wait.errors import ObjectFailed
+from rehearsal.engine.apply.operators.stub import Stub, child, digest, labelled
+from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
 
@@ -19,35 +19,35 @@ _PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "serve": _SERV
 _METRICS_PORT = {"metrics": 8080}
 
 
-def crew(live: Object, owned: list[Object]) -> Crew:
-    """The children of the RayService `live`; `owned` are those that it has already. Raises ObjectFailed where KubeRay makes no service."""
+def stub(live: Object, owned: list[Object]) -> Stub:
+    """The stub of the RayService `live`, whose children are `owned`. Raises ObjectFailed if KubeRay would create no serve service."""
     name, config = live["metadata"]["name"], live["spec"]["rayClusterConfig"]
     groups = [{**group, "template": _worker_template(config, group["template"])} for group in config.get("workerGroupSpecs") or []]
     head = _head_template(config)
     cluster = f"{name}-{digest([_fixed(config, groups), head])}"
     running = next((each["metadata"]["labels"]["ray.io/cluster"] for each in owned if each["kind"] == "Pod"), cluster)
     strategy = (live["spec"].get("upgradeStrategy") or {}).get("type", "NewCluster")
-    held = ""
+    kept = ""
     if running != cluster and strategy == "None":
-        held = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll the change out"
+        kept = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll out the change"
     workers = [pod for group in groups for pod in _workers(live, cluster, group)]
     status = {"serviceStatus": "Running", "numServeEndpoints": len(workers), "activeServiceStatus": {"rayClusterName": running}}
-    # KubeRay's own Ready waits for addresses too, of whichever cluster; that none is on its way it says by another condition.
-    endpoints = {} if held else {f"{name}-serve-svc": len(workers)}
+    # KubeRay's Ready also waits for addresses, of the old or the new cluster; UpgradeInProgress says which.
+    endpoints = {} if kept else {f"{name}-serve-svc": len(workers)}
     first = _pod(live, f"{cluster}-head", cluster, head, _node(cluster, "head", "headgroup", serves=False))
-    return Crew(
+    return Stub(
         operator="KubeRay",
-        children=() if held else (first, *workers, *_services(live, cluster)),
+        children=() if kept else (first, *workers, *_services(live, cluster)),
         condition="Ready",
         status=status,
         settled={"UpgradeInProgress": "False"},
         endpoints=endpoints,
-        held=held,
+        kept=kept,
     )
 
 
 def _fixed(config: Object, groups: list[Object]) -> Object:
-    """What a new cluster is made for; KubeRay changes the count of workers in place."""
+    """The fields whose change creates a new cluster; KubeRay changes the number of workers in place."""
     counts = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
     return {**config, "workerGroupSpecs": [{key: value for key, value in group.items() if key not in counts} for group in groups]}
 
@@ -56,24 +56,24 @@ def _head_template(config: Object) -> Object:
     template = config["headGroupSpec"]["template"]
     if not config.get("enableInTreeAutoscaling"):
         return template
-    beside = _autoscaler(template["spec"]["containers"][0]["image"], config.get("autoscalerOptions") or {})
-    spec = {**template["spec"], "containers": [*template["spec"]["containers"], beside]}
+    autoscaler = _autoscaler(template["spec"]["containers"][0]["image"], config.get("autoscalerOptions") or {})
+    spec = {**template["spec"], "containers": [*template["spec"]["containers"], autoscaler]}
     return {**template, "spec": {**spec, **_restarts(config)}}
 
 
 def _autoscaler(image: str, options: Object) -> Object:
-    """What KubeRay puts beside the head, with what `autoscalerOptions` changes of it."""
+    """The container that KubeRay adds to the head pod, as `autoscalerOptions` says."""
     amounts = {"cpu": "500m", "memory": "512Mi"}
-    given = {key: options[key] for key in ("image", "resources", "securityContext") if key in options}
-    return {"name": "autoscaler", "image": image, "resources": {"requests": amounts, "limits": amounts}, **given}
+    overrides = {key: options[key] for key in ("image", "resources", "securityContext") if key in options}
+    return {"name": "autoscaler", "image": image, "resources": {"requests": amounts, "limits": amounts}, **overrides}
 
 
 def _worker_template(config: Object, template: Object) -> Object:
-    """The template of a group's workers, with the container that waits for the head: it asks for room, and admission judges it."""
+    """The template of a group's workers with the container that waits for the head: its requests count for scheduling and quota."""
     spec, ray = template["spec"], template["spec"]["containers"][0]
     amounts = {"cpu": "200m", "memory": "256Mi"}
-    taken = {key: ray[key] for key in ("image", "imagePullPolicy", "securityContext", "env", "volumeMounts") if key in ray}
-    waiting = {"name": "wait-gcs-ready", **taken, "resources": {"requests": amounts, "limits": amounts}}
+    copied = {key: ray[key] for key in ("image", "imagePullPolicy", "securityContext", "env", "volumeMounts") if key in ray}
+    waiting = {"name": "wait-gcs-ready", **copied, "resources": {"requests": amounts, "limits": amounts}}
     return {**template, "spec": {**spec, "initContainers": [*(spec.get("initContainers") or []), waiting], **_restarts(config)}}
 
 
@@ -84,11 +84,11 @@ def _restarts(config: Object) -> Object:
 
 def _workers(live: Object, cluster: str, group: Object) -> list[Object]:
     name, hosts = group["groupName"], group["numOfHosts"]
-    made = []
+    pods = []
     for number in range(group["replicas"] * hosts):
         labels = {**_node(cluster, "worker", name, serves=True), "ray.io/worker-group-replica-index": str(number // hosts)}
-        made.append(_pod(live, f"{cluster}-{name}-worker-{number}", cluster, group["template"], labels))
-    return made
+        pods.append(_pod(live, f"{cluster}-{name}-worker-{number}", cluster, group["template"], labels))
+    return pods
 
 
 def _node(cluster: str, kind: str, group: str, *, serves: bool) -> dict[str, str]:
@@ -101,10 +101,10 @@ def _identity(cluster: str, kind: str) -> dict[str, str]:
 
 
 def _pod(live: Object, name: str, cluster: str, template: Object, labels: dict[str, str]) -> Object:
-    # A name of the template's own stays where KubeRay lets it.
-    kept = {key: value for key, value in ((template.get("metadata") or {}).get("labels") or {}).items() if not key.startswith("ray.io/")}
-    made = labelled(template, {**labels, **kept, "ray.io/cluster": cluster})
-    return child("v1", "Pod", name, live, made["metadata"]["labels"], spec=made["spec"])
+    # KubeRay keeps the template's other labels.
+    others = {key: value for key, value in ((template.get("metadata") or {}).get("labels") or {}).items() if not key.startswith("ray.io/")}
+    labelled_template = labelled(template, {**labels, **others, "ray.io/cluster": cluster})
+    return child("v1", "Pod", name, live, labelled_template["metadata"]["labels"], spec=labelled_template["spec"])
 
 
 def _services(live: Object, cluster: str) -> list[Object]:
@@ -114,21 +114,21 @@ def _services(live: Object, cluster: str) -> list[Object]:
     served = [_port(port, number) for port, number in ports.items() if port == "serve" or port.startswith("serve-")]
     if not served:
         raise ObjectFailed(
-            f"KubeRay would make no Service {name}-serve-svc, so nothing would reach it: no port of the head's first container is called serve",
-            f"name the port {_SERVE_PORT} of that container serve",
+            f"KubeRay would create no Service {name}-serve-svc: no port of the head's first container is named serve",
+            f"name port {_SERVE_PORT} of that container serve",
         )
-    behind = {
+    internal = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": head,
         "ports": [{**_port(port, number), "appProtocol": "tcp"} for port, number in ports.items()],
     }
-    entrance = {"selector": {"ray.io/cluster": cluster, "ray.io/serve": "true"}, "ports": served}
+    serve = {"selector": {"ray.io/cluster": cluster, "ray.io/serve": "true"}, "ports": served}
     named = {**origin, "ray.io/identifier": f"{name}-head", "ray.io/node-type": "head"}
     return [
-        child("v1", "Service", f"{cluster}-head-svc", live, head, spec=behind),
-        child("v1", "Service", f"{name}-head-svc", live, named, spec=behind),
-        child("v1", "Service", f"{name}-serve-svc", live, {**origin, "ray.io/serve": f"{name}-serve"}, spec=entrance),
+        child("v1", "Service", f"{cluster}-head-svc", live, head, spec=internal),
+        child("v1", "Service", f"{name}-head-svc", live, named, spec=internal),
+        child("v1", "Service", f"{name}-serve-svc", live, {**origin, "ray.io/serve": f"{name}-serve"}, spec=serve),
     ]
 
 

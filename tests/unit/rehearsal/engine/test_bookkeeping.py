@@ -5,14 +5,15 @@ import os
 
 import pytest
 
-from rehearsal.engine.apply.identity import Holdings
+from rehearsal.engine.apply.identity import Inventory
 from rehearsal.engine.apply.journal import Journal, read_entries
-from rehearsal.engine.apply.lock import BusyError, turn
 from rehearsal.engine.apply.prune import waves
+from rehearsal.engine.apply.run import exclusive
 from rehearsal.engine.plan.states import ResourceState
 from rehearsal.engine.wait.watching import Key
 from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.recording import Registration
+from rehearsal.errors import BusyError
 
 
 def state(name, *, depends_on=(), **inputs):
@@ -89,18 +90,18 @@ def test_only_its_owner_may_read_the_journal(tmp_path):
     assert (tmp_path / "applied.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_second_to_come_is_told_who_is_at_it_since_when_and_what_to_type(tmp_path):
-    with turn(tmp_path, doing="up of local"), pytest.raises(BusyError) as busy, turn(tmp_path, doing="down"):
+def test_a_second_run_names_the_first_its_start_and_the_command_to_type(tmp_path):
+    with exclusive(tmp_path, command="up of local"), pytest.raises(BusyError) as busy, exclusive(tmp_path, command="down"):
         pass
     assert f"process {os.getpid()} (up of local) is changing this cluster since " in busy.value.message
     assert f"kill {os.getpid()}" in busy.value.remedy
 
 
-def test_the_turn_is_free_again_after_it_ended_badly(tmp_path):
-    with pytest.raises(KeyError), turn(tmp_path, doing="up"):
+def test_the_lock_is_free_after_a_run_that_failed(tmp_path):
+    with pytest.raises(KeyError), exclusive(tmp_path, command="up"):
         raise KeyError
-    with turn(tmp_path, doing="up"):
-        assert json.loads((tmp_path / "turn.lock").read_text())["pid"] == os.getpid()
+    with exclusive(tmp_path, command="up"):
+        assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
 
 
 def entries(tmp_path, *declared):
@@ -150,7 +151,7 @@ def after_a_crash(tmp_path, *facts):
     killed(journal)
     tidied = Journal(tmp_path, "uid")
     tidied.close()
-    return Holdings(Journal(tmp_path, "uid"))
+    return Inventory(Journal(tmp_path, "uid"))
 
 
 @pytest.mark.parametrize(
@@ -172,6 +173,6 @@ def test_a_resource_has_the_object_that_was_made_last(tmp_path, facts, wanted, c
 
 
 def test_a_name_whose_object_another_resource_never_got_is_free(tmp_path):
-    holdings = after_a_crash(tmp_path, ("one", False))
-    assert holdings.objection(key("one"), registration("one", "urn:another"), None) is None
-    assert holdings.objection(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"}) is not None
+    inventory = after_a_crash(tmp_path, ("one", False))
+    assert inventory.conflict(key("one"), registration("one", "urn:another"), None) is None
+    assert inventory.conflict(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"}) is not None

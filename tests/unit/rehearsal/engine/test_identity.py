@@ -39,7 +39,9 @@ def steps(found):
 def test_an_object_that_another_urn_has_cannot_be_created():
     found = plan(lambda: Holder("Vllm"), lambda: Holder("Triton"))
     [(message, remedy)] = found.rejected
-    assert message.startswith("Service n/chat already exists: the resource acme:serving:Vllm$kubernetes:core/v1:Service 'chat' has it")
+    assert message.startswith(
+        "Service n/chat already exists: it belongs to the resource acme:serving:Vllm$kubernetes:core/v1:Service 'chat'"
+    )
     assert "update twice" in remedy
 
 

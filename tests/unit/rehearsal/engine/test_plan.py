@@ -203,7 +203,7 @@ def test_a_saved_plan_survives_the_way_to_disk_and_back():
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"format": "other/1"}', b'{"format": "inferplan-plan/1"}', b"\x00"])
 def test_anything_else_than_a_saved_plan_is_refused(text):
-    with pytest.raises(ValueError, match="no saved plan"):
+    with pytest.raises(ValueError, match="not a saved plan"):
         load(text)
 
 

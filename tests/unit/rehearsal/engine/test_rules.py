@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from rehearsal.cluster.api import ApiError
 from rehearsal.engine.providers import stubs
-from rehearsal.engine.wait.durations import seconds_of, spelled
 from rehearsal.engine.wait.readiness import rule_for
-from rehearsal.engine.wait.refusals import is_immutable, refusal
+from rehearsal.engine.wait.reasons import is_immutable, rejection
+from rehearsal.engine.wait.timeouts import seconds_of, spelled
 from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
 
@@ -41,8 +41,8 @@ def test_durations_are_read_as_go_writes_them(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "20", "20 m", "m", "1h x", "-5s"])
-def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(ValueError, match="no duration"):
+def test_a_malformed_duration_is_rejected(text):
+    with pytest.raises(ValueError, match="not a duration"):
         seconds_of(text)
 
 
@@ -84,10 +84,10 @@ def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        ({"observedGeneration": 1}, "the Deployment controller has not looked at it yet"),
+        ({"observedGeneration": 1}, "the Deployment controller has not seen it yet"),
         ({"availableReplicas": 1, "unavailableReplicas": 1}, "1 of 2 pods are available"),
-        ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are made, 1 old ones are left"),
-        ({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}, "1 pods too many are left, 2 are wanted"),
+        ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are created, 1 old ones remain"),
+        ({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}, "1 surplus pods remain, 2 are wanted"),
         ({"conditions": []}, "2 of 2 pods are available"),
     ],
 )
@@ -183,15 +183,15 @@ def test_a_field_that_cannot_change_is_told_from_one_that_is_wrong(message, immu
 
 
 def test_a_conflict_with_another_owner_says_how_to_take_the_field():
-    failed = refusal(ApiError(409, "Conflict", 'conflict with "kubectl": .spec.replicas', {}))
+    failed = rejection(ApiError(409, "Conflict", 'conflict with "kubectl": .spec.replicas', {}))
     assert "kubectl" in failed.message
     assert "pulumi.com/patchForce" in failed.remedy
 
 
-def test_a_webhook_that_does_not_answer_is_not_told_as_a_fault_of_what_is_declared():
-    failed = refusal(ApiError(500, "InternalError", 'failed calling webhook "mdeployment.kb.io": connection refused', {}))
+def test_a_webhook_that_does_not_answer_is_not_reported_as_an_error_of_the_declaration():
+    failed = rejection(ApiError(500, "InternalError", 'failed calling webhook "mdeployment.kb.io": connection refused', {}))
     assert "mdeployment.kb.io" in failed.message
-    assert "what serves that webhook runs" in failed.remedy
+    assert "the webhook's server runs" in failed.remedy
 
 
 def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to_nobody():

@@ -1,0 +1,78 @@
+"""Registrations from the SDK's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rehearsal.engine.providers.kubernetes import with_name
+from rehearsal.engine.wire.recording import Options, Registration, Timeouts, make_urn, stack_urn
+from rehearsal.engine.wire.values import from_wire
+
+_DEFAULTS = Options()
+
+
+def declared(request: Any, urn: str, *, stack: str, project: str, provider: Mapping[str, Any]) -> Registration:
+    """The registration of a `RegisterResourceRequest`; `provider` is the inputs of its explicit provider, or {}."""
+    return Registration(
+        urn=urn,
+        type=request.type,
+        name=request.name,
+        custom=request.custom,
+        parent=request.parent or stack_urn(stack, project),
+        inputs=with_name(request.type, request.name, urn, from_wire(request.object), provider=provider),
+        dependencies=tuple(sorted(request.dependencies)),
+        property_dependencies={key: tuple(sorted(deps.urns)) for key, deps in sorted(request.propertyDependencies.items())},
+        provider=request.provider.rpartition("::")[0],
+        options=_options(request, stack, project),
+    )
+
+
+def existing(request: Any, urn: str, *, stack: str, project: str) -> Registration:
+    """The registration of a `ReadResourceRequest`."""
+    return Registration(
+        urn=urn,
+        type=request.type,
+        name=request.name,
+        custom=True,
+        parent=request.parent or stack_urn(stack, project),
+        inputs=from_wire(request.properties),
+        dependencies=tuple(sorted(request.dependencies)),
+        provider=request.provider.rpartition("::")[0],
+        read=True,
+        id=request.id,
+    )
+
+
+def _options(request: Any, stack: str, project: str) -> Options:
+    timeouts = request.customTimeouts
+    options = Options(
+        protect=request.protect,
+        retain_on_delete=request.retainOnDelete,
+        delete_before_replace=request.deleteBeforeReplace,
+        ignore_changes=tuple(request.ignoreChanges),
+        replace_on_changes=tuple(request.replaceOnChanges),
+        additional_secret_outputs=tuple(request.additionalSecretOutputs),
+        aliases=tuple(dict.fromkeys(_aliases(request, stack, project))),
+        custom_timeouts=Timeouts(create=timeouts.create or None, update=timeouts.update or None, delete=timeouts.delete or None),
+        deleted_with=request.deletedWith,
+        replace_with=tuple(request.replace_with),
+        import_id=request.importId,
+        version=request.version,
+    )
+    return _DEFAULTS if options == _DEFAULTS else options
+
+
+def _aliases(request: Any, stack: str, project: str) -> Iterator[str]:
+    for alias in request.aliases:
+        if alias.WhichOneof("alias") == "urn":
+            yield alias.urn
+            continue
+        spec = alias.spec
+        yield make_urn(
+            stack=spec.stack or stack,
+            project=spec.project or project,
+            parent="" if spec.noParent else (spec.parentUrn or request.parent),
+            type_=spec.type or request.type,
+            name=spec.name or request.name,
+        )

@@ -1,0 +1,84 @@
+"""Durations, time limits, and the time since the last change in the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rehearsal.engine.wait.readiness import TIMEOUT_SECONDS, annotation
+from rehearsal.engine.wire.recording import Timeouts
+
+DEFAULT_SECONDS: Final = 600.0
+# The scheduler retries a pending pod within 10 s after the last relevant change (podMaxBackoffSeconds, Kubernetes 1.34); the rest
+# is for a busy computer.
+IDLE_SECONDS: Final = 60.0
+_PART = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>h|ms|us|µs|ns|m|s)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def seconds_of(duration: str) -> float:
+    """Seconds in a Go duration (`20m`, `1h30m`, `90s`). Raises ValueError."""
+    parts = list(_PART.finditer(duration))
+    if not parts or "".join(part[0] for part in parts) != duration:
+        raise ValueError(f"{duration!r} is not a duration; use for example 90s, 20m or 1h30m")
+    return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
+
+
+def spelled(seconds: float) -> str:
+    """`seconds` as text: `45 s`, `12 min 5 s`, `1 h 3 min`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    if minutes:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+
+
+def ready_limit(timeouts: Timeouts, live: dict[str, Any], *, is_new: bool) -> float:
+    """Seconds until the object `live` must be ready: its custom timeout, else its annotation, else ten minutes."""
+    if duration := timeouts.create if is_new else timeouts.update:
+        return seconds_of(duration)
+    seconds = annotation(live, TIMEOUT_SECONDS)
+    return float(seconds) if seconds.isdigit() else DEFAULT_SECONDS
+
+
+def delete_limit(duration: str | None) -> float:
+    """Seconds until a deleted object must be gone; `duration` is its custom timeout."""
+    return seconds_of(duration) if duration else DEFAULT_SECONDS
+
+
+class IdleClock:
+    """Seconds since the last change in the cluster; 0 while the rehearsal is changing something."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = 0
+        self._since = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the last change."""
+        with self._lock:
+            return 0.0 if self._busy else time.monotonic() - self._since
+
+    def reset(self) -> None:
+        """Note a change."""
+        with self._lock:
+            self._since = time.monotonic()
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Hold the clock at 0."""
+        with self._lock:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+                self._since = time.monotonic()
