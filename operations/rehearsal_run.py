@@ -120,9 +120,8 @@ class _Follower(threading.Thread):
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
     """Follows Deployments and pods of `cluster` while the block runs."""
-    from rehearsal.cluster.api import Api
 
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
     followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]
     try:

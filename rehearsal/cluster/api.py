@@ -1,33 +1,35 @@
-"""A thin client of one Kubernetes API server: requests, watches, and which kinds it serves.
+"""A client of one cluster's API server and components: requests, watches, health and discovery.
 
-Thin on purpose: importing the generated client takes 0.6 s and its discovery a request a group, here it is one
-request in all (aggregated discovery, Kubernetes 1.30 and later). It does not retry: what is worth another try is
-for the caller to know. It talks to whatever it is pointed at; who may be talked to is checked before it is made.
+Why this and not a client library: docs/decisions/rehearsal.md. Requests are not retried, and any server with a certificate of
+the cluster's authority is accepted; callers identify the cluster first.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-import urllib3
+from rehearsal.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    import urllib3
 
-APPLY = "application/apply-patch+yaml"
-_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+APPLY: Final = "application/apply-patch+yaml"
+_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_SECONDS: Final = 60.0
 
 
 class ApiError(Exception):
-    """The API server refused; `status` is the HTTP code, `reason` its word (`NotFound`, `Conflict`), `details` its own."""
+    """An error of the API server: HTTP status, `reason` (`NotFound`, `Conflict`), message and details; status 0 if unreachable."""
 
     def __init__(self, status: int, reason: str, message: str, details: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -38,7 +40,7 @@ class ApiError(Exception):
 
 
 class UnknownKindError(LookupError):
-    """The API server serves no such kind."""
+    """The API server does not serve this kind."""
 
     def __init__(self, api_version: str, kind: str) -> None:
         super().__init__(f"{kind} of {api_version}")
@@ -48,7 +50,7 @@ class UnknownKindError(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A kind as the server serves it. `base` is its API's path, such as `/apis/apps/v1`."""
+    """A kind that the server serves; `base` is the path of its API, such as `/apis/apps/v1`."""
 
     base: str
     plural: str
@@ -57,17 +59,19 @@ class Resource:
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """The path of the collection, or of the object `name` in it."""
-        place = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        return f"{self.base}{place}/{self.plural}" + (f"/{name}" if name else "")
+        prefix = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{self.base}{prefix}/{self.plural}" + (f"/{name}" if name else "")
 
 
 class Watch:
-    """One open watch; iterate over its events, close it from any thread."""
+    """An open watch. Iterate over its events; any thread may close it."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self._response = response
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        from urllib3.exceptions import HTTPError
+
         pending = b""
         try:
             for chunk in self._response.stream(65536, decode_content=True):
@@ -76,56 +80,74 @@ class Watch:
                     if line:
                         event = json.loads(line)
                         yield event["type"], event["object"]
-        except (urllib3.exceptions.HTTPError, OSError, ValueError):
-            return  # an ended watch is nothing special: whoever watches lists again and goes on
+        except (HTTPError, OSError, ValueError):
+            return  # the reader lists the collection again
 
     def close(self) -> None:
         """End the watch, also while another thread reads from it."""
-        connection = self._response.connection
-        sock = getattr(connection, "sock", None)
+        sock = getattr(self._response.connection, "sock", None)
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
 
 class Api:
-    """An API server at `server` (`https://127.0.0.1:PORT`), reached with a client certificate.
+    """The API server at `server` (`https://127.0.0.1:PORT`), with the authority and administrator's certificate in `pki`.
 
-    Safe to use from many threads. `connections` bounds the requests under way at once; watches come on top.
+    Threads may share it. `connections` limits concurrent requests; watches come on top.
     """
 
-    def __init__(self, server: str, *, ca: Path, certificate: Path, key: Path, connections: int = 16) -> None:
+    def __init__(self, server: str, pki: Path, *, connections: int = 16) -> None:
+        import urllib3
+
         self._server = server
-        self._pool = self._make_pool(ca, certificate, key, connections, block=True)
-        self._watch_pool = self._make_pool(ca, certificate, key, 64, block=False)
+        files = {"ca_certs": str(pki / "ca.crt"), "cert_file": str(pki / "admin.crt"), "key_file": str(pki / "admin.key")}
+        self._pool = urllib3.PoolManager(maxsize=connections, block=True, retries=False, **files)
+        self._watch_pool = urllib3.PoolManager(maxsize=64, block=False, retries=False, **files)
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._lock = threading.Lock()
 
-    @staticmethod
-    def _make_pool(ca: Path, certificate: Path, key: Path, size: int, *, block: bool) -> urllib3.PoolManager:
-        return urllib3.PoolManager(
-            maxsize=size, block=block, retries=False, ca_certs=str(ca), cert_file=str(certificate), key_file=str(key), timeout=60.0
-        )
-
     def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         self._pool.clear()
         self._watch_pool.clear()
 
     def request(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, media: str = "application/json"
     ) -> Any:
-        """The decoded answer. Raises ApiError when the server refuses, and when it cannot be reached (status 0)."""
+        """The decoded answer. Raises ApiError."""
         return self._send(method, path, body, query=query, media=media)[1]
 
     def apply(self, path: str, body: Any, *, manager: str, force: bool = False, dry_run: bool = False) -> tuple[Any, bool]:
-        """Server-side apply `body` at `path` as the field manager `manager`; with `dry_run` the server only says what it would do.
+        """Server-side apply of `body` at `path` as the field manager `manager`.
 
-        Returns the live object and whether it was created. Raises ApiError.
+        Returns the live object, and whether it was created. Raises ApiError.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false", **({"dryRun": "All"} if dry_run else {})}
         status, live = self._send("PATCH", path, body, query=query, media=APPLY)
         return live, status == HTTPStatus.CREATED
+
+    def get(self, path: str, timeout: float = _SECONDS) -> Any:
+        """The decoded answer to GET `path`. Raises ClusterError, also if there is no answer within `timeout` seconds."""
+        try:
+            return self._send("GET", path, timeout=timeout)[1]
+        except ApiError as error:
+            if error.status == 0:
+                raise ClusterError(f"the simulated cluster at {error.message}", "start it again: that repairs the cluster") from error
+            problem = f"GET {path} on {self._server} answered HTTP {error.status}: {error.message.strip()[:200]}"
+            raise ClusterError(problem, "check the path, and that the API is served") from error
+
+    def health_problem(self, url: str, timeout: float) -> str | None:
+        """None if the health endpoint `url` of a component reports success, else the problem in a few words."""
+        from urllib3.exceptions import HTTPError, NewConnectionError
+        from urllib3.exceptions import TimeoutError as TooLate
+
+        try:
+            response = self._pool.request("GET", url, timeout=timeout)
+        except (HTTPError, OSError) as error:
+            late = isinstance(error, TooLate) and not isinstance(error, NewConnectionError)
+            return "timed out" if late else re.sub(r"^.*: (\[Errno \d+\] )?", "", str(error)) or type(error).__name__
+        return _failed_checks(response.status, response.data)
 
     def _send(
         self,
@@ -136,39 +158,44 @@ class Api:
         query: Mapping[str, str] | None = None,
         media: str = "application/json",
         accept: str = "application/json",
+        timeout: float = _SECONDS,
     ) -> tuple[int, Any]:
+        from urllib3.exceptions import HTTPError
+
         url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": media}
         data = None if body is None else json.dumps(body).encode()
         try:
-            response = self._pool.request(method, url, body=data, headers=headers)
-        except urllib3.exceptions.HTTPError as error:
+            response = self._pool.request(method, url, body=data, headers=headers, timeout=timeout)
+        except (HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
         if response.status >= HTTPStatus.BAD_REQUEST:
-            raise _refusal(response.status, response.data)
+            raise _error(response.status, response.data)
         return response.status, json.loads(response.data) if response.data else {}
 
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
-        """An open watch on the collection at `path`. Raises ApiError when it cannot be opened."""
+        """An open watch on the collection at `path`. Raises ApiError."""
+        import urllib3
+
         url = f"{self._server}{path}?{urlencode({'watch': '1', 'allowWatchBookmarks': 'true', **query})}"
         try:
-            response = self._watch_pool.request("GET", url, preload_content=False, timeout=urllib3.Timeout(connect=60, read=None))
+            response = self._watch_pool.request("GET", url, preload_content=False, timeout=urllib3.Timeout(connect=_SECONDS, read=None))
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
         if response.status >= HTTPStatus.BAD_REQUEST:
-            raise _refusal(response.status, response.data)
+            raise _error(response.status, response.data)
         return Watch(response)
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """How the server serves `kind`. Asks again once when it is not known yet. Raises UnknownKindError."""
-        wanted = (api_version, kind)
-        if wanted not in self._kinds:
+        """The resource of `kind`; discovers the served kinds again if it is unknown. Raises UnknownKindError."""
+        key = (api_version, kind)
+        if key not in self._kinds:
             with self._lock:
-                if wanted not in self._kinds:
+                if key not in self._kinds:
                     self._kinds = self._discover()
-        if wanted not in self._kinds:
+        if key not in self._kinds:
             raise UnknownKindError(api_version, kind)
-        return self._kinds[wanted]
+        return self._kinds[key]
 
     def _discover(self) -> dict[tuple[str, str], Resource]:
         kinds: dict[tuple[str, str], Resource] = {}
@@ -177,18 +204,26 @@ class Api:
                 name = group["metadata"].get("name", "")
                 for version in group["versions"]:
                     api_version = f"{name}/{version['version']}" if name else version["version"]
-                    base = f"{root}/{api_version}"
                     for each in version.get("resources") or []:
-                        kind = each["responseKind"]["kind"]
+                        kind, namespaced = each["responseKind"]["kind"], each["scope"] == "Namespaced"
                         kinds[api_version, kind] = Resource(
-                            base=base, plural=each["resource"], kind=kind, namespaced=each["scope"] == "Namespaced"
+                            base=f"{root}/{api_version}", plural=each["resource"], kind=kind, namespaced=namespaced
                         )
         return kinds
 
 
-def _refusal(status: int, data: bytes) -> ApiError:
+def _error(status: int, data: bytes) -> ApiError:
     try:
         answer = json.loads(data)
-    except ValueError:
+        return ApiError(status, answer.get("reason", ""), answer.get("message", ""), answer.get("details") or {})
+    except (ValueError, AttributeError):
         return ApiError(status, "", data.decode(errors="replace")[:500], {})
-    return ApiError(status, answer.get("reason", ""), answer.get("message", ""), answer.get("details") or {})
+
+
+def _failed_checks(status: int, body: bytes) -> str | None:
+    if status == HTTPStatus.OK:
+        return None
+    lines = body.decode(errors="replace").splitlines()
+    failed = [line.removeprefix("[-]").partition(" failed")[0] for line in lines if line.startswith("[-]")]
+    others = f" and {len(failed) - 2} more of its own checks" if len(failed) > 2 else ""
+    return ", ".join(failed[:2]) + others or f"HTTP {status}"

@@ -31,7 +31,7 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
 
         if group not in crd_groups():
             return False
-        api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+        api = cluster.api()
         try:
             for path in crd_files(group, progress):
                 for definition in _documents(path.read_text(encoding="utf-8")):

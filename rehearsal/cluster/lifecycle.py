@@ -1,43 +1,56 @@
 """Start, reuse, repair, stop and delete a simulated cluster.
 
-Whatever state a killed run, a dead component or a restarted machine left behind, `start` ends in a working cluster or
-in one clear error. It keeps the data where it can and says so where it cannot. Only one start or delete of a name runs
-at a time.
+After a run that was killed, a component that died or a restart of the computer, `start` returns a working cluster or raises
+one error. It keeps the data if possible, and says so if not. One start, stop or delete of a name runs at a time.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rehearsal.cluster import processes
-from rehearsal.cluster.components import API_SERVER, Layout
-from rehearsal.cluster.inspection import complaints, handle, programs_digest
-from rehearsal.cluster.making import clear, make, mend
-from rehearsal.cluster.record import Record, cluster_directory, clusters_directory, lock_file, read_record
+from rehearsal.cluster.api import Api
+from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, Layout, health_url
+from rehearsal.cluster.making import clear, make, programs_digest, repair
+from rehearsal.cluster.record import (
+    Cluster,
+    Record,
+    cluster_directories,
+    cluster_directory,
+    clusters_directory,
+    handle,
+    lock_file,
+    read_record,
+)
+from rehearsal.cluster.startup import identity
+from rehearsal.errors import ClusterError
 from rehearsal.files import disk_faults, exclusive
 from rehearsal.progress import Notice, Progress, silent
 
-if TYPE_CHECKING:
-    from rehearsal.cluster.handle import Cluster
+# A healthy component on a busy computer may answer late, or report a problem for a moment.
+_PATIENCE_SECONDS = 15.0
+_HURRY_SECONDS = 3.0
+_POLL_SECONDS = 0.1
 
 State = Literal["absent", "stopped", "broken", "running"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """What there is of a cluster now.
+    """The current state of a cluster.
 
     Attributes:
         name: its name.
-        directory: where it would be or is.
-        state: `absent`, `stopped` (data, no process), `broken` (a start mends it) or `running`.
-        server: the API server's address, empty where none is known.
-        processes: process id by component, of those that run.
-        complaints: what is amiss, by component.
+        directory: its directory, which may not exist.
+        state: `absent`, `stopped` (data, no process), `broken` (`start` repairs it) or `running`.
+        server: the API server's address, or "".
+        processes: process id by running component.
+        complaints: problem by component.
     """
 
     name: str
@@ -49,49 +62,42 @@ class ClusterStatus:
 
 
 def start(name: str, progress: Progress = silent, *, port: int | None = None) -> Cluster:
-    """A working cluster called `name`: reused, repaired or made, whichever is needed (4 s for a new one on 2 cores).
+    """A running cluster `name`: reused, repaired or created (4 s on 2 cores).
 
-    `port` fixes the API server's port; otherwise a free one is taken. The programs are built first where they are
-    missing, which takes minutes, once.
-
-    Raises:
-        RehearsalError: it cannot be had; message, remedy and the failing component's last words are in it.
+    `port` is the API server's port; by default a free one. Missing programs are built first, which takes minutes, once.
+    Raises RehearsalError.
     """
     directory = cluster_directory(name)
     with disk_faults(directory), exclusive(lock_file(name), f"start the cluster {name}", progress):
         record = read_record(directory)
         reason = _unfit(directory, record, port)
         if record is not None and not reason:
-            amiss = complaints(directory, record)
-            if not amiss:
+            failing = problems(directory, record)
+            if not failing:
                 return handle(directory, record)
-            if mended := mend(directory, record, amiss, progress):
-                return mended
-            reason = "mending it did not help, and what was in it is lost"
+            if repaired := repair(directory, record, failing, progress):
+                return repaired
+            reason = "the repair failed, and its data is lost"
         if reason:
-            progress(Notice(f"the cluster {name} is made anew: {reason}"))
+            progress(Notice(f"the cluster {name} is created again: {reason}"))
             clear(directory)
         return make(directory, port, reason, progress)
 
 
 def _unfit(directory: Path, record: Record | None, port: int | None) -> str:
-    """Why what is in `directory` cannot be kept, empty where it can or where nothing is there."""
+    """The reason to create the cluster again, "" if its data can stay or there is none."""
     if record is None:
         leftover = directory.exists() or processes.running(directory)
-        return "an earlier start was cut short" if leftover else ""
+        return "an earlier start was interrupted" if leftover else ""
     if record.programs != programs_digest():
-        return "it was made with other programs or settings than those of this checkout, and what was in it is lost"
+        return "its programs or settings differ from this checkout's, and its data is lost"
     if port not in {None, record.ports[API_SERVER]}:
-        return f"it was made for port {record.ports[API_SERVER]}, and what was in it is lost"
+        return f"it was created for port {record.ports[API_SERVER]}, and its data is lost"
     return ""
 
 
 def stop(name: str, progress: Progress = silent) -> bool:
-    """End the cluster's processes and keep its data; False where none ran.
-
-    Raises:
-        RehearsalError: a process does not end.
-    """
+    """End the cluster's processes and keep its data. Returns False if none ran. Raises RehearsalError."""
     directory = cluster_directory(name)
     if not directory.exists():
         return False
@@ -100,11 +106,7 @@ def stop(name: str, progress: Progress = silent) -> bool:
 
 
 def delete(name: str, progress: Progress = silent) -> bool:
-    """End the cluster's processes and remove everything it kept; False where there was nothing.
-
-    Raises:
-        RehearsalError: a process does not end, or a file cannot be removed.
-    """
+    """End the cluster's processes and delete its data. Returns False if there is none. Raises RehearsalError."""
     directory = cluster_directory(name)
     lock = lock_file(name)
     if not (directory.exists() or lock.exists() or processes.running(directory)):
@@ -114,26 +116,64 @@ def delete(name: str, progress: Progress = silent) -> bool:
         clear(directory)
         lock.unlink()
     with suppress(OSError):  # other clusters may be in it
-        os.rmdir(clusters_directory())  # noqa: PTH106 - removes an empty directory only, which is the point
+        os.rmdir(clusters_directory())  # noqa: PTH106 - must remove an empty directory only
     return existed
 
 
 def status(name: str) -> ClusterStatus:
-    """What there is of the cluster `name` now; changes nothing and takes no lock."""
+    """The current state of the cluster `name`; changes nothing and takes no lock."""
     directory = cluster_directory(name)
     record = read_record(directory)
-    found = {component: pids[0] for component, pids in processes.running(directory).items()}
+    running = {component: pids[0] for component, pids in processes.running(directory).items()}
     if record is None:
-        state: State = "broken" if directory.exists() or found else "absent"
-        return ClusterStatus(name, directory, state, "", found, {})
+        state: State = "broken" if directory.exists() or running else "absent"
+        return ClusterStatus(name, directory, state, "", running, {})
     server = Layout(directory, record.ports).server
-    if not found:
+    if not running:
         return ClusterStatus(name, directory, "stopped", server, {}, {})
-    amiss = complaints(directory, record)
-    return ClusterStatus(name, directory, "broken" if amiss else "running", server, found, amiss)
+    failing = problems(directory, record)
+    return ClusterStatus(name, directory, "broken" if failing else "running", server, running, failing)
 
 
 def clusters() -> tuple[str, ...]:
-    """The names of all clusters that have a directory, running or not."""
-    home = clusters_directory()
-    return tuple(sorted(each.name for each in home.iterdir() if each.is_dir())) if home.is_dir() else ()
+    """The names of all clusters, running or not."""
+    return tuple(each.name for each in cluster_directories())
+
+
+def problems(directory: Path, record: Record) -> dict[str, str]:
+    """Problems by component, {} if the cluster in `directory` is healthy and still the recorded one."""
+    running = processes.running(directory)
+    failing = {component: "is not running" for component in COMPONENTS if component not in running}
+    failing |= {component: f"runs {len(pids)} times" for component, pids in running.items() if len(pids) > 1}
+    layout = Layout(directory, record.ports)
+    api = Api(layout.server, layout.pki)
+    for component in running:
+        if component == API_SERVER and ETCD in failing:
+            continue  # without etcd it answers late
+        url = health_url(component, layout)
+        if url is None or component in failing:
+            continue
+        # A repair follows in any case, so do not wait long for the others.
+        patience = _HURRY_SECONDS if failing else _PATIENCE_SECONDS
+        if problem := _health_problem(api, url, running[component][0], patience):
+            failing[component] = f"reports a problem: {problem}"
+    if not failing:
+        try:
+            uid = identity(api)
+        except ClusterError as error:
+            return {API_SERVER: error.message}
+        if uid != record.uid:
+            return {API_SERVER: f"is cluster {uid}, recorded is {record.uid}"}
+    return failing
+
+
+def _health_problem(api: Api, url: str, pid: int, patience: float) -> str | None:
+    """The problem of the component at `url` after `patience` seconds, None when it is healthy."""
+    if processes.is_stopped(pid):
+        return "its process is stopped"
+    deadline = time.monotonic() + patience
+    while problem := api.health_problem(url, max(deadline - time.monotonic(), _POLL_SECONDS)):
+        if time.monotonic() >= deadline:
+            return problem
+        time.sleep(_POLL_SECONDS)  # health endpoints have no watch
+    return None

@@ -1,36 +1,49 @@
-"""Make a cluster from nothing, or mend one that is half dead.
+"""Create a cluster, or repair one.
 
-Both end every process they started when they fail, and leave the logs for reading.
+On failure both end every process that they started, and keep the logs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rehearsal.cluster import processes
-from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, LISTENING, Layout, scheduler_configuration, stage_configuration
-from rehearsal.cluster.inspection import handle, programs_digest
+from rehearsal.cluster.components import (
+    API_SERVER,
+    COMPONENTS,
+    ETCD,
+    LISTENING,
+    Layout,
+    arguments,
+    scheduler_configuration,
+    stage_configuration,
+)
 from rehearsal.cluster.pki import kubeconfig_text, write_pki
-from rehearsal.cluster.record import Record, boot_id, forget_record, write_record
+from rehearsal.cluster.record import Cluster, Record, boot_id, forget_record, handle, write_record
 from rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free, is_served
 from rehearsal.errors import ClusterError
 from rehearsal.files import write_atomically
 from rehearsal.progress import Notice, Progress
-from rehearsal.toolchain.build import Toolchain, ensure
-
-if TYPE_CHECKING:
-    from rehearsal.cluster.handle import Cluster
+from rehearsal.toolchain.build import Toolchain, ensure, toolchain_digest
 
 _ATTEMPTS = 3
 _PORT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
+def programs_digest() -> str:
+    """The digest of the programs and their arguments; a cluster with another digest is not reused."""
+    layout = Layout(Path("/"), dict.fromkeys(LISTENING, 0))
+    words = [word for component in COMPONENTS for word in arguments(component, layout)]
+    text = "\0".join([*words, scheduler_configuration(layout).decode()])
+    return f"{toolchain_digest()}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
 def clear(directory: Path) -> None:
-    """End the cluster's processes and remove its directory; the record goes first, so that a kill leaves a leftover."""
+    """End the cluster's processes and delete its directory, the record first."""
     forget_record(directory)
     processes.end(directory)
     if directory.exists():
@@ -38,10 +51,9 @@ def clear(directory: Path) -> None:
 
 
 def make(directory: Path, port: int | None, reason: str, progress: Progress) -> Cluster:
-    """A new cluster in `directory`, which must not exist; `reason` says why an earlier one was given up, if any was.
+    """A new cluster in `directory`, which must not exist; `reason` is why the previous one was deleted, or "".
 
-    Raises:
-        RehearsalError: it did not come up.
+    Raises RehearsalError.
     """
     toolchain = ensure(progress)
     for attempt in range(1, _ATTEMPTS + 1):
@@ -64,7 +76,7 @@ def _ports(port: int | None) -> dict[str, int]:
         if not is_free(port):
             raise PortTakenError(
                 f"port {port} on 127.0.0.1 is in use by another program",
-                f"stop that program (`ss -ltnp 'sport = :{port}'` names it), or give another port or none",
+                f"stop that program (find it with `ss -ltnp 'sport = :{port}'`), or choose another port",
             )
         ports[API_SERVER] = port
     return ports
@@ -91,28 +103,24 @@ def _write_files(layout: Layout, toolchain: Toolchain) -> None:
     write_atomically(layout.directory / "stages.yaml", stage_configuration(toolchain.stages))
 
 
-def mend(directory: Path, record: Record, amiss: dict[str, str], progress: Progress) -> Cluster | None:
-    """The recorded cluster with what is amiss started again and its data kept; None where that did not help.
-
-    Raises:
-        DiskFullError: mending failed for want of space, so making it anew would as well.
-    """
+def repair(directory: Path, record: Record, failing: dict[str, str], progress: Progress) -> Cluster | None:
+    """The recorded cluster with its failing components restarted and its data kept; None if that failed. Raises DiskFullError."""
     toolchain = ensure(progress)
-    repairs = _findings(record, amiss)
+    repairs = _repairs(record, failing)
     for text in repairs:
         progress(Notice(text))
-    # The controllers find a restarted API server only after a back-off; starting them again is quicker than waiting.
-    everything = bool(amiss.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in amiss.values())
-    wanted = COMPONENTS if everything else tuple(amiss)
+    # Controllers reconnect to a restarted API server after a back-off; restarting them is faster.
+    everything = bool(failing.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in failing.values())
+    wanted = COMPONENTS if everything else tuple(failing)
     processes.end(directory, wanted)
-    mended = _bring_back(directory, record.ports, toolchain, progress, wanted, repairs)
-    return handle(directory, mended, "repaired", tuple(repairs)) if mended and mended.uid == record.uid else None
+    new = _restart(directory, record.ports, toolchain, progress, wanted, repairs)
+    return handle(directory, new, "repaired", tuple(repairs)) if new and new.uid == record.uid else None
 
 
-def _bring_back(
+def _restart(
     directory: Path, ports: dict[str, int], toolchain: Toolchain, progress: Progress, wanted: tuple[str, ...], repairs: list[str]
 ) -> Record | None:
-    """Start the components `wanted` on the `ports` they had, or all on others where one is taken; None where that did not help."""
+    """Start the components `wanted` on their `ports`, or all on other ports if one is taken. Returns None if that failed."""
     problem = ""
     for _ in range(_ATTEMPTS):
         if taken := _taken(ports, wanted):
@@ -122,31 +130,31 @@ def _bring_back(
             ports, wanted = free_ports(), COMPONENTS
         try:
             return _bring_up(Layout(directory, ports), toolchain, progress, wanted)
-        except PortTakenError as fault:
-            # Somebody came between the look and the start, whose failure ended every component.
-            problem, wanted = fault.message, COMPONENTS
-        except ClusterError as fault:
-            problem = fault.message
+        except PortTakenError as error:
+            # Another program took the port after the check, and all components were stopped.
+            problem, wanted = error.message, COMPONENTS
+        except ClusterError as error:
+            problem = error.message
             break
-    progress(Notice(f"mending did not help: {problem}"))
+    progress(Notice(f"the repair failed: {problem}"))
     return None
 
 
 def _taken(ports: dict[str, int], wanted: tuple[str, ...]) -> list[str]:
-    """The components whose port stays taken: the kernel frees those of a killed process a moment after it has vanished."""
+    """The components whose port stays taken: the kernel frees the port of a killed process a moment after it is gone."""
     deadline = time.monotonic() + _PORT_SECONDS
     while taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
         if served := [each for each in taken if is_served(ports[each])]:
             return served
         if time.monotonic() > deadline:
             break
-        time.sleep(_POLL_SECONDS)  # nothing tells when a port becomes free
+        time.sleep(_POLL_SECONDS)  # there is no event for a free port
     return taken
 
 
-def _findings(record: Record, amiss: dict[str, str]) -> list[str]:
-    if record.boot != boot_id() and len(amiss) == len(COMPONENTS):
-        return ["the machine was restarted since, so the control plane is started again with its data"]
-    if len(amiss) == len(COMPONENTS):
+def _repairs(record: Record, failing: dict[str, str]) -> list[str]:
+    if record.boot != boot_id() and len(failing) == len(COMPONENTS):
+        return ["the computer was restarted, so the control plane is started again with its data"]
+    if len(failing) == len(COMPONENTS):
         return ["the control plane was stopped, so it is started again with its data"]
-    return [f"{component} {text}, so it is started again" for component, text in amiss.items()]
+    return [f"{component} {text}, so it is started again" for component, text in failing.items()]

@@ -1,6 +1,6 @@
-"""Keys and certificates of one simulated cluster: its own authority, the server, the administrator, token signing.
+"""Keys and certificates of one simulated cluster: authority, server, administrator, token signing.
 
-They are worth nothing outside 127.0.0.1 and die with the cluster's directory. Nothing here is printed or logged.
+They are valid on 127.0.0.1 only and are deleted with the cluster's directory. None of them is printed or logged.
 """
 
 from __future__ import annotations
@@ -19,117 +19,76 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 _VALID = datetime.timedelta(days=3650)
-_CLOCK_SLACK = datetime.timedelta(days=1)
+_CLOCK_SKEW = datetime.timedelta(days=1)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 _SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
+_CERTIFICATES = (("ca", "inferplan"), ("server", "inferplan"), ("admin", "system:masters"))
+_KEY_USAGES = [
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "encipher_only",
+    "decipher_only",
+]
 
 
 def write_pki(directory: Path) -> None:
-    """Make `ca`, `server`, `admin` (certificate and key each) and the key `tokens.key` in `directory`, mode 0600."""
+    """Write `ca`, `server`, `admin` (certificate and key each) and the key `tokens.key` to `directory`, mode 0600."""
+    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID
 
     directory.mkdir(mode=0o700, exist_ok=True)
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority = _authority(authority_key)
-    _write(directory, "ca", authority, authority_key)
-    for name, usage, organization in (
-        ("server", ExtendedKeyUsageOID.SERVER_AUTH, "inferplan"),
-        ("admin", ExtendedKeyUsageOID.CLIENT_AUTH, "system:masters"),
-    ):
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _leaf(name, organization, usage, key, authority, authority_key)
-        _write(directory, name, certificate, key)
-    tokens = ec.generate_private_key(ec.SECP256R1())
-    write_atomically(directory / "tokens.key", _key_pem(tokens))
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("ca", "server", "admin", "tokens")}
+    for name, organization in _CERTIFICATES:
+        certificate = _certificate(name, organization, keys[name], keys["ca"])
+        write_atomically(directory / f"{name}.crt", certificate.public_bytes(pem))
+    for name, key in keys.items():
+        write_atomically(directory / f"{name}.key", key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, plain))
 
 
-def _builder(common_name: str, organization: str, key: EllipticCurvePrivateKey, issuer: x509.Name | None) -> x509.CertificateBuilder:
+def _certificate(name: str, organization: str, key: EllipticCurvePrivateKey, authority: EllipticCurvePrivateKey) -> x509.Certificate:
     from cryptography import x509
-    from cryptography.x509.oid import NameOID
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization), x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    def subject(organization: str, common_name: str) -> x509.Name:
+        parts = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, common_name))
+        return x509.Name([x509.NameAttribute(*part) for part in parts])
+
+    issuer = subject("inferplan", "inferplan-rehearsal")
+    is_authority = name == "ca"
     now = datetime.datetime.now(datetime.UTC)
-    return (
+    usages = {usage: usage == "digital_signature" for usage in _KEY_USAGES}
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer or subject)
+        .subject_name(issuer if is_authority else subject(organization, name))
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SLACK)
+        .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(x509.KeyUsage(key_cert_sign=is_authority, crl_sign=is_authority, **usages), critical=True)
     )
-
-
-def _authority(key: EllipticCurvePrivateKey) -> x509.Certificate:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    return (
-        _builder("inferplan-rehearsal", "inferplan", key, None)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-
-
-def _leaf(
-    name: str,
-    organization: str,
-    usage: x509.ObjectIdentifier,
-    key: EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: EllipticCurvePrivateKey,
-) -> x509.Certificate:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
-    names = [x509.DNSName(each) for each in _SERVER_NAMES]
-    addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _SERVER_ADDRESSES]
-    return (
-        _builder(name, organization, key, authority.subject)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    from cryptography import x509
-
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-
-
-def _write(directory: Path, name: str, certificate: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
-    from cryptography.hazmat.primitives import serialization
-
-    write_atomically(directory / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    write_atomically(directory / f"{name}.key", _key_pem(key))
+    if is_authority:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    else:
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if name == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
+        names = [x509.DNSName(each) for each in _SERVER_NAMES]
+        addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _SERVER_ADDRESSES]
+        builder = (
+            builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+        )
+    return builder.sign(authority, hashes.SHA256())
 
 
 def kubeconfig_text(pki: Path, server: str, context: str) -> bytes:
-    """A kubeconfig of one context with the administrator's certificates inside; JSON, which is YAML too."""
+    """A kubeconfig with one context and the administrator's certificates, as JSON, which is YAML too."""
 
     def inline(name: str) -> str:
         return base64.b64encode((pki / name).read_bytes()).decode()

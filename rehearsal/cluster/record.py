@@ -1,21 +1,64 @@
-"""What is known of a cluster between runs: its record on disk, written last, so that it proves a finished start.
+"""The record of a cluster on disk, and the handle that its users get.
 
-A directory without a readable record is the leftover of a killed start and worth nothing.
+The record is written last, so it proves that a start finished. A directory without a readable record is the rest of a start that
+was killed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
-from rehearsal.cluster.components import LISTENING
+from rehearsal.cluster.api import Api
+from rehearsal.cluster.components import LISTENING, Layout
 from rehearsal.errors import ClusterError
 from rehearsal.files import read_json, state_directory, write_atomically
 
+Outcome = Literal["created", "reused", "repaired", "recreated"]
 _FORMAT = 1
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running simulated cluster.
+
+    Attributes:
+        name: the name in `start`.
+        directory: all files of the cluster; `delete` removes it.
+        server: `https://127.0.0.1:PORT`.
+        kubeconfig: a file (mode 0600) with certificates and the one context `context`, `inferplan-<name>`.
+        uid: uid of the namespace kube-system, the cluster's identity.
+        version: the API server's version, such as `v1.34.4`.
+        outcome: what `start` did.
+        repairs: one sentence per repair.
+    """
+
+    name: str
+    directory: Path
+    server: str
+    kubeconfig: Path
+    context: str
+    uid: str
+    version: str
+    outcome: Outcome = field(compare=False, default="reused")
+    repairs: tuple[str, ...] = field(compare=False, default=())
+
+    @property
+    def pki(self) -> Path:
+        """The directory with `ca.crt`, `admin.crt` and `admin.key`."""
+        return self.directory / "pki"
+
+    def api(self) -> Api:
+        """A new client of the API server, as administrator."""
+        return Api(self.server, self.pki)
+
+    def get(self, path: str, timeout: float = 60.0) -> Any:
+        """The decoded answer to GET `path` (such as `/api/v1/nodes`). Raises ClusterError."""
+        return self.api().get(path, timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +69,8 @@ class Record:
         uid: uid of the namespace kube-system.
         version: the API server's version.
         ports: TCP port by component.
-        programs: digest of the programs and of how they are started.
-        boot: the machine's boot id when it was written, empty where the system tells none.
+        programs: digest of the programs and their arguments.
+        boot: the boot id of the computer, "" if the system has none.
     """
 
     uid: str
@@ -37,33 +80,42 @@ class Record:
     boot: str
 
 
+def handle(directory: Path, record: Record, outcome: Outcome = "reused", repairs: tuple[str, ...] = ()) -> Cluster:
+    """The handle of the cluster in `directory`."""
+    layout = Layout(directory, record.ports)
+    context = f"inferplan-{directory.name}"
+    return Cluster(directory.name, directory, layout.server, layout.kubeconfig, context, record.uid, record.version, outcome, repairs)
+
+
 def clusters_directory() -> Path:
-    """The directory that holds one directory a cluster."""
+    """The parent of all clusters' directories."""
     return state_directory().resolve() / "clusters"
 
 
-def cluster_directory(name: str) -> Path:
-    """The directory of the cluster `name`.
+def cluster_directories() -> list[Path]:
+    """The directories of all clusters, running or not."""
+    home = clusters_directory()
+    return sorted(each for each in home.iterdir() if each.is_dir()) if home.is_dir() else []
 
-    Raises:
-        ClusterError: the name cannot be one.
-    """
+
+def cluster_directory(name: str) -> Path:
+    """The directory of the cluster `name`. Raises ClusterError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise ClusterError(
-            f"{name!r} cannot name a simulated cluster",
-            "use 1 to 40 lower-case letters, digits and hyphens, beginning and ending with no hyphen",
+            f"{name!r} is not a valid name of a simulated cluster",
+            "use 1 to 40 lower-case letters, digits and hyphens; begin and end with a letter or digit",
         )
     return clusters_directory() / name
 
 
 def lock_file(name: str) -> Path:
-    """The file whose lock a start, stop or delete of `name` holds."""
+    """The lock file of start, stop and delete of `name`."""
     directory = cluster_directory(name)
     return directory.with_name(f".{directory.name}.lock")
 
 
 def read_record(directory: Path) -> Record | None:
-    """The record in `directory`, or None where there is none that can be used."""
+    """The record in `directory`, None if there is no valid one."""
     stored = read_json(directory / "record.json")
     if stored is None or stored.pop("format", None) != _FORMAT:
         return None
@@ -75,18 +127,18 @@ def read_record(directory: Path) -> Record | None:
 
 
 def write_record(directory: Path, record: Record) -> None:
-    """Write the record by one rename."""
+    """Write the record atomically."""
     content = {"format": _FORMAT, **asdict(record)}
     write_atomically(directory / "record.json", json.dumps(content, indent=1, sort_keys=True).encode())
 
 
 def forget_record(directory: Path) -> None:
-    """Remove the record: from here on the directory counts as a leftover."""
+    """Delete the record, so that the directory counts as an unfinished start."""
     (directory / "record.json").unlink(missing_ok=True)
 
 
 def boot_id() -> str:
-    """The kernel's id of the present boot, empty where the system tells none."""
+    """The kernel's boot id, "" if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

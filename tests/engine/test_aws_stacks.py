@@ -21,7 +21,7 @@ import pytest
 
 from operations.simulated_nodes import simulated_objects
 from rehearsal.cluster import Cluster, delete, start
-from rehearsal.cluster.api import Api, ApiError
+from rehearsal.cluster.api import ApiError
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.engine.own_project import own_project, reseal
@@ -48,13 +48,13 @@ class Platform:
     """The parts of EKS that a stack meets: nodes of its groups, and a controller that makes load balancers."""
 
     def __init__(self, aws: PretendAws, cluster: Cluster, stack: str) -> None:
-        self.api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+        self.api = cluster.api()
         self._aws = aws
         settings = validate(read_stack(ROOT / "stacks" / f"Pulumi.{stack}.yaml"))
         self._nodes = [each for each in simulated_objects(settings) if each["kind"] == "Node"]
         self._groups: dict[str, int] = {}
         self._lock = threading.Lock()
-        authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
+        authority = base64.b64encode((cluster.pki / "ca.crt").read_bytes()).decode()
         found = {"endpoint": cluster.server}
         aws.answers["aws:eks/cluster:Cluster"] = {**found, "certificateAuthority": {"data": authority}}
         aws.answers["aws:eks/getCluster:getCluster"] = {**found, "certificateAuthorities": [{"data": authority}]}
@@ -152,7 +152,7 @@ def place(aws, tmp_path_factory, request):
 
 def _credential(program: Path, cluster: Cluster) -> None:
     """An `aws` that hands out the simulated cluster's own certificate, in the form that `aws eks get-token` answers in."""
-    status = {"clientCertificateData": cluster.client_cert_file.read_text(), "clientKeyData": cluster.client_key_file.read_text()}
+    status = {"clientCertificateData": (cluster.pki / "admin.crt").read_text(), "clientKeyData": (cluster.pki / "admin.key").read_text()}
     answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "spec": {}, "status": status}
     answered = program.with_suffix(".json")
     answered.touch(mode=0o600)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from rehearsal.cluster import start
-from rehearsal.cluster.api import Api
 from tests.engine.requirement import needs_pulumi
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +70,7 @@ def objects(environment: Mapping[str, str]) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERPLAN_STATE_DIR", environment["INFERPLAN_STATE_DIR"])
         cluster = start("local")
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     found = {}
     for version, kind in KINDS:
         for item in api.request("GET", api.resource(version, kind).path())["items"]:

@@ -48,7 +48,7 @@ def local_api(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A client of the cluster of `local` below `state`."""
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
     cluster = start("local")
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    client = cluster.api()
     yield client
     client.close()
 

@@ -84,7 +84,7 @@ def platform(
 
 def api_of(cluster: Cluster) -> Api:
     """A client of the cluster."""
-    return Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    return cluster.api()
 
 
 KINDS = [("apps/v1", "Deployment"), ("batch/v1", "Job"), ("v1", "Service"), ("v1", "Secret"), ("v1", "ConfigMap")]

@@ -100,7 +100,7 @@ def kueue(cluster: Cluster, parts: Parts, directory: Path) -> Iterator[None]:
     settings = directory / "settings.yaml"
     settings.write_text(yaml.safe_dump(_settings(port, health, certificates)))
     log = directory / "kueue.log"
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     try:
         _install(api, parts, port)
         with log.open("wb") as stream:

@@ -74,7 +74,7 @@ def leader_worker_set(cluster: Cluster, directory: Path) -> Iterator[None]:
 
 
 def _install_webhooks(cluster: Cluster, kind: str, port: int) -> None:
-    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
+    authority = base64.b64encode((cluster.pki / "ca.crt").read_bytes()).decode()
     hooks = [
         {
             "name": f"{kind}-{index}.lws.test",

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.quantity import amount, canonical
-from rehearsal.cluster.api import Api, ApiError
+from rehearsal.cluster.api import ApiError
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.kube.quantities import NOT_QUANTITIES, QUANTITIES, texts
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def api(cluster):
-    made = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    made = cluster.api()
     yield made
     made.close()
 

@@ -168,4 +168,4 @@ def test_a_cluster_of_another_identity_is_refused():
 def test_a_context_that_is_missing_is_named_with_those_that_are_there(cluster):
     with pytest.raises(ClusterError, match="has no context 'prod'") as caught:
         require_owned(cluster.kubeconfig, "prod")
-    assert caught.value.remedy == "contexts in it are: inferplan-shared"
+    assert caught.value.remedy == "choose one of its contexts: inferplan-shared"

@@ -143,7 +143,7 @@ def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_runni
             start("busy", port=port)
 
     assert caught.value.message == f"port {port} on 127.0.0.1 is in use by another program"
-    assert "give another port" in caught.value.remedy
+    assert "choose another port" in caught.value.remedy
     assert running(own_state / "clusters" / "busy") == {}
 
 
@@ -158,5 +158,5 @@ def test_a_fixed_port_is_used():
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a/b", "..", "-a", "a-", "a" * 41, "a b"])
 def test_a_name_that_cannot_be_a_directory_is_refused(name):
-    with pytest.raises(ClusterError, match="cannot name a simulated cluster"):
+    with pytest.raises(ClusterError, match="is not a valid name of a simulated cluster"):
         start(name)

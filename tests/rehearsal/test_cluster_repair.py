@@ -102,7 +102,7 @@ def test_a_component_that_hangs_is_replaced(victim):
     mended = start("victim")
 
     assert mended.outcome == "repaired"
-    assert mended.repairs == ("kube-scheduler does not answer well: its process is stopped, so it is started again",)
+    assert mended.repairs == ("kube-scheduler reports a problem: its process is stopped, so it is started again",)
     assert running(victim.directory)["kube-scheduler"] != [frozen]
 
 
@@ -116,7 +116,7 @@ def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(vict
     mended = start("victim")
 
     assert (mended.outcome, mended.uid) == ("repaired", victim.uid)
-    assert mended.repairs == ("the machine was restarted since, so the control plane is started again with its data",)
+    assert mended.repairs == ("the computer was restarted, so the control plane is started again with its data",)
 
 
 def test_status_names_what_is_amiss_before_it_is_mended(victim):
@@ -159,8 +159,8 @@ def test_data_that_is_beyond_repair_is_given_up_and_said_so():
 
     assert anew.outcome == "recreated"
     assert anew.uid != made.uid
-    assert any("mending did not help" in event.text for event in events if isinstance(event, Notice))
-    assert "what was in it is lost" in anew.repairs[0]
+    assert any("the repair failed" in event.text for event in events if isinstance(event, Notice))
+    assert "its data is lost" in anew.repairs[0]
 
 
 @pytest.mark.parametrize("content", [b'{"format": 1, "uid"', *in_full(b"", b"[]", b'{"format": 99}')])
@@ -184,7 +184,7 @@ def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinde
 
     made = start("cut")
 
-    assert (made.outcome, made.repairs) == ("recreated", ("an earlier start was cut short",))
+    assert (made.outcome, made.repairs) == ("recreated", ("an earlier start was interrupted",))
     assert one_of_each(directory)
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from operations.simulated_nodes import nodes_wanted
 from rehearsal.cluster import start
-from rehearsal.cluster.api import Api
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS
@@ -53,7 +52,7 @@ def output(state):
 def client(state, output, monkeypatch):  # noqa: ARG001 - the stack must be up
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
     cluster = start("prod")
-    made = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    made = cluster.api()
     yield made
     made.close()
 

@@ -9,7 +9,6 @@ import pytest
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from rehearsal.cluster.api import Api
 from rehearsal.engine.apply.run import applied, apply, down
 from rehearsal.engine.wait.object_events import ApplyFailed
 from tests.rehearsal.engine_programs import PROJECT, names
@@ -29,7 +28,7 @@ def up(cluster, request):
 @pytest.fixture
 def maps(cluster):
     """The live ConfigMaps of the default namespace, content by name."""
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     yield lambda: {
         each["metadata"]["name"]: each.get("data")
         for each in api.request("GET", MAPS)["items"]
@@ -55,7 +54,7 @@ def test_an_object_of_another_resource_is_neither_adopted_nor_changed(up, maps):
 
 
 def test_an_object_that_was_made_by_hand_is_not_adopted(cluster, up, maps):
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     api.request("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"text": "theirs"}})
     with pytest.raises(ApplyFailed, match="already exists in the cluster, and this stack did not create it"):
         up(lambda: configured("mine", "mine", "theirs"))

@@ -16,7 +16,6 @@ from operations.contract import contract
 from operations.status import read_state
 from operations.workspace import open_workspace
 from rehearsal.cluster import delete, start
-from rehearsal.cluster.api import Api
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.run import apply, down
 from rehearsal.engine.wait.object_events import Waiting
@@ -63,7 +62,7 @@ def cluster(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set
 
 @pytest.fixture(scope="module")
 def api(cluster):
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    client = cluster.api()
     yield client
     client.close()
 

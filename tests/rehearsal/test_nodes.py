@@ -75,7 +75,7 @@ def open_for_pods(node: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def api(cluster: Cluster) -> Iterator[Api]:
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    client = cluster.api()
     apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")
     ours = {node["metadata"]["name"] for name, spec in POOLS.items() for node in fake_nodes(name, spec)}
     there = {node["metadata"]["name"] for node in client.request("GET", "/api/v1/nodes")["items"]}

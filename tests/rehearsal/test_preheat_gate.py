@@ -30,7 +30,7 @@ HELD = {"into": "shared", "cpu": "900"}
 
 @pytest.fixture
 def api(cluster):
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    client = cluster.api()
     yield client
     client.close()
 

@@ -134,7 +134,7 @@ def test_down_leaves_nothing(state, monkeypatch):
     done = inferplan(state, "down", "local", "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr
     cluster = start("local")
-    client = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    client = cluster.api()
     assert [item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes")["items"]] == []
     assert "inference" not in {item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]}
     client.close()

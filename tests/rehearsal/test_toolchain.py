@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 
-from rehearsal.cluster.api import Api
 from rehearsal.errors import ToolchainError
 from rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
 from rehearsal.toolchain.go import find_go
@@ -33,7 +32,7 @@ def test_every_program_reports_the_pinned_version(program, arguments, words):
 
 @pytest.mark.parametrize("group", crd_groups())
 def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, group):
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     names = []
     for document in crd_documents(group):

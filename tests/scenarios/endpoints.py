@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import Any
 
 from rehearsal.cluster import Cluster
-from rehearsal.cluster.api import Api
 
 _PATH = "/apis/discovery.k8s.io/v1/endpointslices"
 _CATCH_UP_SECONDS = 30.0
@@ -17,7 +16,7 @@ class Endpoints:
     """Counts from the moment it is made until `close`; `lowest` is by model, in whatever namespace it runs."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+        self._api = cluster.api()
         self._slices: dict[str, tuple[str, int]] = {}
         self._news = threading.Condition()
         self.lowest: dict[str, int] = {}

@@ -212,7 +212,7 @@ def _await_denial(api: Api, plural: str, *, denied: bool) -> None:
 @contextmanager
 def client(cluster: Cluster) -> Iterator[Api]:
     """A client of the cluster that is closed behind the block."""
-    api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+    api = cluster.api()
     try:
         yield api
     finally:

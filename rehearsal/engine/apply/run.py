@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rehearsal.cluster.api import Api
 from rehearsal.engine.apply.applier import Applier
 from rehearsal.engine.apply.journal import Journal, read_entries
 from rehearsal.engine.apply.objects import Objects
@@ -114,7 +113,7 @@ def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], 
             listener(event)
 
     with exclusive(cluster.directory, command=command):
-        api = Api(cluster.server, ca=cluster.ca_file, certificate=cluster.client_cert_file, key=cluster.client_key_file)
+        api = cluster.api()
         watching = Watching(api)
         waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
         try:

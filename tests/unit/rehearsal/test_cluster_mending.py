@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from rehearsal.cluster import inspection, making, processes
+from rehearsal.cluster import lifecycle, making, processes
 from rehearsal.cluster.components import COMPONENTS, LISTENING
 from rehearsal.cluster.record import Record
 from rehearsal.cluster.startup import PortTakenError
@@ -26,28 +26,28 @@ def well(monkeypatch):
         return said.pop(0) if said else None
 
     monkeypatch.setattr(processes, "running", lambda _directory: {name: [os.getpid()] for name in COMPONENTS})
-    monkeypatch.setattr("rehearsal.cluster.client.Client.complaint", answer)
-    monkeypatch.setattr(inspection, "identity", lambda *_: "uid")
-    monkeypatch.setattr(inspection, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr("rehearsal.cluster.api.Api.health_problem", answer)
+    monkeypatch.setattr(lifecycle, "identity", lambda _api: "uid")
+    monkeypatch.setattr(lifecycle, "_POLL_SECONDS", 0.0)
     return answers
 
 
 def test_a_component_that_is_not_well_for_a_moment_is_left_alone(well, tmp_path):
     well["kube-apiserver"] = ["etcd", "timed out"]
-    assert inspection.complaints(tmp_path, RECORD) == {}
+    assert lifecycle.problems(tmp_path, RECORD) == {}
     assert well["kube-apiserver"] == []
 
 
 def test_a_component_that_stays_unwell_is_amiss(well, tmp_path, monkeypatch):
-    monkeypatch.setattr(inspection, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(lifecycle, "_PATIENCE_SECONDS", 0.0)
     well["kwok"] = ["HTTP 500"]
-    assert inspection.complaints(tmp_path, RECORD) == {"kwok": "does not answer well: HTTP 500"}
+    assert lifecycle.problems(tmp_path, RECORD) == {"kwok": "reports a problem: HTTP 500"}
 
 
 @pytest.mark.usefixtures("well")
 def test_nobody_waits_for_a_process_that_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "is_stopped", lambda _pid: True)
-    assert set(inspection.complaints(tmp_path, RECORD).values()) == {"does not answer well: its process is stopped"}
+    assert set(lifecycle.problems(tmp_path, RECORD).values()) == {"reports a problem: its process is stopped"}
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def starts(monkeypatch):
 def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_data(starts, tmp_path):
     ends, asked = starts
     ends += [PortTakenError("taken", "again"), RECORD]
-    mended = making.mend(tmp_path, RECORD, {"kwok": "is not running"}, lambda _event: None)
+    mended = making.repair(tmp_path, RECORD, {"kwok": "is not running"}, lambda _event: None)
     assert mended is not None
     assert (mended.outcome, mended.uid) == ("repaired", "uid")
     assert asked == [(True, ("kwok",)), (True, COMPONENTS)]
@@ -81,5 +81,5 @@ def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_dat
 def test_another_fault_of_a_start_is_told_and_not_tried_again(starts, tmp_path):
     ends, told = starts[0], []
     ends += [ClusterError("kwok ended", "read its log")]
-    assert making.mend(tmp_path, RECORD, {"kwok": "is not running"}, told.append) is None
-    assert told[-1].text == "mending did not help: kwok ended"
+    assert making.repair(tmp_path, RECORD, {"kwok": "is not running"}, told.append) is None
+    assert told[-1].text == "the repair failed: kwok ended"

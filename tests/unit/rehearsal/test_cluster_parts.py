@@ -9,14 +9,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
 
 from rehearsal.cluster import processes
-from rehearsal.cluster.client import Client
+from rehearsal.cluster.api import Api
 from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
-from rehearsal.cluster.kubeconfig import read_target
+from rehearsal.cluster.ownership import read_target
 from rehearsal.cluster.pki import kubeconfig_text, write_pki
 from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, write_record
 from rehearsal.cluster.startup import free_ports, is_free, log_tail
@@ -163,7 +164,7 @@ def test_importing_the_cluster_costs_no_heavy_package():
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "problem"),
     [
         (200, "ok", None),
         (503, "nothing", "HTTP 503"),
@@ -171,7 +172,16 @@ def test_importing_the_cluster_costs_no_heavy_package():
         (500, "".join(f"[-]check-{n} failed: reason withheld\n" for n in range(12)), "check-0, check-1 and 10 more of its own checks"),
     ],
 )
-def test_a_server_that_is_not_well_is_quoted_in_a_few_words(tmp_path, monkeypatch, status, body, told):
-    client = Client(tmp_path)
-    monkeypatch.setattr(client, "fetch", lambda *_: (status, body.encode()))
-    assert client.complaint("https://127.0.0.1:1/readyz", 1) == told
+def test_a_failing_health_check_is_reported_in_a_few_words(tmp_path, monkeypatch, status, body, problem):
+    api = Api("https://127.0.0.1:1", tmp_path)
+    monkeypatch.setattr(api._pool, "request", lambda *_, **__: SimpleNamespace(status=status, data=body.encode()))
+    assert api.health_problem("https://127.0.0.1:1/readyz", 1) == problem
+
+
+def test_a_port_without_a_server_is_reported_in_a_few_words(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    api = Api(f"http://127.0.0.1:{port}", tmp_path)
+    assert api.health_problem(f"http://127.0.0.1:{port}/healthz", 1) == "Connection refused"
+    with pytest.raises(ClusterError, match=rf"the simulated cluster at http://127.0.0.1:{port} does not answer"):
+        api.get("/version", 1)

@@ -18,7 +18,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "na
 
 @pytest.fixture
 def waiter(monkeypatch, tmp_path):
-    api = Api("https://127.0.0.1:1", ca=tmp_path, certificate=tmp_path, key=tmp_path)
+    api = Api("https://127.0.0.1:1", tmp_path)
     monkeypatch.setattr(api, "resource", lambda *_: Resource(base="/apis/batch/v1", plural="jobs", kind="Job", namespaced=True))
     return Waiter(api=api, watching=Watching(api), listener=silent, inspect="kubectl")
 
