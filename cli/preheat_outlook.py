@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from components.preheat.payload.request import Request
     from components.preheat.payload.source import SourceFile
-    from components.preheat.preview import Listing, Outlook
+    from components.preheat.preview import Listing, SharePreview
 
 _SHOWN = 12
 _HEADROOM = 1 << 20  # what the Job itself wants to stay free
@@ -16,11 +16,11 @@ _HEADROOM = 1 << 20  # what the Job itself wants to stay free
 
 def outlook_lines(request: Request, listing: Listing) -> list[str]:
     """The lines about the share of `request`. Raises OperationError where it cannot be read."""
-    from components.preheat.preview import look_at
+    from components.preheat.preview import preview_share
     from operations.errors import RequestError
 
     try:
-        outlook = look_at(request, listing.files)
+        outlook = preview_share(request, listing.files)
     except OSError as error:
         raise RequestError(f"--share {request.target} cannot be read: {error.strerror or error}; give the share's mount point") from error
     return [*_there(request, outlook), *_moves(listing, outlook), *_removes(request, outlook)]
@@ -33,7 +33,7 @@ def files(given: Sequence[SourceFile]) -> str:
     return f"{len(given)} {'file' if len(given) == 1 else 'files'}, {size(sum(file.size for file in given))}"
 
 
-def _there(request: Request, outlook: Outlook) -> list[str]:
+def _there(request: Request, outlook: SharePreview) -> list[str]:
     name = request.final.name
     if outlook.ready:
         return [f"  there      {name} is READY, and sizes and times are as published: servers may read it now"]
@@ -41,20 +41,20 @@ def _there(request: Request, outlook: Outlook) -> list[str]:
     return [*lines, *(f"  damaged    {finding}" for finding in outlook.damage)]
 
 
-def _moves(listing: Listing, outlook: Outlook) -> list[str]:
+def _moves(listing: Listing, outlook: SharePreview) -> list[str]:
     from components.preheat.payload.progress import size
 
     if outlook.ready:
         return ["  moves      nothing"]
-    by_fate: dict[str, list[SourceFile]] = {"moved": [], "linked": [], "staged": []}
+    by_action: dict[str, list[SourceFile]] = {"moved": [], "linked": [], "staged": []}
     for file in listing.files:
-        by_fate[outlook.fates[file.path]].append(file)
-    moved = sum(file.size for file in by_fate["moved"])
-    lines = [f"  moves      {files(by_fate['moved'])}", *_largest(by_fate["moved"])]
-    if by_fate["linked"]:
-        lines.append(f"  links      {files(by_fate['linked'])}, the same in an earlier round")
-    if by_fate["staged"]:
-        lines.append(f"  verifies   {files(by_fate['staged'])}, staged by an earlier run")
+        by_action[outlook.actions[file.path]].append(file)
+    moved = sum(file.size for file in by_action["moved"])
+    lines = [f"  moves      {files(by_action['moved'])}", *_largest(by_action["moved"])]
+    if by_action["linked"]:
+        lines.append(f"  links      {files(by_action['linked'])}, the same in an earlier round")
+    if by_action["staged"]:
+        lines.append(f"  verifies   {files(by_action['staged'])}, staged by an earlier run")
     if moved + _HEADROOM > outlook.free_bytes:
         lines.append(f"  too full   {size(outlook.free_bytes)} are free: remove old models, lower preheat.keep, or name a larger share")
     else:
@@ -70,7 +70,7 @@ def _largest(files: Iterable[SourceFile]) -> list[str]:
     return [*lines, f"               and {len(ordered) - _SHOWN} smaller ones"] if len(ordered) > _SHOWN else lines
 
 
-def _removes(request: Request, outlook: Outlook) -> list[str]:
+def _removes(request: Request, outlook: SharePreview) -> list[str]:
     if not outlook.removed:
         return [f"  removes    nothing (keep: {request.keep})"]
     return [f"  removes    {name} (keep: {request.keep})" for name in outlook.removed]

@@ -63,6 +63,6 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.good and verdict.manifest is not None:
         files = len(verdict.manifest.entries)
         return [f"ok   {verdict.directory}: {files} {'file' if files == 1 else 'files'}, {size(verdict.manifest.bytes)} as published"]
-    lines = [f"bad  {verdict.directory}: {verdict.problem or f'{len(verdict.findings)} files differ from READY'}"]
-    lines += [f"     {finding}" for finding in verdict.findings]
+    lines = [f"bad  {verdict.directory}: {verdict.problem or f'{len(verdict.differences)} files differ from READY'}"]
+    lines += [f"     {each}" for each in verdict.differences]
     return [*lines, f"     {verdict.remedy}"] if verdict.remedy else lines

@@ -15,8 +15,8 @@ from components.gateway.gateway import GATEWAY_PODS
 from components.handles import ModelMount, NodeTarget, ObjectStore, VolumeClaim
 from components.naming import bounded
 from components.nodes.image_pull import ImagePull
-from components.preheat.artifacts import artifact_job
 from components.preheat.preheat_job import PreheatJob
+from components.preheat.spec import artifact_job
 from components.queue.names import queue_labels
 from components.serving.demand import cards_of_others
 from components.serving.engine import Site

@@ -76,7 +76,7 @@ class PlannedPreheat:
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
     """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises OperationError where there is nothing to preheat."""
-    from components.preheat.artifacts import artifact_job
+    from components.preheat.spec import artifact_job
     from rehearsal.engine.program.record import record
 
     spec = _model(workspace, model)
@@ -97,7 +97,7 @@ def reached(planned: PlannedPreheat, ca: Path | None = None) -> Iterator[None]:
 
     Credentials are those that this process has anyway. Raises PreheatError where `ca` holds no certificate.
     """
-    from components.preheat.payload.certificates import believing
+    from components.preheat.payload.certificates import extra_cas
 
     before = dict(os.environ)
     os.environ.update(planned.environment)
@@ -105,7 +105,7 @@ def reached(planned: PlannedPreheat, ca: Path | None = None) -> Iterator[None]:
     if bundle := os.environ.pop("AWS_CA_BUNDLE", None):
         os.environ.setdefault("RCLONE_CA_CERT", bundle)
     try:
-        with believing(None if ca is None else str(ca)):
+        with extra_cas(None if ca is None else str(ca)):
             yield
     finally:
         os.environ.clear()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.preheat.artifacts import artifact_job
+from components.preheat.spec import artifact_job
 from stackfile.stack import StackSettings
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]

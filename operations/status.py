@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.preheat.artifacts import artifact_job
+from components.preheat.spec import artifact_job
 from components.storage.spec import StoreSpec
 from components.storage.volume_spec import ClaimStoreSpec
 from infra.image_evidence import image_evidence

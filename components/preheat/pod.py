@@ -1,6 +1,6 @@
-"""The pod of a preheat: rclone from its own image, Python from its own, the program from a ConfigMap, and no privilege.
+"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap, and the access to the source.
 
-It fits the restricted Pod Security profile and holds no token of the cluster.
+It meets the restricted Pod Security profile and has no token of the cluster. Credentials are references to Secrets.
 """
 
 from __future__ import annotations
@@ -8,23 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
 
-from components.ca_bundle import ca_mount, ca_of, ca_volume
+from components.ca_bundle import CA_FILE, ca_mount, ca_of, ca_volume
 from components.devices import NO_DEVICES, no_devices
-from components.handles import ModelSource, NodeTarget, VolumeClaim
-from components.preheat.reach import environment_of, image_of, path_of
-from components.preheat.request import SOURCE
+from components.egress import store_edges
+from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.preheat.request import SOURCE, image_of
 from components.preheat.spec import PreheatSpec
 from kube.names import HOSTNAME_LABEL, POOL_LABEL
 
 TARGET = "/target"
 _HOME = "/opt/inferplan"
 _TOOLS = "/tools"
-_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
+_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not the node's directory
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+# KServe's storage-initializer has its Python here; other images ignore it.
+_HUB_PATH = f"/prod_venv/bin:{_PATH}"
 _SECURITY = core.SecurityContextArgs(
     allow_privilege_escalation=False,
     capabilities=core.CapabilitiesArgs(drop=["ALL"]),
@@ -34,7 +38,7 @@ _SECURITY = core.SecurityContextArgs(
 
 
 def program() -> dict[str, str]:
-    """The payload's source files by name, as the ConfigMap carries them."""
+    """The payload's source files by name, for the ConfigMap."""
     folder = Path(__file__).parent / "payload"
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
 
@@ -49,21 +53,21 @@ def pod_spec(
     labels: Mapping[str, str],
     folder: str | None = None,
 ) -> core.PodSpecArgs:
-    """The pod that serves `request`. `code` names the ConfigMap with the program, `labels` are the pod's own.
+    """The pod for `request`. `code` names the ConfigMap with the program, `labels` are the pod's.
 
-    `folder` is a directory of the target to make for the servers that may write there, which cannot make it themselves.
+    `folder` is a directory of the target to make for servers that may write there but cannot make it.
     """
     nodes = target.nodes
     return core.PodSpecArgs(
-        # Each try is a pod of its own, so that the logs of a failed one stay readable.
+        # Each try is a new pod, so that the logs of a failed one stay readable.
         restart_policy="Never",
         automount_service_account_token=False,
         enable_service_links=False,
-        # A stopped transfer only has to close its files and give the lock back.
+        # A stopped transfer only has to close its files and release the lock.
         termination_grace_period_seconds=30,
         node_selector=None if nodes is None else dict(nodes.node_selector),
         tolerations=None if nodes is None else _tolerations(nodes),
-        affinity=_away_from_pools() if nodes is None else _one_a_node(labels),
+        affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
         security_context=core.PodSecurityContextArgs(
             run_as_non_root=True,
             run_as_user=preheat.run_as_user,
@@ -72,39 +76,32 @@ def pod_spec(
             fs_group_change_policy="OnRootMismatch",
             seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
         ),
-        init_containers=[_rclone(preheat), *([] if folder is None else [_folder(preheat, source, folder)])],
+        init_containers=_init_containers(preheat, source, folder),
         containers=[_container(preheat, request, source, target)],
         volumes=_volumes(source, target, code),
     )
 
 
-def _rclone(preheat: PreheatSpec) -> core.ContainerArgs:
-    amounts = {"cpu": "100m", "memory": "128Mi"}
-    return core.ContainerArgs(
-        name="rclone",
-        image=preheat.rclone_image,
-        # The binary of rclone's image is linked statically, so it runs in any other.
-        command=["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"],
-        working_dir="/",
-        env=no_devices(),
-        resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
-        security_context=_SECURITY,
-        volume_mounts=[core.VolumeMountArgs(name="tools", mount_path=_TOOLS)],
-    )
+def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | None) -> list[core.ContainerArgs]:
+    def container(name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]) -> core.ContainerArgs:
+        return core.ContainerArgs(
+            name=name,
+            image=image,
+            command=command,
+            working_dir="/",
+            env=no_devices(),
+            resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+            security_context=_SECURITY,
+            volume_mounts=[core.VolumeMountArgs(name=mount[0], mount_path=mount[1])],
+        )
 
-
-def _folder(preheat: PreheatSpec, source: ModelSource, folder: str) -> core.ContainerArgs:
-    amounts = {"cpu": "10m", "memory": "32Mi"}
-    return core.ContainerArgs(
-        name="folder",
-        image=image_of(preheat, source),
-        command=["mkdir", "-p", f"{TARGET}/{folder}"],
-        working_dir="/",
-        env=no_devices(),
-        resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
-        security_context=_SECURITY,
-        volume_mounts=[core.VolumeMountArgs(name="target", mount_path=TARGET)],
-    )
+    # rclone's image links its binary statically, so it runs in any other.
+    copy = ["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"]
+    containers = [container("rclone", preheat.rclone_image, copy, {"cpu": "100m", "memory": "128Mi"}, ("tools", _TOOLS))]
+    if folder is not None:
+        make = ["mkdir", "-p", f"{TARGET}/{folder}"]
+        containers.append(container("folder", image_of(preheat, source), make, {"cpu": "10m", "memory": "32Mi"}, ("target", TARGET)))
+    return containers
 
 
 def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgs:
@@ -124,30 +121,30 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         image=image_of(preheat, source),
         command=["python3", "-m", "payload"],
         working_dir=_HOME,
-        env=[*_environment(request, path_of(source), indexed=target.nodes is not None), *environment_of(source, _SCRATCH)],
+        env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source), *_ca(source)],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
         security_context=_SECURITY,
-        # The last line of the log says why it failed, and `kubectl describe pod` then shows it.
+        # `kubectl describe pod` shows the last line of the log, which says why it failed.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=mounts,
     )
 
 
-def _environment(request: Mapping[str, Any], path: str, *, indexed: bool) -> list[core.EnvVarArgs]:
+def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgs]:
     clear = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
-        "PATH": f"{_TOOLS}:{path}",
+        "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
         **NO_DEVICES,
     }
-    own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     if indexed:
-        # Kubernetes adds JOB_COMPLETION_INDEX itself; with the Job's name it says whose turn a node was.
-        own |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
+        # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that filled a node.
+        fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
     env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
-    for key, place in own.items():
-        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=place))
+    for key, path in fields.items():
+        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=path))
         env.append(core.EnvVarArgs(name=key, value_from=field))
     return env
 
@@ -177,8 +174,8 @@ def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:
     return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in nodes.taints]
 
 
-def _one_a_node(labels: Mapping[str, str]) -> core.AffinityArgs:
-    """Each node holds one of the Job's pods at a time, so that as many pods as nodes fill them all."""
+def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgs:
+    """At most one of the Job's pods per node, so that as many pods as nodes fill all of them."""
     term = core.PodAffinityTermArgs(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
     return core.AffinityArgs(pod_anti_affinity=core.PodAntiAffinityArgs(required_during_scheduling_ignored_during_execution=[term]))
 
@@ -188,3 +185,56 @@ def _away_from_pools() -> core.AffinityArgs:
     plain = core.NodeSelectorRequirementArgs(key=POOL_LABEL, operator="DoesNotExist")
     term = core.PreferredSchedulingTermArgs(weight=100, preference=core.NodeSelectorTermArgs(match_expressions=[plain]))
     return core.AffinityArgs(node_affinity=core.NodeAffinityArgs(preferred_during_scheduling_ignored_during_execution=[term]))
+
+
+def _access(source: ModelSource) -> list[core.EnvVarArgs]:
+    """The variables that the tools read to reach `source`."""
+    match source:
+        case ObjectStore():
+            return _s3(source)
+        case WebStore():
+            return [] if source.credentials is None else [_from_secret("AUTHORIZATION", source.credentials, into="HTTP_AUTHORIZATION")]
+        case HubStore():
+            clear = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
+            secret = [] if source.credentials is None else [_from_secret("HF_TOKEN", source.credentials)]
+            return [*(core.EnvVarArgs(name=key, value=value) for key, value in clear.items()), *secret]
+        case VolumeClaim():
+            return []
+        case _:
+            assert_never(source)
+
+
+def _ca(source: ModelSource) -> list[core.EnvVarArgs]:
+    # The program sets each tool's variable: most tools would trust this CA alone, and no public one any more.
+    return [] if ca_of(source) is None else [core.EnvVarArgs(name="PREHEAT_CA_BUNDLE", value=CA_FILE)]
+
+
+def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgs]:
+    """The egress of a reader of `source`; none for a volume, which the node mounts outside the pod's network."""
+    match source:
+        case ObjectStore() | WebStore() | HubStore():
+            return store_edges(source)
+        case VolumeClaim():
+            return []
+        case _:
+            assert_never(source)
+
+
+def _s3(source: ObjectStore) -> list[core.EnvVarArgs]:
+    clear = {
+        "RCLONE_CONFIG_SOURCE_TYPE": "s3",
+        "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
+        "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
+        "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
+    }
+    optional = {"RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint, "RCLONE_CONFIG_SOURCE_REGION": source.region, "AWS_REGION": source.region}
+    clear |= {key: value for key, value in optional.items() if value is not None}
+    env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
+    if source.credentials is not None:
+        env += [_from_secret(key, source.credentials) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
+    return env
+
+
+def _from_secret(key: str, secret: str, into: str | None = None) -> core.EnvVarArgs:
+    reference = core.SecretKeySelectorArgs(name=secret, key=key)
+    return core.EnvVarArgs(name=into or key, value_from=core.EnvVarSourceArgs(secret_key_ref=reference))

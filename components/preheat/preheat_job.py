@@ -14,10 +14,8 @@ from pulumi_kubernetes.networking import v1 as networking
 from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
 from components.naming import bounded, labels, selector
 from components.network import policy
-from components.preheat.content import code_key, job_key
-from components.preheat.pod import TARGET, pod_spec, program
-from components.preheat.reach import edges_of
-from components.preheat.request import cache_path, deadline_seconds, request_of
+from components.preheat.pod import TARGET, edges_of, pod_spec, program
+from components.preheat.request import cache_path, code_key, deadline_seconds, job_key, request_of
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
 

@@ -1,6 +1,6 @@
-"""What a preheat would do if it ran now: which files it would move, link or leave, and which old rounds it would remove.
+"""A preview of a preheat: which files it would copy, link or keep, and which old rounds it would remove.
 
-It lists the source and looks at the share where both can be reached. It writes nothing, locks nothing and moves no file.
+It lists the source, and reads the share if that is mounted here. It writes nothing, takes no lock and copies no file.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Literal
 
 from components.preheat.payload.errors import PreheatError
-from components.preheat.payload.file_checks import refuse_names, wanted
+from components.preheat.payload.file_checks import refuse_names
 from components.preheat.payload.progress import Progress
 from components.preheat.payload.request import Request
-from components.preheat.payload.rounds import Shelf
+from components.preheat.payload.rounds import Rounds, ready_state
+from components.preheat.payload.run import chosen_files
 from components.preheat.payload.source import SourceFile
 from components.preheat.payload.sources import open_source
 from components.preheat.payload.staging import Staging, newest_generation, versions_in
-from components.preheat.payload.standing import standing
 
-Fate = Literal["moved", "linked", "staged"]
-# Nobody waits half an hour in front of a terminal for a store that is down.
+Action = Literal["moved", "linked", "staged"]
+# Few retries: no one waits half an hour at a terminal for a store that is down.
 _TRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 0.2, 15.0
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What the source holds: the files that pass include and exclude, how many do not, and why a run would refuse them."""
+    """The files of a source that pass include and exclude, how many do not, and why a run would reject them."""
 
     name: str
     files: tuple[SourceFile, ...]
@@ -38,74 +38,74 @@ class Listing:
 
     @property
     def bytes(self) -> int:
-        """Size of all files together."""
+        """Total size of all files."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """What a share holds of a model. `fates` says by path how each file gets there; empty when the round is READY as it is."""
+class SharePreview:
+    """A model on a share. `actions` maps each path to how the file gets there; empty if the round is READY."""
 
     ready: bool
     damage: tuple[str, ...]
     rounds: tuple[str, ...]
-    fates: Mapping[str, Fate]
+    actions: Mapping[str, Action]
     removed: tuple[str, ...]
     free_bytes: int
 
 
 class _Quiet(Progress):
-    """Keeps retries to itself: what a terminal is told in the end is enough."""
+    """Does not print retries."""
 
     def say(self, message: str) -> None:
-        """Nothing: there is no log."""
+        """Print nothing."""
 
 
 def list_source(request: Request) -> Listing:
     """List the source of `request`, with the credentials that this process has. Raises PreheatError."""
     brief = replace(request, retries=_TRIES, backoff_seconds=_BACKOFF_SECONDS, stall_seconds=_STALL_SECONDS)
     source = open_source(brief, _Quiet(request.job, None, request.report_seconds), threading.Event())
-    found = sorted(source.files(), key=lambda file: file.path)
-    chosen = [file for file in found if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/")]
+    files = source.files()
+    chosen = chosen_files(request, files)
     refusal = None if chosen else "no file passes preheat.include and preheat.exclude; correct them, or weights.path"
     try:
         refuse_names([file.path for file in chosen], request.allow_pickle)
     except PreheatError as failure:
         refusal = str(failure)
-    return Listing(source.name, tuple(chosen), len(found) - len(chosen), refusal)
+    return Listing(source.name, tuple(chosen), len(files) - len(chosen), refusal)
 
 
-def look_at(request: Request, files: Iterable[SourceFile]) -> Outlook:
-    """What the share at `request.target` holds of `files`. Raises PreheatError or OSError where it cannot be read."""
+def preview_share(request: Request, files: Iterable[SourceFile]) -> SharePreview:
+    """The preview of `files` on the share at `request.target`. Raises PreheatError or OSError if it cannot be read."""
     staging = newest_generation(request)
-    shelf = Shelf(request, staging)
-    rounds = shelf.rounds()
-    stands = standing(request, None)
-    ready = stands.manifest is not None
-    there = {} if ready else _versions([*rounds, *([request.final] if request.final.is_dir() else [])])
-    fates = {} if ready else {file.path: _fate(file, there, staging) for file in files}
-    return Outlook(
+    rounds = Rounds(request, staging)
+    others = rounds.ready()
+    state = ready_state(request, None)
+    ready = state.manifest is not None
+    versions = set() if ready else _versions([*others, *([request.final] if request.final.is_dir() else [])])
+    actions = {} if ready else {file.path: _action(file, versions, staging) for file in files}
+    return SharePreview(
         ready=ready,
-        damage=stands.problems,
-        rounds=tuple(path.name for path in rounds),
-        fates=fates,
-        removed=tuple(path.name for path in shelf.surplus()),
+        damage=state.problems,
+        rounds=tuple(path.name for path in others),
+        actions=actions,
+        removed=tuple(path.name for path in rounds.surplus()),
         free_bytes=shutil.disk_usage(request.target).free,
     )
 
 
 def mounted(request: Request, *, share: Path, source: Path | None) -> Request:
-    """`request` as it reads on this machine, where the share is at `share` and a source that is mounted too at `source`."""
+    """`request` for this machine, where the share is mounted at `share` and a mounted source at `source`."""
     return replace(request, target=share, root=request.root if source is None else str(source), mount="")
 
 
 def _versions(directories: Iterable[Path]) -> set[tuple[str, str, int]]:
     """Path, origin and size of every file that a manifest in one of these directories names."""
-    known = (versions_in(directory) or {} for directory in directories)
-    return {(path, origin, size) for each in known for path, (origin, size) in each.items()}
+    versions = (versions_in(directory) or {} for directory in directories)
+    return {(path, origin, size) for each in versions for path, (origin, size) in each.items()}
 
 
-def _fate(file: SourceFile, there: Collection[tuple[str, str, int]], staging: Staging) -> Fate:
+def _action(file: SourceFile, versions: Collection[tuple[str, str, int]], staging: Staging) -> Action:
     if staging.holds(file):
         return "staged"
-    return "linked" if (file.path, file.origin, file.size) in there else "moved"
+    return "linked" if (file.path, file.origin, file.size) in versions else "moved"

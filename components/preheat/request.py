@@ -1,16 +1,22 @@
-"""What a preheat amounts to, computed from specs alone: the directory it fills, the request its payload gets, how long it may take.
+"""The Job of a preheat as far as its specs decide it: its directory, the payload's request, its deadline, its image and its name.
 
-Nothing here is registered, so that a plan, a check and a command can all ask the same question.
+The name has a key of everything that the Job's pods read, because a Job's pod template cannot be changed: a changed key replaces the
+Job. The wording of the payload's docstrings and comments changes no key. Nothing here registers a resource.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import io
 import json
+import tokenize
+from collections.abc import Mapping
 from typing import Any, assert_never
 
-from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
+from components.handles import CaBundle, HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.naming import content_key
-from components.preheat.spec import PreheatSpec
+from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
 from components.storage.spec import WeightsSpec
 from kube.quantity import bytes_of
 
@@ -22,7 +28,7 @@ _START_SECONDS = 600
 
 
 def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) -> str:
-    """The directory on the share that holds these files: model, content key and round, so that nothing is ever overwritten.
+    """The directory of these files on the share: model, content key and round, so that no file is ever overwritten.
 
     Two models of the same source, revision and globs share one directory.
     """
@@ -32,7 +38,7 @@ def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) 
 
 
 def request_of(name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ModelSource, target: str) -> dict[str, Any]:
-    """The JSON document that the payload of model `name` reads; it holds no credential."""
+    """The payload's request for model `name`, without credentials."""
     request: dict[str, Any] = {
         "kind": kind_of(source),
         "root": _root(source, weights),
@@ -54,7 +60,7 @@ def request_of(name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source:
 
 
 def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:
-    """After how many seconds the Job gives up, retries included."""
+    """The seconds after which the Job fails, retries included."""
     if preheat.timeout_seconds is not None:
         return preheat.timeout_seconds
     if weights.size is None:
@@ -64,7 +70,7 @@ def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:
 
 
 def kind_of(source: ModelSource) -> str:
-    """What the payload calls a source of this kind."""
+    """The payload's name for this kind of source."""
     match source:
         case VolumeClaim():
             return "local"
@@ -76,6 +82,35 @@ def kind_of(source: ModelSource) -> str:
             return "hub"
         case _:
             assert_never(source)
+
+
+def image_of(preheat: PreheatSpec, source: ModelSource) -> str:
+    """The image of the transfer."""
+    return preheat.image or (DEFAULT_HUB_IMAGE if isinstance(source, HubStore) else DEFAULT_IMAGE)
+
+
+def job_key(
+    request: Mapping[str, Any], code: str, preheat: PreheatSpec, source: ModelSource, target: VolumeClaim, folder: str | None = None
+) -> str:
+    """A key of everything in the Job's pod template.
+
+    It leaves out what Kubernetes can change in place (deadline, time to live) and what pods do not read (names and capacities of stores).
+    """
+    shape = {
+        "request": dict(request),
+        "code": code,
+        "images": [image_of(preheat, source), preheat.rclone_image],
+        "amounts": [preheat.cpu, preheat.memory, preheat.run_as_user],
+        "source": _source(source),
+        "target": target.name,
+        "nodes": None if target.nodes is None else _nodes(target.nodes),
+    }
+    return content_key(json.dumps(shape | ({} if folder is None else {"folder": folder}), sort_keys=True))
+
+
+def code_key(files: Mapping[str, str]) -> str:
+    """A key of Python files without docstrings, comments and blank lines."""
+    return content_key(*(part for path, text in sorted(files.items()) for part in (path, _instructions(text))))
 
 
 def _origin(source: ModelSource, weights: WeightsSpec) -> str:
@@ -104,3 +139,44 @@ def _root(source: ModelSource, weights: WeightsSpec) -> str:
             return weights.path
         case _:
             assert_never(source)
+
+
+def _source(source: ModelSource) -> list[Any]:
+    """What the pod reads of its source besides the request: address, credentials and CA by name."""
+    match source:
+        case ObjectStore():
+            reader = None if source.identity is None else source.identity.service_account
+            return ["s3", source.endpoint, source.region, source.path_style, source.credentials, reader, _ca(source.ca)]
+        case WebStore():
+            return ["http", source.credentials, _ca(source.ca)]
+        case HubStore():
+            return ["hub", source.endpoint, source.credentials, _ca(source.ca)]
+        case VolumeClaim():
+            return ["claim", source.name]
+
+
+def _ca(bundle: CaBundle | None) -> list[str] | None:
+    return None if bundle is None else [bundle.kind, bundle.name, bundle.key]
+
+
+def _nodes(target: NodeTarget) -> list[Any]:
+    return [sorted(target.node_selector.items()), [[each.key, each.value, each.effect] for each in target.taints], target.nodes]
+
+
+@functools.cache
+def _instructions(source: str) -> str:
+    """The source without docstrings, comments and blank lines; the rest of each line stays as it is."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            text = node.body[0]
+            for row in range(text.lineno, (text.end_lineno or text.lineno) + 1):
+                lines[row - 1] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())

@@ -1,7 +1,4 @@
-"""How a model's files get onto a share before a server starts.
-
-It says what is wanted (which share, which files, which round); the transfer itself is the payload's business.
-"""
+"""The settings of a preheat: which share, which files, which round; for weights and for artifacts."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from components.spec import Bytes, Cpu, PinnedImage, Spec
+from components.storage.spec import WeightsSpec
 from images.catalogue import default_image
 
 DEFAULT_IMAGE = default_image("preheat")
@@ -53,3 +51,29 @@ class PreheatSpec(Spec):
     """An image with Python 3.11 or newer, for a store of kind huggingface also with huggingface_hub. Absent: one that has it."""
     rclone_image: PinnedImage = DEFAULT_RCLONE_IMAGE
     """An image with rclone at /usr/local/bin/rclone."""
+
+
+class ArtifactSpec(WeightsSpec):
+    """A directory of a store that a model's servers get as /artifacts/<name>, read-only.
+
+    Each artifact (adapters, a tokenizer, engines, a repository) has a preheat of its own, to the share of the model's weights.
+    """
+
+    round: Annotated[int, Field(ge=0, le=9999)] = 0
+    """Raise it by one to read the source again, into a directory of its own; the weights' own round stays."""
+    include: tuple[Glob, ...] = ()
+    """Only files that match one of these; empty for all."""
+    exclude: tuple[Glob, ...] = ()
+    """Files to leave out; wins over include."""
+    allow_pickle: tuple[Glob, ...] = ()
+    """Files allowed although loading them runs code; anything else of that kind is refused."""
+
+    def preheat(self, weights: PreheatSpec) -> PreheatSpec:
+        """The settings of the model's `weights` with those of this artifact."""
+        own = {"round": self.round, "include": self.include, "exclude": self.exclude, "allow_pickle": self.allow_pickle}
+        return weights.model_copy(update=own)
+
+
+def artifact_job(model: str, artifact: str) -> str:
+    """The name of an artifact's preheat in names, labels and status files."""
+    return f"{model}-{artifact}"

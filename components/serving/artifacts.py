@@ -11,8 +11,8 @@ from dataclasses import replace
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import ModelMount
-from components.preheat.gate import ready_check
 from components.preheat.spec import PreheatSpec
+from components.preheat.verify import ready_check
 from components.serving import workload
 from components.serving.gates import gate
 

@@ -21,8 +21,8 @@ from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
 from components.network import policy as network_policy
-from components.preheat.gate import ready_check
 from components.preheat.spec import PreheatSpec
+from components.preheat.verify import ready_check
 from components.serving import groups, workload
 from components.serving.artifacts import with_artifacts
 from components.serving.efa import missing_libraries

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from components.preheat.artifacts import ArtifactSpec
-from components.preheat.spec import PreheatSpec
+from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
 from components.serving.pod_settings import EnvValue, PodSettings
 from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.naming import MAX_NAME, bounded
-from components.preheat.artifacts import artifact_job
+from components.preheat.spec import artifact_job
 from components.spec import KeyPath, SpecError
 from components.storage.volume_spec import NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
@@ -15,7 +15,7 @@ from stackfile.checks.data import not_a_source, not_listed
 from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
-    from components.preheat.artifacts import ArtifactSpec
+    from components.preheat.spec import ArtifactSpec
     from stackfile.stack import StackSettings
 
 

@@ -1,6 +1,6 @@
 """The Job's entry point: `python3 -m payload`, with the request in PREHEAT_REQUEST.
 
-It turns whatever happens into one line, one status file and one exit code; no traceback reaches the log unasked.
+Every run ends with one line, one status file and one exit code; tracebacks reach the log only with PREHEAT_DEBUG.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ import signal
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 from .certificates import VARIABLE as CA_BUNDLE
-from .certificates import believing
+from .certificates import extra_cas
+from .disk import write
 from .errors import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import VARIABLE, Request, parse
-from .run import Preheat
+from .run import preheat
 from .sources import open_source
-from .turn import Turn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def main() -> int:
-    """Run the preheat that the environment asks for; its exit code."""
+    """Run the preheat of the environment; returns its exit code."""
     os.umask(0o022)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -43,20 +44,20 @@ def main() -> int:
 
 def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     try:
-        turn = Turn(request.private)
-        turn.check()
-        with believing(os.environ.get(CA_BUNDLE)):
-            result = Preheat(request, open_source(request, progress, stop), progress, stop).run()
-        turn.note()
+        node = _Node(request.private)
+        node.check()
+        with extra_cas(os.environ.get(CA_BUNDLE)):
+            result = preheat(request, open_source(request, progress, stop), progress, stop)
+        node.record()
     except PreheatError as failure:
         return _failed(progress, failure)
     except Stopped:
-        message = "stopped as asked; what has arrived stays, the next run goes on from there"
+        message = "stopped as asked; what has arrived stays, the next run continues from there"
         progress.end("stopped", message, code=Exit.STOPPED)
         return Exit.STOPPED
     except OSError as error:
         return _failed(progress, _explained(error, request))
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours, told as one
+    except Exception as error:  # noqa: BLE001 - a fault of this program ends with a status file too
         if os.environ.get("PREHEAT_DEBUG"):
             traceback.print_exc()
         remedy = "this is a fault of inferplan; run once more with PREHEAT_DEBUG=1 and report what it prints"
@@ -75,15 +76,45 @@ def _failed(progress: Progress, failure: PreheatError) -> int:
 
 
 def _explained(error: OSError, request: Request) -> PreheatError:
-    where = str(error.filename) if error.filename else str(request.target)
+    place = str(error.filename) if error.filename else str(request.target)
     if error.errno in _FULL:
         remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
-        return PreheatError(Exit.TARGET, "the share is full", remedy, file=where)
+        return PreheatError(Exit.TARGET, "the share is full", remedy, file=place)
     if error.errno in _DENIED:
         remedy = f"export the share writable for user {os.getuid()} (chown it on the server, or set preheat.runAsUser)"
-        return PreheatError(Exit.TARGET, "the share does not let this user write", remedy, file=where, found=error.strerror)
-    remedy = "look at the share and its server; what has arrived stays, the next run goes on"
-    return PreheatError(Exit.TARGET, "the share failed", remedy, file=where, found=error.strerror or str(error))
+        return PreheatError(Exit.TARGET, "the share does not let this user write", remedy, file=place, found=error.strerror)
+    remedy = "look at the share and its server; what has arrived stays, the next run continues"
+    return PreheatError(Exit.TARGET, "the share failed", remedy, file=place, found=error.strerror or str(error))
+
+
+class _Node:
+    """Which of a Job's pods filled this node's disk; it limits nothing unless Kubernetes gave the pod an index.
+
+    Kubernetes keeps the pods of one Job apart only while they run: while a node cannot be used, the pod that waits for it is put
+    on a node whose pod has ended. That pod would find everything READY, and the other node would stay empty.
+    """
+
+    def __init__(self, private: Path) -> None:
+        self._index = os.environ.get("JOB_COMPLETION_INDEX")
+        self._path = private / "turns" / (os.environ.get("JOB_NAME") or "job")
+
+    def check(self) -> None:
+        """Raise PreheatError(TARGET) when another pod of the same Job has filled this node."""
+        filled = self._path.read_text().strip() if self._path.is_file() else None
+        if self._index is not None and filled not in (None, self._index):
+            problem = f"pod {filled} of this Job has filled this node already, so the node that pod {self._index} was meant for has no copy"
+            remedy = "look for a node of the pool that is cordoned, not ready or full (kubectl get nodes), or state fewer nodes"
+            raise PreheatError(Exit.TARGET, problem, remedy)
+
+    def record(self) -> None:
+        """Record that this pod has filled the node."""
+        if self._index is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        for old in self._path.parent.iterdir():
+            if old.name != self._path.name and old.name.rpartition("-")[0] == self._path.name.rpartition("-")[0]:
+                old.unlink(missing_ok=True)
+        write(self._path, f"{self._index}\n")
 
 
 if __name__ == "__main__":

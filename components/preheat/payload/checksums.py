@@ -1,27 +1,35 @@
-"""Checksums of files on disk, in one reading: sha256 for the manifest, and whatever the source can be compared by.
+"""Checksums of copied files, in one reading each: sha256 for the manifest, and the checksum that the source publishes.
 
-It knows how S3 derives the ETag of a multipart upload (the md5 of the parts' md5s, then the number of parts; the AWS
-documentation, "Checking object integrity", read 2026-11), and tries the part sizes that common clients use.
+S3 makes the ETag of a multipart upload from the md5 of each part and the number of parts (AWS documentation, "Checking object
+integrity", read 2026-11). The part size is not published, so those of common clients are tried.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import Exit, PreheatError
+
+if TYPE_CHECKING:
+    from .source import Source, SourceFile
 
 _MIB = 1 << 20
 # AWS CLI and boto3 8, rclone 5, mc 16, s3cmd 15, s5cmd 50, Java SDK and Terraform 5, hub tooling 10 to 512.
 _PART_SIZES = tuple(n * _MIB for n in (5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1024, 2048, 5120))
 _BLOCK = 1 << 20
 _FEWEST_PARTS, _MOST_TRIED = 2, 32
+_MULTIPART_ETAG = re.compile(r"[0-9a-f]{32}-([1-9][0-9]{0,4})")
 
 
 @dataclass(frozen=True)
 class Digests:
-    """What one reading of a file gives, in lower-case hex; only what was asked for is set."""
+    """Checksums from one reading of a file, in lower-case hex."""
 
     sha256: str
     md5: str | None = None
@@ -49,9 +57,10 @@ def other_part_sizes(size: int, parts: int) -> tuple[int, ...]:
 
 
 class _Multipart:
+    """The ETag of a multipart upload in parts of `part` bytes."""
+
     def __init__(self, part: int) -> None:
-        self._part = part
-        self._room = part
+        self._part = self._room = part
         self._inner = hashlib.md5(usedforsecurity=False)
         self._outer = hashlib.md5(usedforsecurity=False)
         self._count = 0
@@ -86,10 +95,10 @@ def digest(
     counted: Callable[[int], None] | None = None,
     reach: Callable[[int], int] | None = None,
 ) -> Digests:
-    """Read `path` once. `parts` asks for the ETag it would have as a multipart upload in parts of each of these sizes.
+    """Read `path` once. `parts` are the part sizes for which to compute the ETag of a multipart upload.
 
-    `counted` hears of every block and may raise to stop. `reach` lets it follow a file that is still being written: it
-    waits until there is more than up to a position, and says how far. Raises OSError when the file cannot be read.
+    `counted` gets the size of every block and may raise to stop. `reach` waits until a file that is still being written is
+    complete beyond a position, and returns how far. Raises OSError when the file cannot be read.
     """
     size = path.stat().st_size
     sha256 = hashlib.sha256()
@@ -121,3 +130,40 @@ def digest(
         git_sha1=blob.hexdigest() if git_sha1 else None,
         etags=tuple(each.etag() for each in multiparts),
     )
+
+
+def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Callable[[SourceFile], str]) -> tuple[str, str]:
+    """The sha256 of the copy of `file`, and the evidence that it equals the file at the source.
+
+    `read` digests the copy; `again` reads the file at the source a second time and returns its sha256. Raises
+    PreheatError(REFUSED) when the copy differs.
+    """
+    if file.sha256 is not None:
+        return _same(file, "sha256", file.sha256, read().sha256), "sha256"
+    if file.git_sha1 is not None:
+        digests = read(git_sha1=True)
+        _same(file, "git blob sha1", file.git_sha1, digests.git_sha1)
+        return digests.sha256, "git-sha1"
+    if file.md5 is not None:
+        digests = read(md5=True)
+        _same(file, "md5", file.md5, digests.md5)
+        return digests.sha256, "md5"
+    tag = "" if file.second_sha256 else source.etag(file.path) or ""
+    multipart = _MULTIPART_ETAG.fullmatch(tag)
+    count = int(multipart[1]) if multipart else 0
+    digests = read(parts=part_sizes(file.size, count))
+    if tag in digests.etags:
+        return digests.sha256, "etag"
+    rare = other_part_sizes(file.size, count)
+    if rare and tag in read(parts=rare).etags:
+        return digests.sha256, "etag"
+    return _same(file, "sha256 of a second reading", file.second_sha256 or again(file), digests.sha256), "second reading"
+
+
+def _same(file: SourceFile, kind: str, expected: str, actual: str | None) -> str:
+    if expected == actual:
+        return expected
+    remedy = "the bytes changed on their way or are damaged at the source: upload the file again; if the bucket uses SSE-KMS, "
+    remedy += "add a SHA256SUMS file, because its ETags are not checksums"
+    facts = {"file": file.path, "expected": f"{kind} {expected}", "found": str(actual)}
+    raise PreheatError(Exit.REFUSED, "the copy differs from the source", remedy, **facts, transient=True)

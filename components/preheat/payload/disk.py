@@ -1,7 +1,4 @@
-"""Writes that are on the disk, or on the server of a share, when they return, and directories that appear below one that exists.
-
-Used for small files and directories only; large files are synced by whoever writes them.
-"""
+"""Writes of small files that are stored, on the disk or on the server of a share, when they return; and directories for them."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ _CANNOT_COPY = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno
 
 
 def write(path: Path, text: str, *, by_way_of: Path | None = None) -> None:
-    """Put a small file in its place in one step, once it is stored; a reader sees the old text or the new one. Raises OSError.
+    """Replace a small file in one step, once it is stored; a reader sees the old text or the new one. Raises OSError.
 
-    `by_way_of` is the directory where it is written first, on the same file system; by default the one it goes to.
+    It is first written to the directory `by_way_of` of the same file system, by default its own.
     """
     part = (by_way_of or path.parent) / f".{uuid.uuid4().hex}.part"
     try:
@@ -44,18 +41,18 @@ def sync(path: Path) -> None:
 
 
 def make_parents(base: Path, path: str) -> Path:
-    """The place of the file `path` below `base`, with its directories made. Raises FileNotFoundError where `base` is gone."""
+    """The file `path` below `base`; makes the directories between. Raises FileNotFoundError if `base` is gone."""
     *folders, name = path.split("/")
     here = base
     for folder in folders:
         here /= folder
-        # Path.mkdir(parents=True) would make `base` again, which another run has taken away on purpose.
+        # Path.mkdir(parents=True) would make `base` again, after another run has removed it on purpose.
         here.mkdir(exist_ok=True)
     return here / name
 
 
 def copy_range(source: int, target: int, offset: int, count: int) -> int:
-    """Copy up to `count` bytes between two open files at the same offset, on the share's server where it can; how many it copied."""
+    """Copy up to `count` bytes between two open files at one offset, on the share's server if it can; returns how many."""
     try:
         return os.copy_file_range(source, target, count, offset, offset)
     except (AttributeError, OSError) as error:

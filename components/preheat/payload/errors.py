@@ -1,20 +1,21 @@
-"""How a run can end, each way with an exit code of its own, so that the Job knows whether trying again makes sense.
-
-It judges nothing: whoever finds a fault raises a `PreheatError` that names the file, what was expected, what was found, what to do.
-"""
+"""The ways in which a run ends, each with its exit code, and the retries of a source that fails."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 _SHORTEST_SECRET = 8
 _SECRET_NAMES = ("SECRET", "TOKEN", "ACCESS_KEY", "PASSWORD", "HEADERS", "AUTHORIZATION")
+_LONGEST_WAIT_SECONDS, _POLL_SECONDS = 30.0, 0.25
 
 
 class Exit(IntEnum):
-    """Exit codes. The Job gives up at once on 2 and 3, since the same input would fail the same way."""
+    """Exit codes. The Job fails at once on 2 and 3, because the same input fails the same way; it repeats all others."""
 
     READY = 0
     BAD_REQUEST = 2
@@ -40,7 +41,7 @@ class PreheatError(Exception):
 
     @property
     def of_content(self) -> bool:
-        """Whether the source may have changed while it was read, so that it is worth listing once more."""
+        """Whether the source may have changed during the run, so that it is listed once more."""
         return self.transient or (self.code is Exit.REFUSED and self.file is not None)
 
     def __str__(self) -> str:
@@ -54,15 +55,33 @@ class PreheatError(Exception):
         return {"code": int(self.code), **{name: scrubbed(text) if text is not None else None for name, text in fields.items()}}
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop
-    """The run was told to stop."""
+class Stopped(Exception):  # noqa: N818 - not an error: a signal stopped the run
+    """A signal stopped the run."""
+
+
+class Retries:
+    """Up to `count` more tries, each after twice the wait of the previous one. `stop` ends a wait."""
+
+    def __init__(self, count: int, backoff_seconds: float, stop: threading.Event, say: Callable[[str], None]) -> None:
+        self.count = count
+        self._say = say
+        self._backoff = backoff_seconds
+        self._stop = stop
+
+    def wait(self, tries: int, what: str, problem: str, halted: Callable[[], bool] = lambda: False) -> None:
+        """Log the failure and wait for the next try. Raises Stopped after a signal, or when `halted` becomes true."""
+        self._say(f"{what}: {problem}; trying again ({tries} of {self.count})")
+        deadline = time.monotonic() + min(_LONGEST_WAIT_SECONDS, self._backoff * 2 ** (tries - 1))
+        while (left := deadline - time.monotonic()) > 0:
+            if self._stop.wait(min(left, _POLL_SECONDS)) or halted():
+                raise Stopped
 
 
 def scrubbed(text: str) -> str:
-    """`text` without the value of any credential that this process holds in its environment."""
+    """`text` without the value of any credential in this process's environment."""
     for name, value in os.environ.items():
         if any(word in name for word in _SECRET_NAMES):
-            # A header's value is a word such as Bearer and the secret itself, which may be quoted alone.
+            # The value of a header is a scheme such as Bearer and the secret, which a message may quote alone.
             for part in (value, *value.split()):
                 if len(part) >= _SHORTEST_SECRET:
                     text = text.replace(part, f"<{name}>")

@@ -1,48 +1,53 @@
-"""What may be in a model's directory, told from names and headers: no pickles unasked, no missing shard, no cut-off file.
+"""Checks of a model's files by names and headers: safe names, no pickles unless allowed, no missing shard, no cut-off file.
 
-It reads headers only; whether bytes are the right ones is for checksums to say.
+Headers and indices come from strangers. Python's own JSON parser needs ten times the size of some of them, and ends in a
+RecursionError on deep ones. So `leaves` reads JSON of any size from a stream, one value at a time.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from .errors import Exit, PreheatError
-from .json_leaves import leaves
 from .manifest import MARKS
 
-# Loading any of these runs code that the file brings along, or may: pickles by their usual names, and formats that hold some.
+# Loading any of these may run code from the file: pickles by their usual names, and formats that can contain pickles.
 PICKLES = (
     *(".bin", ".ckpt", ".cpkl", ".dill", ".distcp", ".joblib", ".mar", ".nemo", ".pickle", ".pk", ".pkl", ".pt", ".pt2", ".pth"),
     *(".h5", ".hdf5", ".keras", ".npy", ".npz"),
 )
 _WRAPPINGS = (".bz2", ".gz", ".tar", ".tgz", ".xz", ".zip", ".zst")
-# What protocols 2 to 5 of pickle begin and end with, and the first entry of the zip archive that torch.save writes.
+# The first and last bytes of pickle protocols 2 to 5, and the first entry of the zip archive that torch.save writes.
 _PICKLE_START, _PICKLE_END = re.compile(rb"\x80[\x02-\x05]"), b"."
 _TORCH_ARCHIVE = re.compile(rb"PK\x03\x04.{26}[^\x00]{0,200}data\.pkl", re.DOTALL)
 _INDICES = (".safetensors.index.json", ".bin.index.json")
-_HEADER_LIMIT = 100_000_000  # the limit that the safetensors library itself sets
-# What rclone writes in place of control characters, and before such a character that a name really holds.
+_HEADER_LIMIT = 100_000_000  # the limit of the safetensors library
+# rclone's substitutes for control characters, and its mark before a character of a name that looks like one.
 _SUBSTITUTE = re.compile("[\u2400-\u2421\u201b]")
-_LONGEST_NAME, _LONGEST_PATH = 255, 3800  # bytes that file systems take, the second less what the share's own directories need
-# Headers are read by one thread at a time, so that four of them need no more memory than one.
+_LONGEST_NAME, _LONGEST_PATH = 255, 3800  # limits of file systems in bytes, the second without the share's own directories
+# One thread at a time reads a header, so that four threads need no more memory than one.
 _one_header = threading.Lock()
+_TOKEN = re.compile(rb'[ \t\r\n]*("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"|[{}\[\],:]|-?[0-9][0-9.eE+-]*|true|false|null)')
+_CHUNK, _LONGEST_TOKEN = 1 << 16, 8 << 20
+_DEEPEST, _LONGEST_LIST = 8, 64
+Leaf = tuple[tuple[str | int, ...], Any]
 
 
 def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
-    """Whether `path` passes the globs: matches some include, if there is any, and no exclude."""
+    """Whether `path` matches an include, if there is any, and no exclude."""
     inclusive = tuple(include)
     return (not inclusive or any(fnmatchcase(path, glob) for glob in inclusive)) and not any(fnmatchcase(path, glob) for glob in exclude)
 
 
 def storable(path: str) -> bool:
-    """Whether a file of this name can be stored inside the model's directory, under the same name everywhere."""
+    """Whether a file can be stored below the model's directory under this name on every file system."""
     return path.isprintable() and not _SUBSTITUTE.search(path) and not any(part in ("", ".", "..") for part in path.split("/"))
 
 
@@ -54,28 +59,25 @@ def unsafe_name(path: str) -> PreheatError:
 
 
 def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) for the first path that cannot be stored, or that is a pickle nobody allowed."""
-    known = set(paths)
+    """Raise PreheatError(REFUSED) for the first path that cannot be stored, or that is a pickle and not allowed."""
+    names = set(paths)
     allowed = tuple(allow_pickle)
-    for path in sorted(known):
+    for path in sorted(names):
         if not storable(path) or path in MARKS:
             raise unsafe_name(path)
         if longest := _too_long(path):
-            remedy = "shorten it at the source or exclude it"
-            raise PreheatError(
-                Exit.REFUSED, "this name is too long for a file system", remedy, file=path, expected=longest[0], found=longest[1]
-            )
+            problem, remedy = "this name is too long for a file system", "shorten it at the source or exclude it"
+            raise PreheatError(Exit.REFUSED, problem, remedy, file=path, expected=longest[0], found=longest[1])
         parents = (str(parent) for parent in PurePosixPath(path).parents)
-        if clash := next((parent for parent in parents if parent in known), None):
-            raise PreheatError(
-                Exit.REFUSED, f"{clash!r} is a file and a directory at the source", "remove or exclude one of them", file=path
-            )
+        if clash := next((parent for parent in parents if parent in names), None):
+            problem = f"{clash!r} is a file and a directory at the source"
+            raise PreheatError(Exit.REFUSED, problem, "remove or exclude one of them", file=path)
         if _is_pickle_by_name(path):
             _refuse_pickle(path, allowed)
 
 
 def check_file(path: Path, name: str, allow_pickle: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) when a file is a pickle by its bytes that nobody allowed, or a safetensors file that is cut off or none."""
+    """Raise PreheatError(REFUSED) for a pickle by its bytes that is not allowed, and for a broken or cut-off safetensors file."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         if not name.endswith(".safetensors"):
@@ -95,18 +97,15 @@ def check_file(path: Path, name: str, allow_pickle: Iterable[str]) -> None:
 
 
 def check_index(directory: Path, names: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) when an index (model.safetensors.index.json and its like) names a shard that is not there."""
-    known = set(names)
-    for name in sorted(known):
+    """Raise PreheatError(REFUSED) when an index, such as model.safetensors.index.json, names a missing shard."""
+    paths = set(names)
+    for name in sorted(paths):
         if not name.endswith(_INDICES):
             continue
         try:
             with (directory / name).open("rb") as stream:
-                shards = {
-                    value
-                    for path, value in leaves(stream, (directory / name).stat().st_size)
-                    if path[:1] == ("weight_map",) and len(path) > 1
-                }
+                values = leaves(stream, (directory / name).stat().st_size)
+                shards = {value for path, value in values if path[:1] == ("weight_map",) and len(path) > 1}
         except ValueError as error:
             raise _broken(name, "a JSON object with weight_map", str(error)) from None
         if not shards:
@@ -114,13 +113,13 @@ def check_index(directory: Path, names: Iterable[str]) -> None:
         folder = name.rpartition("/")[0]
         for shard in sorted(map(str, shards)):
             path = f"{folder}/{shard}" if folder else shard
-            if path not in known:
+            if path not in paths:
                 remedy = "upload the shard, or correct preheat.include and preheat.exclude"
                 raise PreheatError(Exit.REFUSED, f"a shard that {name} names is missing", remedy, file=path)
 
 
 def _end_of_tensors(stream: IO[bytes], length: int) -> int:
-    """Where the last tensor ends, behind the header. Raises ValueError when tensors overlap, or leave bytes out between them."""
+    """Where the last tensor ends, from the end of the header. Raises ValueError when tensors overlap or leave a gap."""
     spans: list[int] = []
     begin: tuple[str | int, int] | None = None
     for path, value in leaves(stream, length):
@@ -133,7 +132,7 @@ def _end_of_tensors(stream: IO[bytes], length: int) -> int:
         elif begin is None or begin[0] != path[0] or value < begin[1] or value >> 63:
             raise ValueError(f"data_offsets of {path[0]} that end before they begin"[:200])
         else:
-            # One number a tensor: there may be a million of them.
+            # One number per tensor: there may be a million.
             spans.append(begin[1] << 64 | value)
     spans.sort()
     last = 0
@@ -178,3 +177,64 @@ def _refuse_pickle(path: str, allowed: Iterable[str]) -> None:
 def _broken(name: str, expected: str, found: str) -> PreheatError:
     remedy = "the file is broken at its source: upload it again, then raise preheat.round"
     return PreheatError(Exit.REFUSED, "the file is cut off or damaged", remedy, file=name, expected=expected, found=found)
+
+
+def leaves(stream: IO[bytes], length: int) -> Iterator[Leaf]:
+    """Path and value of every string, number, boolean and null in the next `length` bytes.
+
+    Raises ValueError for anything but one JSON object, and for deeper nesting or longer lists than weights need.
+    """
+    tokens = _tokens(stream, length)
+    first = next(tokens, b"")
+    if first != b"{":
+        raise ValueError("not a JSON object")
+    yield from _value(first, tokens, ())
+    if next(tokens, None) is not None:
+        raise ValueError("more than one JSON value")
+
+
+def _value(token: bytes, tokens: Iterator[bytes], path: tuple[str | int, ...]) -> Iterator[Leaf]:
+    if token not in (b"{", b"["):
+        if token in b"}],:":
+            raise ValueError(f"{token.decode()!r} instead of a value")
+        yield path, json.loads(token)
+        return
+    if len(path) == _DEEPEST:
+        raise ValueError(f"nested more than {_DEEPEST} deep")
+    end, number = (b"}" if token == b"{" else b"]"), 0
+    token = next(tokens, b"")
+    while token != end:
+        if number == _LONGEST_LIST and end == b"]":
+            raise ValueError(f"a list of more than {_LONGEST_LIST} values")
+        key, token = _key(token, tokens) if end == b"}" else (number, token)
+        yield from _value(token or b",", tokens, (*path, key))
+        number, token = number + 1, next(tokens, b"")
+        if token == b",":
+            token = next(tokens, b"") or b","
+        elif token != end:
+            raise ValueError("no comma between two values")
+
+
+def _key(token: bytes, tokens: Iterator[bytes]) -> tuple[str, bytes]:
+    """A key of an object, and the token after its colon."""
+    if not token.startswith(b'"') or next(tokens, b"") != b":":
+        raise ValueError("an object without keys")
+    return json.loads(token), next(tokens, b"")
+
+
+def _tokens(stream: IO[bytes], length: int) -> Iterator[bytes]:
+    text, at = b"", 0
+    while True:
+        match = _TOKEN.match(text, at)
+        # A number may continue in the next block.
+        if match is not None and (match.end() < len(text) or not length):
+            yield match[1]
+            at = match.end()
+            continue
+        block = stream.read(min(_CHUNK, length))
+        length -= len(block)
+        if not block or len(text) - at > _LONGEST_TOKEN:
+            if text[at:].strip(b" \t\r\n"):
+                raise ValueError("text that is not JSON")
+            return
+        text, at = text[at:] + block, 0

@@ -1,7 +1,7 @@
-"""Models in a repository of a Hugging Face hub, at one commit: huggingface_hub says what there is, rclone moves the bytes.
+"""Models in a repository of a Hugging Face hub, at one commit: huggingface_hub lists the files, rclone copies them.
 
-The hub gives a sha256 for each large file and git's checksum for each small one, so everything is compared with it. A
-revision that is no commit is refused, with the commit that it stands for today.
+The hub publishes the sha256 of each large file and git's checksum of each small one. A revision other than a commit is rejected,
+with the commit that it means today.
 """
 
 from __future__ import annotations
@@ -14,93 +14,86 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, TypeVar
 
-from .certificates import prove, untrusted
+from .certificates import check_certificate, untrusted
 from .errors import Exit, PreheatError, Stopped
-from .rclone import Rclone
+from .rclone import REMOTE, Rclone, http_remote
 from .request import Request
 from .source import Source, SourceFile
-from .web import REMOTE, http_remote
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _DENIED = (401, 403)
 # The client asks five times, waiting longer each time, before it gives up on a hub that fails.
-_PATIENCE = 3
+_STALLS = 3
 _T = TypeVar("_T")
 
 
 class HubSource(Source):
-    """The files of `repository` at the commit `revision`. `patience_seconds` is how long the hub may take to list them."""
+    """The files of `repository` at the commit `revision`. The hub has `silence_seconds` to list them."""
 
     def __init__(
-        self, rclone: Rclone, api: HfApi, repository: str, revision: str | None, *, patience_seconds: float, stop: threading.Event
+        self, rclone: Rclone, api: HfApi, repository: str, revision: str | None, *, silence_seconds: float, stop: threading.Event
     ) -> None:
-        self.rclone = rclone
-        self.root = REMOTE
-        self.name = f"{api.endpoint}/{repository}"
+        super().__init__(rclone, REMOTE, f"{api.endpoint}/{repository}")
         self._api = api
         self._repository = repository
         self._revision = revision
-        self._patience_seconds = patience_seconds
+        self._silence_seconds = silence_seconds
         self._stop = stop
 
     def files(self) -> list[SourceFile]:
         """Every file of the commit, with its checksum. Raises PreheatError."""
-        # The client would ask again for half a minute whom it does not believe.
-        self._ask(lambda: prove(self._api.endpoint))
+        # The client would repeat its request for half a minute after a certificate error.
+        self._ask(lambda: check_certificate(self._api.endpoint))
         if self._revision is None or not _COMMIT.fullmatch(self._revision):
-            raise self._moving(self._revision)
+            raise self._unpinned(self._revision)
         return [_file(each) for each in self._ask(self._tree) if hasattr(each, "blob_id")]
-
-    def location(self, path: str) -> str:
-        """Where rclone finds a file."""
-        return f"{REMOTE}{path}"
 
     def _tree(self) -> list[object]:
         return list(self._api.list_repo_tree(self._repository, recursive=True, revision=self._revision))
 
-    def _moving(self, revision: str | None) -> PreheatError:
-        known = self._ask(lambda: self._api.repo_info(self._repository, revision=revision).sha)
+    def _unpinned(self, revision: str | None) -> PreheatError:
+        commit = self._ask(lambda: self._api.repo_info(self._repository, revision=revision).sha)
         named = f"revision {revision!r} is a name that can move" if revision else "no revision is pinned"
         problem = f"{named}, so files might change under a server"
-        return PreheatError(Exit.REFUSED, problem, f"write weights.revision: {known}, which is what it stands for today", file=self.name)
+        return PreheatError(Exit.REFUSED, problem, f"write weights.revision: {commit}, which is its commit today", file=self.name)
 
     def _ask(self, question: Callable[[], _T]) -> _T:
-        """The hub's answer, in a thread of its own: the client waits without end for a hub that is silent."""
+        """The hub's answer, from a separate thread, because the client waits forever for a silent hub."""
         answer: Future[_T] = Future()
 
         def work() -> None:
             try:
                 answer.set_result(question())
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for the answer
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for the answer
                 answer.set_exception(error)
 
         threading.Thread(target=work, name="hub", daemon=True).start()
         waited = 0.0
-        while not wait_for([answer], timeout=_LOOK_SECONDS).done:
-            waited += _LOOK_SECONDS
+        while not wait_for([answer], timeout=_POLL_SECONDS).done:
+            waited += _POLL_SECONDS
             if self._stop.is_set():
                 raise Stopped
-            if waited > self._patience_seconds:
-                remedy = "check that it is up; the next run goes on"
+            if waited > self._silence_seconds:
+                remedy = "check that it is up; the next run continues"
                 raise PreheatError(Exit.SOURCE, f"the hub was silent for {waited:.0f} s", remedy, file=self.name)
         try:
             return answer.result()
         except OSError as error:
-            raise self._explained(error) from None
+            raise self._explain(error) from None
         except ValueError as error:
-            problem, remedy = "the hub does not take this repository's name or sends what is no list of files", "check weights.path"
+            problem, remedy = "the hub does not accept this repository's name, or its answer is not a list of files", "check weights.path"
             raise PreheatError(Exit.REFUSED, problem, remedy, file=self.name, found=_first_line(error)) from None
         except Exception as error:
             # The client's own errors of the network are no OSErrors in every version of it.
             if type(error).__module__.partition(".")[0] in ("huggingface_hub", "httpx", "httpx2", "httpcore", "httpcore2", "requests"):
-                raise self._explained(error) from None
+                raise self._explain(error) from None
             raise
 
-    def _explained(self, error: Exception) -> PreheatError:
+    def _explain(self, error: Exception) -> PreheatError:
         from huggingface_hub import errors
 
         if refusal := untrusted(str(error), self._api.endpoint):
@@ -118,7 +111,7 @@ class HubSource(Source):
         if isinstance(error, errors.RepositoryNotFoundError) or status in _DENIED:
             problem = "there is no such repository, or it is private"
             return PreheatError(Exit.REFUSED, problem, f"check weights.path; if it is private, {token}", file=self.name)
-        remedy = "check that it is up; the next run goes on"
+        remedy = "check that it is up; the next run continues"
         return PreheatError(Exit.SOURCE, "the hub did not answer as it should", remedy, file=self.name, found=_first_line(error))
 
 
@@ -139,7 +132,7 @@ def open_hub(request: Request, rclone: Callable[[dict[str, str]], Rclone], stop:
     # Sizes come from the hub's list. A HEAD would follow the hub to servers whose addresses are signed for GET alone.
     mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"})
     api = HfApi(endpoint=request.endpoint, token=token or False)
-    return HubSource(mover, api, request.root, request.revision, patience_seconds=_PATIENCE * request.stall_seconds, stop=stop)
+    return HubSource(mover, api, request.root, request.revision, silence_seconds=_STALLS * request.stall_seconds, stop=stop)
 
 
 def _file(entry: object) -> SourceFile:

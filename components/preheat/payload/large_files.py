@@ -1,6 +1,7 @@
-"""Moves the bytes: small files in one batch, large ones in segments over several connections, each resumed where it stopped.
+"""Copies large files in segments over several connections, each resumed where it stopped, while small files go in batches.
 
-It writes into the staging directory only, and stops at once when the lock is lost or the run is told to stop.
+The journal of a large file says how many bytes of each segment are written, so that a run after a kill continues there. It is
+only a hint: whether the bytes are right is decided by reading all of them at the end.
 """
 
 from __future__ import annotations
@@ -9,177 +10,224 @@ import contextlib
 import hashlib
 import os
 import shutil
+import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 
 from .disk import copy_range
 from .errors import Stopped
-from .journal import Journal
-from .lease import Lease
-from .patience import Patience
-from .progress import Progress
-from .request import Request
-from .small_files import SMALL, SmallFiles
-from .source import Source, SourceFile
-from .staging import Staging
-from .stream import Stream, into_file, into_hash
+from .small_files import SMALL, copy_small
+from .source import SourceFile
+from .stream import Transfer, into_file, into_hash, read_range
 
+_HEADER, _SLOT, _MAGIC = struct.Struct("<8sQQ"), struct.Struct("<Q"), b"IPJRNL1\n"
+_POLL_SECONDS = 0.25
 _ADOPTED_AT_ONCE = 16 << 20
 
-# Until where a file may be read by now, waiting until that is beyond the position asked for; None for a file that is all there.
 Reach = Callable[[int], int] | None
-Begun = Callable[[SourceFile, Reach], None]
+"""Waits until a file is written beyond a position, and returns how far; None for a complete file."""
 
 
-class Fetch:
-    """Brings files into the staging directory. `stop` ends it from outside; a failure ends all of its threads."""
+def copy_files(transfer: Transfer, files: Sequence[SourceFile], begun: Callable[[SourceFile, Reach], None]) -> None:
+    """Copy `files` into the staging directory; call `begun` for each as its bytes start to arrive.
 
-    def __init__(
-        self, request: Request, source: Source, staging: Staging, *, lease: Lease, progress: Progress, stop: threading.Event
-    ) -> None:
-        self._request = request
-        self._source = source
-        self._staging = staging
-        self._lease = lease
-        self._progress = progress
-        self._stop = stop
-        self._halt = threading.Event()
-        self._patience = patience = Patience(request.retries, request.backoff_seconds, stop, progress.say)
-        self._small = SmallFiles(request, source, staging, patience=patience, lease=lease, progress=progress, halted=self._halted)
-        self._stream = Stream(source, patience, stall_seconds=request.stall_seconds, halted=self._halted)
-
-    def bring(self, files: Sequence[SourceFile], begun: Begun) -> None:
-        """Bring `files`. `begun` hears of each as its bytes start to arrive, with a way to wait for them.
-
-        Raises PreheatError, Stopped or OSError once every thread has ended.
-        """
-        small = [file for file in files if file.size < SMALL]
-        large = sorted((file for file in files if file.size >= SMALL), key=lambda file: -file.size)
-        with ThreadPoolExecutor(self._request.streams, thread_name_prefix="stream") as pool:
-            pending = [pool.submit(task) for task in self._in_turn([self._plan(file, begun) for file in large])]
-            if small:
-                pending.append(pool.submit(self._small.bring, small, begun))
-            self._join(pending)
-
-    def _in_turn(self, plans: Sequence[Iterable[Callable[[], None]]]) -> Iterator[Callable[[], None]]:
-        """Segments in such an order that each stream follows a file of its own: what is read back then follows close behind."""
-        for start in range(0, len(plans), self._request.streams):
-            for tasks in zip_longest(*plans[start : start + self._request.streams]):
-                yield from (task for task in tasks if task is not None)
-
-    def second_sha256(self, file: SourceFile) -> str:
-        """Read a file at its source once more and throw it away; its sha256. Raises PreheatError or Stopped."""
-        sha256 = hashlib.sha256()
-
-        def update(block: memoryview) -> None:
-            sha256.update(block)
-            self._progress.verified(len(block), moved=True)
-
-        self._progress.expect(file.size)
-        self._stream.read(file.path, 0, file.size, into_hash(update))
-        return sha256.hexdigest()
-
-    def second_sha256s(self, files: Sequence[SourceFile]) -> dict[str, str]:
-        """The same of many small files in a few processes, by path; those that cannot be read so are left out."""
-        return self._small.read_again(files)
-
-    def _join(self, pending: Sequence[Future[None]]) -> None:
-        failed: BaseException | None = None
+    Raises PreheatError, Stopped or OSError once every thread has ended.
+    """
+    small = [file for file in files if file.size < SMALL]
+    large = sorted((file for file in files if file.size >= SMALL), key=lambda file: -file.size)
+    streams = transfer.request.streams
+    failure: BaseException | None = None
+    with ThreadPoolExecutor(streams, thread_name_prefix="stream") as pool:
+        tasks = [_LargeFile(transfer, file).start(begun) for file in large]
+        # Each stream has a file of its own, so that what is read back follows close behind.
+        rounds = (zip_longest(*tasks[start : start + streams]) for start in range(0, len(tasks), streams))
+        pending = [pool.submit(task) for each in rounds for column in each for task in column if task is not None]
+        if small:
+            pending.append(pool.submit(copy_small, transfer, small, begun))
         for future in pending:
             try:
                 future.result()
             except BaseException as error:  # noqa: BLE001 - raised again below, once every thread has ended
-                self._halt.set()
-                if failed is None or isinstance(failed, Stopped):
-                    failed = error
-        if failed is not None:
-            raise failed
+                transfer.halt.set()
+                if failure is None or isinstance(failure, Stopped):
+                    failure = error
+    if failure is not None:
+        raise failure
 
-    def _plan(self, file: SourceFile, begun: Begun) -> Iterator[Callable[[], None]]:
-        target = self._staging.place(file.path)
-        journal = Journal(self._staging.journal_path(file.path), file.size, self._request.segment_bytes)
-        if journal.fresh:
-            # Never the file that is there: it may be a link to one of a READY directory.
+
+def second_sha256(transfer: Transfer, file: SourceFile) -> str:
+    """The sha256 of a file from a second reading at its source. Raises PreheatError or Stopped."""
+    sha256 = hashlib.sha256()
+
+    def update(block: memoryview) -> None:
+        sha256.update(block)
+        transfer.progress.verified(len(block), moved=True)
+
+    transfer.progress.expect(file.size)
+    read_range(transfer, file.path, 0, file.size, into_hash(update))
+    return sha256.hexdigest()
+
+
+class _LargeFile:
+    """One file in segments, which several threads copy."""
+
+    def __init__(self, transfer: Transfer, file: SourceFile) -> None:
+        self._transfer = transfer
+        self._file = file
+        staging = transfer.staging
+        target = staging.place(file.path)
+        self._journal = Journal(staging.journal_path(file.path), file.size, transfer.request.segment_bytes)
+        if self._journal.fresh:
+            # The file that is there may be a link to one of a READY directory, so it is never written to.
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             target.unlink(missing_ok=True)
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT, 0o644)
-        os.ftruncate(fd, file.size)
-        self._progress.add(sum(journal.done))
-        begun_before = journal.begun(self._staging.stale_journal(file.path))
-        open_segments = set(range(journal.count))
-        lock = threading.Lock()
+        self._fd = os.open(target, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.ftruncate(self._fd, file.size)
+        transfer.progress.add(sum(self._journal.done))
+        self._stale = self._journal.done_in(staging.stale_journal(file.path))
+        self._lock = threading.Lock()
+        self._open = self._journal.count
 
-        def segment(number: int) -> None:
-            try:
-                self._adopt(file, journal, number, fd, begun_before[number])
-                self._segment(file, journal, number, fd)
-            finally:
-                with lock:
-                    open_segments.discard(number)
-                    last = not open_segments
-                if last:
-                    self._finish(file, fd, journal)
+    def start(self, begun: Callable[[SourceFile, Reach], None]) -> Iterator[Callable[[], None]]:
+        """The tasks of all segments."""
+        begun(self._file, lambda position: self._journal.reach(position, self._transfer.halted))
+        return (lambda n=n: self._segment(n) for n in range(self._journal.count))
 
-        begun(file, lambda position: journal.reach(position, self._halted))
-        return (lambda n=n: segment(n) for n in range(journal.count))
-
-    def _adopt(self, file: SourceFile, journal: Journal, number: int, fd: int, begun: int) -> None:
-        """Copy what an earlier holder of the lock had written of a segment; it may still have that file open, and write to it late."""
-        if begun <= journal.done[number]:
-            return
-        start = number * journal.segment
-        with contextlib.suppress(FileNotFoundError), (self._staging.stale / file.path).open("rb", buffering=0) as stale:
-            while journal.done[number] < begun:
-                if self._halted():
-                    raise Stopped
-                self._lease.check()
-                at = start + journal.done[number]
-                taken = copy_range(stale.fileno(), fd, at, min(_ADOPTED_AT_ONCE, begun - journal.done[number]))
-                if not taken:
-                    return
-                journal.advance(number, taken)
-                self._progress.add(taken)
-
-    def _finish(self, file: SourceFile, fd: int, journal: Journal) -> None:
-        """Close a file once no thread writes to it any more. Raises OSError when it could not be stored."""
-        stored = False
+    def _segment(self, number: int) -> None:
         try:
-            if journal.complete:
-                os.fsync(fd)
-                stored = True
-        except OSError:
-            # The kernel forgets what it could not store, and would serve it from memory as if it had: copy this file again.
-            self._staging.drop(file.path)
-            raise
+            self._adopt(number)
+            self._read(number)
         finally:
-            os.close(fd)
-            journal.close()
-        if stored:
-            self._staging.journal_path(file.path).unlink(missing_ok=True)
-            self._staging.forget_stale(file.path)
+            with self._lock:
+                self._open -= 1
+                last = not self._open
+            if last:
+                self._finish()
 
-    def _segment(self, file: SourceFile, journal: Journal, number: int, fd: int) -> None:
-        start = number * journal.segment + journal.done[number]
+    def _adopt(self, number: int) -> None:
+        """Copy the bytes of a segment that an earlier holder of the lock wrote: it may still have that file open, and write to it late."""
+        transfer, journal, end = self._transfer, self._journal, self._stale[number]
+        if end <= journal.done[number]:
+            return
+        with contextlib.suppress(FileNotFoundError), (transfer.staging.stale / self._file.path).open("rb", buffering=0) as stale:
+            while journal.done[number] < end:
+                transfer.check()
+                position = number * journal.segment + journal.done[number]
+                count = copy_range(stale.fileno(), self._fd, position, min(_ADOPTED_AT_ONCE, end - journal.done[number]))
+                if not count:
+                    return
+                journal.advance(number, count)
+                transfer.progress.add(count)
 
-        write = into_file(fd)
+    def _read(self, number: int) -> None:
+        transfer, journal = self._transfer, self._journal
+        write = into_file(self._fd)
 
         def pull(pipe: int, most: int, offset: int) -> int:
-            self._lease.check()
-            taken = write(pipe, most, offset)
-            journal.advance(number, taken)
-            self._progress.add(taken, moved=True)
-            return taken
+            transfer.lease.check()
+            count = write(pipe, most, offset)
+            journal.advance(number, count)
+            transfer.progress.add(count, moved=True)
+            return count
 
-        self._stream.read(file.path, start, journal.length(number) - journal.done[number], pull)
+        start = number * journal.segment + journal.done[number]
+        read_range(transfer, self._file.path, start, journal.length(number) - journal.done[number], pull)
 
-    def _halted(self) -> bool:
-        return self._halt.is_set() or self._stop.is_set()
+    def _finish(self) -> None:
+        """Close the file after its last thread. Raises OSError when it could not be stored."""
+        staging, path, stored = self._transfer.staging, self._file.path, False
+        try:
+            if self._journal.complete:
+                os.fsync(self._fd)
+                stored = True
+        except OSError:
+            # The kernel would serve what it could not store from memory until the next restart: copy this file again.
+            staging.drop(path)
+            raise
+        finally:
+            os.close(self._fd)
+            self._journal.close()
+        if stored:
+            staging.journal_path(path).unlink(missing_ok=True)
+            staging.forget_stale(path)
 
 
-def free_bytes(directory: Path) -> int:
-    """What an ordinary user may still write to the file system of `directory`."""
-    return shutil.disk_usage(directory).free
+class Journal:
+    """How many bytes of each segment of a large file are written. It exists from the file's first byte to its last."""
+
+    def __init__(self, path: Path, size: int, segment: int) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        self._closed = False
+        self.size = size
+        self.segment = segment
+        self.count = max(1, -(-size // segment))
+        self._header = _HEADER.pack(_MAGIC, size, segment)
+        slots = self._slots(path)
+        self.fresh = slots is None
+        self.done = slots or [0] * self.count
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        if self.fresh:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, self._header + bytes(self.count * _SLOT.size), 0)
+
+    def done_in(self, path: Path) -> list[int]:
+        """The bytes of each segment by another journal of the same file; 0 if it cannot be read."""
+        with contextlib.suppress(OSError):
+            return self._slots(path) or [0] * self.count
+        return [0] * self.count
+
+    def _slots(self, path: Path) -> list[int] | None:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if data[: _HEADER.size] != self._header or len(data) != _HEADER.size + self.count * _SLOT.size:
+            return None
+        return [min(value, self.length(n)) for n, (value,) in enumerate(_SLOT.iter_unpack(data[_HEADER.size :]))]
+
+    def length(self, number: int) -> int:
+        """Bytes of one segment."""
+        return min(self.segment, self.size - number * self.segment)
+
+    def advance(self, number: int, count: int) -> None:
+        """Record `count` more bytes of a segment."""
+        self.done[number] += count
+        os.pwrite(self._fd, _SLOT.pack(self.done[number]), _HEADER.size + number * _SLOT.size)
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every byte is written."""
+        return sum(self.done) == self.size
+
+    def reach(self, position: int, halted: Callable[[], bool]) -> int:
+        """How far the file is written without a gap, once that is beyond `position`. Raises Stopped."""
+        with self._changed:
+            while (end := self._prefix()) <= position:
+                if halted():
+                    raise Stopped
+                if self._closed:
+                    raise RuntimeError(f"{self._path.name}: the transfer ended at byte {end} of {self.size}")
+                self._changed.wait(_POLL_SECONDS)
+        return end
+
+    def close(self) -> None:
+        """Close the journal. Its file stays until the large file is stored."""
+        os.close(self._fd)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _prefix(self) -> int:
+        end = 0
+        for number, done in enumerate(self.done):
+            end += done
+            if done < self.length(number):
+                break
+        return end

@@ -1,11 +1,11 @@
-"""A lock on a shared directory that survives crashed holders, skewed clocks and two waiters at once.
+"""A lock on a shared directory that survives crashed holders, skewed clocks and two waiters at once, and the work under it.
 
-Each holder creates the next generation of a lock file with O_EXCL, which the server of a share decides, and keeps its
-content changing. A lock whose content stands still for a lifetime, on the waiter's own clock, is stale: no wall clock of
-another machine is ever compared. Generations only grow, so that a taker and a late waiter cannot both win. A random token
-tells two holders of one number apart, should the lock files themselves be lost.
-The lock does not stop a frozen holder from finishing the call it is in. What does is the staging directory, which is named
-after `generation` and which the next holder takes apart before it does anything else (staging.py).
+Each holder creates the next generation of a lock file with O_EXCL, which the server of a share decides, and keeps changing its
+content. A lock whose content does not change for a lifetime, on the waiter's own clock, is stale: no wall clock of
+another machine is ever compared. Generations only grow, so that two waiters cannot both win. A random token
+distinguishes two holders of one number, should the lock files be lost.
+The lock does not stop a frozen holder from finishing its current call. The staging directory does: it is named
+after `generation`, and the next holder takes it apart first (staging.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ import contextlib
 import json
 import os
 import re
+import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import Exit, PreheatError
+from .errors import Exit, PreheatError, Stopped
+from .request import Request
+from .rounds import Rounds
+from .staging import Staging
 
 _RECORD = 512
 _NUMBER = re.compile(r"[0-9]+")
@@ -28,7 +33,7 @@ _CLEAN, _UNCLEAN = "released", "given up"
 
 
 def _now() -> float:
-    # Unlike the monotonic clock this one also counts the time a machine was suspended, in which others may have taken over.
+    # Unlike the monotonic clock, this one also counts the time while a machine was suspended, when others may have taken over.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -48,26 +53,26 @@ class Lease:
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
         self.predecessor: str | None = None
-        """The generation before this one, if its holder gave the lock back with every file closed and stored; otherwise None."""
+        """The previous generation, if its holder released the lock with every file closed and stored; otherwise None."""
 
     @property
     def generation(self) -> str:
-        """What sets this holder apart from all before and after it."""
+        """The unique name of this holder of the lock."""
         return f"{self._number}-{self._token}"
 
     def acquire(self, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
-        """Wait until the lock is ours; False when `stop` is set first. `waiting` gets the holder's name now and then."""
+        """Wait for the lock; False when `stop` is set first. `waiting` gets the holder's name now and then."""
         self._directory.mkdir(parents=True, exist_ok=True)
         seen, since = b"", _now()
         while not stop.is_set():
-            # The time is asked before the look: a waiter that was held up in between must not count that as standstill.
-            looked = _now()
+            # The clock is read before the file: a waiter that was suspended in between must not count that time.
+            checked = _now()
             generation, content = self._highest()
             if content != seen:
                 seen, since = content, _now()
             state = _field(content, "state")
             free = generation == 0 or state in (_CLEAN, _UNCLEAN)
-            if (free or looked - since >= self._lifetime) and self._take(generation + 1):
+            if (free or checked - since >= self._lifetime) and self._take(generation + 1):
                 self.predecessor = f"{generation}-{_field(content, 'token')}" if state == _CLEAN else None
                 return True
             if not free:
@@ -76,31 +81,31 @@ class Lease:
         return False
 
     def held(self) -> bool:
-        """Whether the last heartbeat is young enough that nobody may have taken over."""
+        """Whether the last heartbeat is so recent that no other run can have taken over."""
         return _now() < self._valid_until
 
     def check(self) -> None:
-        """Raise PreheatError(LOST_LOCK) unless the lock is still ours."""
+        """Raise PreheatError(LOST_LOCK) unless this process still holds the lock."""
         if not self.held():
             raise PreheatError(
                 Exit.LOST_LOCK,
                 f"the lock {self._name!r} was not renewed in time, so another run may own the directory now",
-                "nothing is lost: the next run resumes what is staged; look for a share that hangs or a node that was frozen",
+                "nothing is lost: the next run resumes from the staged files; look for a share that hangs or a node that was frozen",
             )
 
     def confirm(self) -> None:
-        """Read the lock from the share: raise PreheatError(LOST_LOCK) unless it is still ours, OSError when it cannot be read."""
+        """Read the lock from the share: raise PreheatError(LOST_LOCK) if another run holds it, OSError when it cannot be read."""
         if not self._ours():
             self._valid_until = 0.0
         self.check()
 
     def release(self, *, clean: bool = True) -> None:
-        """Give the lock back; later waiters take it at once. `clean` says that every staged file is closed, and stored as written."""
+        """Release the lock; later waiters take it at once. `clean` means that every staged file is closed and stored."""
         self._ended.set()
         if self._heart is not None:
             self._heart.join()
         if self._fd >= 0:
-            # A lock that cannot be given back on a share that fails is free once its lifetime is over.
+            # On a share that fails the lock is free once its lifetime is over.
             with contextlib.suppress(OSError):
                 if self.held():
                     self._write(_CLEAN if clean else _UNCLEAN)
@@ -142,7 +147,7 @@ class Lease:
         while not self._ended.wait(self._lifetime / 6):
             started = _now()
             try:
-                # A heart that starts again too late must not revive a lock that others may have taken meanwhile.
+                # A heartbeat after a suspension must not revive a lock that others may have taken meanwhile.
                 if not self.held() or not self._ours():
                     break
                 self._write("held")
@@ -155,7 +160,7 @@ class Lease:
     def _write(self, state: str) -> None:
         self._beat += 1
         record = json.dumps({"owner": self._owner, "token": self._token, "beat": self._beat, "state": state}).encode()
-        # In place and of one length: a record renamed over the file could bring a removed generation back.
+        # In place and of one length: renaming a record over the file could restore a removed generation.
         os.pwrite(self._fd, record[: _RECORD - 1].ljust(_RECORD - 1) + b"\n", 0)
         os.fsync(self._fd)
 
@@ -187,3 +192,41 @@ def _field(content: bytes, name: str) -> str | None:
     except (ValueError, AttributeError):
         return None
     return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The lock of one content, and the directories that only its holder may change."""
+
+    lease: Lease
+    staging: Staging
+    rounds: Rounds
+
+
+@contextlib.contextmanager
+def workspace(request: Request, stop: threading.Event, waiting: Callable[[str], None]) -> Iterator[Workspace]:
+    """Wait for the lock of the request's content, and take over what earlier holders have staged.
+
+    Raises Stopped when `stop` is set first, PreheatError(LOST_LOCK) in place of an OSError that a lost lock caused.
+    """
+    owner = os.environ.get("POD_NAME") or f"{socket.gethostname()}:{os.getpid()}"
+    lease = Lease(request.private / "locks", request.content, owner, request.lease_seconds)
+    if not lease.acquire(stop, waiting):
+        raise Stopped
+    staging = Staging(request, lease.generation)
+    clean = True
+    try:
+        staging.make()
+        lease.confirm()
+        staging.take_over(lease.predecessor)
+        lease.confirm()
+        yield Workspace(lease, staging, Rounds(request, staging, lease.confirm))
+        staging.tidy()
+    except OSError:
+        clean = False
+        # The next holder may have removed a file that this one misses. If the share fails here too, its first failure is the reason.
+        with contextlib.suppress(OSError):
+            lease.confirm()
+        raise
+    finally:
+        lease.release(clean=clean)

@@ -1,7 +1,7 @@
-"""The READY file: what a directory must hold, file by file, and whether it does.
+"""The READY file: the files of a directory with their sizes and checksums, and the check of a directory against it.
 
-READY is written last and by rename, so that its presence says that every byte named in it was verified. Checking trusts
-size and modification time by default and reads every byte when asked; it never repairs.
+READY is written last and by rename, so its presence means that every byte in it was verified. The check compares sizes and
+modification times, or reads every byte; it never repairs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .errors import Exit, PreheatError
 
 READY = "READY"
 DAMAGED = "READY.damaged"
-"""What becomes of READY where the files turn out to be others than it says, or other than was asked for."""
+"""The new name of a READY that does not match its files or the request."""
 SIZES = "READY.sizes"
-"""Size and path of each file, a line each, for shells: READY itself is JSON."""
+"""Size and path of each file, one line each, for shells: READY itself is JSON."""
 MARKS = (READY, DAMAGED, SIZES)
 FORMAT = "inferplan.dev/ready.v1"
 # `.nfs`, file id and counter in hex: fs/nfs/unlink.c of Linux 6.12.
@@ -32,7 +32,7 @@ _SILLY_RENAME = re.compile(r"\.nfs[0-9a-f]{16,32}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One file. `evidence` says what its bytes were compared with; `origin` identifies the source's version of it."""
+    """One file. Its bytes were compared with `evidence`; `origin` identifies the source's version of it."""
 
     path: str
     size: int
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a READY directory holds and where that came from. `content` names the request, as its directory does without the round."""
+    """The files of a READY directory and their source. `content` is the name of the directory without the round."""
 
     content: str
     source: str
@@ -53,11 +53,11 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Size of all files together."""
+        """Total size of all files."""
         return sum(entry.size for entry in self.entries)
 
     def dumps(self) -> str:
-        """The manifest as the text of a READY file; the same manifest is the same text."""
+        """The text of a READY file; equal manifests have equal texts."""
         head = {"format": FORMAT, "content": self.content, "source": self.source, "revision": self.revision, "bytes": self.bytes}
         # One file at a time: the dictionaries of 100,000 files together would take 60 MiB.
         entries = (json.dumps(asdict(entry), indent=1) for entry in sorted(self.entries, key=lambda e: e.path))
@@ -65,34 +65,32 @@ class Manifest:
         return json.dumps({**head, "files": []}, indent=1).removesuffix("]\n}") + f"\n{files}\n ]\n}}\n"
 
     def sizes(self) -> str:
-        """The manifest as the text of a READY.sizes file."""
+        """The text of a READY.sizes file."""
         return "".join(f"{entry.size} {entry.path}\n" for entry in sorted(self.entries, key=lambda e: e.path))
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """One difference between a directory and its manifest."""
 
     path: str
     expected: str
     found: str
     extra: bool = False
-    """Whether the manifest's own files may be right all the same: the directory holds a file too many."""
+    """Whether this is only an extra file: the manifest's own files may be right."""
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
 def loads(text: str, where: str) -> Manifest:
-    """The manifest in `text`. Raises PreheatError(REFUSED) naming `where` when it is none."""
+    """The manifest in `text`. Raises PreheatError(REFUSED) that names the file `where` if it cannot be parsed."""
     try:
-        # A file's dictionary becomes an Entry as soon as it is parsed, so that only one of them exists at a time.
+        # Each file becomes an Entry as soon as it is parsed, so that only one dictionary exists at a time.
         return _parsed(json.loads(text, object_hook=lambda fields: Entry(**fields) if "mtime_ns" in fields else fields))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        problem = "this is no READY file that this program understands"
-        raise PreheatError(
-            Exit.REFUSED, problem, "run the preheat again, with a higher round", file=where, expected=FORMAT, found=str(error)
-        ) from None
+        problem, remedy = "this is not a READY file of a known format", "run the preheat again, with a higher round"
+        raise PreheatError(Exit.REFUSED, problem, remedy, file=where, expected=FORMAT, found=str(error)) from None
 
 
 def _parsed(document: Any) -> Manifest:
@@ -111,7 +109,7 @@ def _parsed(document: Any) -> Manifest:
 
 
 def read(directory: Path, name: str = READY) -> Manifest | None:
-    """The manifest of `directory`, None when it is not READY.
+    """The manifest of `directory`, None if it is not READY.
 
     Raises PreheatError(REFUSED) on a damaged one, OSError when it cannot be read.
     """
@@ -127,13 +125,13 @@ def read(directory: Path, name: str = READY) -> Manifest | None:
 def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Relative path and status of every file below `directory`.
 
-    Left out are the READY files, and what an NFS client keeps of a file that was removed while it was open. Raises OSError.
+    The READY files are left out, and the files that an NFS client keeps for removed files that are open. Raises OSError.
     """
     stack = [""]
     while stack:
         prefix = stack.pop()
-        with os.scandir(directory / prefix) as found:
-            for entry in found:
+        with os.scandir(directory / prefix) as entries:
+            for entry in entries:
                 path = f"{prefix}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(f"{path}/")
@@ -148,40 +146,40 @@ def check(
     every_byte: bool,
     workers: int | None = None,
     counted: Callable[[int], None] | None = None,
-) -> list[Finding]:
+) -> list[Difference]:
     """Differences between `directory` and `manifest`: missing, extra, resized and changed files. Raises OSError for what cannot be read.
 
-    With `every_byte` each file is read; otherwise only those whose modification time changed. `counted` hears of bytes read.
+    With `every_byte` each file is read; otherwise only those whose modification time changed. `counted` gets the bytes of each block.
     """
     wanted = {entry.path: entry for entry in manifest.entries}
-    findings, suspects = [], []
+    differences, suspects = [], []
     for path, status in walk(directory):
         entry = wanted.pop(path, None)
         if entry is None:
-            findings.append(Finding(path, "no such file", f"{status.st_size} bytes", extra=True))
+            differences.append(Difference(path, "no such file", f"{status.st_size} bytes", extra=True))
         elif status.st_size != entry.size:
-            findings.append(Finding(path, f"{entry.size} bytes", f"{status.st_size} bytes"))
+            differences.append(Difference(path, f"{entry.size} bytes", f"{status.st_size} bytes"))
         elif every_byte or status.st_mtime_ns != entry.mtime_ns:
             suspects.append(entry)
-    findings += [Finding(path, f"{entry.size} bytes", "no file") for path, entry in wanted.items()]
-    findings += _changed(directory, suspects, workers, counted)
-    return sorted(findings, key=lambda f: f.path)
+    differences += [Difference(path, f"{entry.size} bytes", "no file") for path, entry in wanted.items()]
+    differences += _changed(directory, suspects, workers, counted)
+    return sorted(differences, key=lambda f: f.path)
 
 
-def _changed(directory: Path, suspects: list[Entry], workers: int | None, counted: Callable[[int], None] | None) -> list[Finding]:
-    def compare(entry: Entry) -> Finding | None:
+def _changed(directory: Path, suspects: list[Entry], workers: int | None, counted: Callable[[int], None] | None) -> list[Difference]:
+    def compare(entry: Entry) -> Difference | None:
         try:
-            found = digest(directory / entry.path, counted=counted).sha256
+            sha256 = digest(directory / entry.path, counted=counted).sha256
         except FileNotFoundError:
-            return Finding(entry.path, f"{entry.size} bytes", "no file")
+            return Difference(entry.path, f"{entry.size} bytes", "no file")
         except OSError as error:
-            # A share that fails to read says nothing about the bytes on it.
+            # An error of the share is not a difference of the bytes.
             raise OSError(error.errno, error.strerror, str(directory / entry.path)) from None
-        return None if found == entry.sha256 else Finding(entry.path, f"sha256 {entry.sha256}", f"sha256 {found}")
+        return None if sha256 == entry.sha256 else Difference(entry.path, f"sha256 {entry.sha256}", f"sha256 {sha256}")
 
     if not suspects:
         return []
-    # The largest first, so that no core is left with a whole shard when the others are done.
+    # The largest first, so that no core has a whole shard left when the others are done.
     suspects.sort(key=lambda e: -e.size)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return [finding for finding in pool.map(compare, suspects) if finding is not None]
+        return [each for each in pool.map(compare, suspects) if each is not None]

@@ -1,6 +1,7 @@
-"""What a human sees while a model travels: a line every few seconds, the same as a JSON file and as metrics on the share.
+"""Progress of a run: a log line every few seconds, and the same as a JSON file and as Prometheus metrics on the share.
 
-It reports and never decides; a file of figures that cannot be written does not end a transfer.
+A report that cannot be written does not end a transfer. The metrics are for the textfile collector of node-exporter: one file
+per model, replaced in one step, without time stamps (which that collector rejects), and with bounded labels only.
 """
 
 from __future__ import annotations
@@ -12,17 +13,28 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from .errors import scrubbed
-from .metrics import exposition
 
 _WINDOW = 6
-# Where the kubelet reads a container's last words from; only there in a pod, or where a test names another file.
-_LAST_WORDS = "PREHEAT_LAST_WORDS"
-_KUBELET_READS = "/dev/termination-log"
-_KUBELET_KEEPS = 4096
+# The kubelet reads a container's termination message from this file, which only exists in a pod.
+_MESSAGE_VARIABLE, _MESSAGE_FILE, _MESSAGE_LENGTH = "PREHEAT_TERMINATION_LOG", "/dev/termination-log", 4096
+STATES = ("running", "ready", "failed", "stopped")
+_PREFIX = "inferplan_preheat"
+# Name, help, and where the status document has it.
+_GAUGES = (
+    ("bytes", "Bytes of the model that the current phase has copied or verified.", "bytes"),
+    ("total_bytes", "Bytes of the model that the current phase works on.", "total"),
+    ("moved_bytes", "Bytes that this run moved over the network.", "moved"),
+    ("bytes_per_second", "Rate of the current phase over the last seconds.", "bytesPerSecond"),
+    ("start_timestamp_seconds", "When this run started.", "startedSeconds"),
+    ("update_timestamp_seconds", "When these figures were written.", "updatedSeconds"),
+    ("files", "Files of the model, once it is READY.", "files"),
+    ("exit_code", "How the run ended: 0 is READY, the others are listed in docs/storage.md.", "exitCode"),
+)
 
 
 class Progress:
@@ -55,26 +67,26 @@ class Progress:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._fall_silent()
+        self._end_reports()
 
-    def _fall_silent(self) -> None:
+    def _end_reports(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def begin(self, phase: str, total: int, present: int = 0) -> None:
-        """Start counting a phase of `total` bytes, `present` of which are done already."""
+        """Start a phase of `total` bytes, of which `present` are done already."""
         with self._lock:
             self._start(phase, total, present)
             self._to_verify, self._verified, self._verifying = 0, 0, False
 
     def await_files(self, count: int) -> None:
-        """Tell how many files are left of `count`, which `add` counts down."""
+        """Report how many of `count` files are left; `add` counts them down."""
         with self._lock:
             self._files_left = count
 
     def add(self, count: int, *, moved: bool = False, files: int = 0) -> None:
-        """Count bytes as done, and with them whole files; `moved` when they came over the network."""
+        """Count bytes, and whole files, as done; `moved` if they came over the network."""
         with self._lock:
             self.present += count
             self._files_left = max(0, self._files_left - files)
@@ -82,20 +94,20 @@ class Progress:
                 self.moved += count
 
     def expect(self, count: int) -> None:
-        """Know of `count` more bytes that have to be verified."""
+        """Add `count` bytes to those to verify."""
         with self._lock:
             self._to_verify += count
             self.total += count if self._verifying else 0
 
     def verified(self, count: int, *, moved: bool = False) -> None:
-        """Count bytes as verified, behind those that are still copied; `moved` when they came over the network once more."""
+        """Count bytes as verified; `moved` if they came over the network for that."""
         with self._lock:
             self._verified += count
             self.present += count if self._verifying else 0
             self.moved += count if moved else 0
 
     def verify(self) -> None:
-        """Tell from now on how much is verified, since everything is copied."""
+        """Report verified instead of copied bytes from now on."""
         with self._lock:
             self._start("verifying", self._to_verify, self._verified)
             self._verifying = True
@@ -111,7 +123,7 @@ class Progress:
         sys.stdout.flush()
 
     def line(self) -> str:
-        """The line of the moment: bytes, rate and time left, where bytes are what the phase is about."""
+        """The current log line: phase, bytes, rate and time left."""
         with self._lock:
             if not self.total:
                 return self.phase
@@ -145,14 +157,14 @@ class Progress:
         replace(self._reports / "metrics" / f"{self._job}.prom", exposition({**document, **seconds}))
 
     def end(self, state: str, message: str, *, code: int, **more: Any) -> None:
-        """Say how the run ended: in the log, the status file, the metrics, and as the container's last words. Nothing is reported after it."""
-        # A report that is still being written would take the place of this one.
-        self._fall_silent()
+        """Report the end of the run in the log, the status file, the metrics and the container's termination message."""
+        # A report that is still being written would replace this one.
+        self._end_reports()
         self.say(message)
         self.save(state, exitCode=code, **more)
-        words = os.environ.get(_LAST_WORDS, _KUBELET_READS)
-        with contextlib.suppress(OSError), Path(words).open("r+", encoding="utf-8") as stream:
-            stream.write(scrubbed(message)[:_KUBELET_KEEPS])
+        log = os.environ.get(_MESSAGE_VARIABLE, _MESSAGE_FILE)
+        with contextlib.suppress(OSError), Path(log).open("r+", encoding="utf-8") as stream:
+            stream.write(scrubbed(message)[:_MESSAGE_LENGTH])
 
     def _rate(self) -> float:
         now = time.monotonic()
@@ -167,7 +179,7 @@ class Progress:
 
 
 def replace(path: Path, text: str) -> None:
-    """Put `text` at `path` in one step; where that fails, leave what was there."""
+    """Replace the file `path` by `text` in one step; if that fails, leave it unchanged."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,16 +191,35 @@ def replace(path: Path, text: str) -> None:
 
 
 def size(count: float) -> str:
-    """Bytes as a human reads them."""
+    """Bytes for a human reader."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     power = min(len(units) - 1, max(0, int(count).bit_length() - 1) // 10)
     return f"{count / (1 << 10 * power):.{1 if power else 0}f} {units[power]}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a human reads them."""
+    """Seconds for a human reader."""
     whole = math.ceil(seconds)
     hours, minutes = divmod(whole // 60, 60)
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def exposition(status: Mapping[str, Any]) -> str:
+    """The metrics of a status document in Prometheus text format, without those that the document lacks."""
+    model = _escaped(str(status["job"]))
+    lines = [*_head("state", "What the run is at: 1 for its state, 0 for the others.")]
+    lines += (f'{_PREFIX}_state{{model="{model}",state="{state}"}} {int(status["state"] == state)}' for state in STATES)
+    for name, text, key in _GAUGES:
+        if status.get(key) is not None:
+            lines += [*_head(name, text), f'{_PREFIX}_{name}{{model="{model}"}} {status[key]}']
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _head(name: str, text: str) -> Iterable[str]:
+    return f"# HELP {_PREFIX}_{name} {text}", f"# TYPE {_PREFIX}_{name} gauge"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,7 +1,4 @@
-"""What the Job was asked to do, read once from its environment.
-
-It checks the request's shape only. Credentials are never part of it: rclone finds those in the environment itself.
-"""
+"""The Job's request, parsed from its environment. It holds no credentials: rclone reads those from the environment."""
 
 from __future__ import annotations
 
@@ -33,13 +30,13 @@ class Request:
     job: str
     """Names the status file."""
     user: str = ""
-    """Who will read the directory; its round is kept for as long as it is the user's latest."""
+    """The reader of the directory; its round stays for as long as it is the reader's latest."""
     revision: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     allow_pickle: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files there are, each with its sha256 or ""; only read for kind http."""
+    """The files of the model, each with its sha256 or ""; only read for kind http."""
     keep: int = 2
     streams: int = 4
     segment_bytes: int = 512 << 20
@@ -49,13 +46,13 @@ class Request:
     lease_seconds: float = 45.0
     report_seconds: float = 5.0
     mount: str = ""
-    """Which directory a mounted source must not lead out of; "" for no limit. Only read for kind local."""
+    """The directory that links of a mounted source must not leave; "" for no limit. Only read for kind local."""
     endpoint: str = "https://huggingface.co"
     """The hub's address; only read for kind hub."""
 
     @property
     def content(self) -> str:
-        """What all rounds of the same content share, as one name: llama-3-8b.0123456789."""
+        """The name that all rounds of the same content share: llama-3-8b.0123456789."""
         return self.directory.rpartition("-r")[0].replace("/", ".")
 
     @property
@@ -65,14 +62,14 @@ class Request:
 
     @property
     def private(self) -> Path:
-        """Where this program keeps what is not READY: staging, locks, status."""
+        """The directory for staging, locks and status."""
         return self.target / ".inferplan"
 
 
 def parse(text: str | None, namespace: str) -> Request:
-    """The request in a JSON document, asked by the Job's pod in `namespace`.
+    """The request in a JSON document, for the Job's pod in `namespace`.
 
-    Raises PreheatError(BAD_REQUEST) when it is missing, is no JSON object, lacks a field or has one too many.
+    Raises PreheatError(BAD_REQUEST) for a missing or malformed document, and for a missing or unknown field.
     """
     if not text:
         raise _bad(f"the variable {VARIABLE} is empty", "run this program from the Job that inferplan makes")
@@ -82,11 +79,11 @@ def parse(text: str | None, namespace: str) -> Request:
         raise _bad(f"{VARIABLE} is not JSON ({error})", "give one JSON object") from None
     if not isinstance(document, dict):
         raise _bad(f"{VARIABLE} is a JSON {type(document).__name__}", "give one JSON object")
-    known = {f.name for f in fields(Request)}
-    unknown = sorted(set(document) - known)
+    names = {f.name for f in fields(Request)}
+    unknown = sorted(set(document) - names)
     missing = sorted({"kind", "root", "target", "directory", "job"} - set(document))
     if unknown or missing:
-        raise _bad(f"{VARIABLE} lacks {missing} and does not know {unknown}", f"known fields are {', '.join(sorted(known))}")
+        raise _bad(f"{VARIABLE} lacks {missing} and has the unknown fields {unknown}", f"known fields are {', '.join(sorted(names))}")
     if document["kind"] not in _KINDS:
         raise _bad(f"kind is {document['kind']!r}", f"write one of {', '.join(_KINDS)}")
     parts = str(document["directory"]).split("/")

@@ -1,6 +1,6 @@
-"""The READY directories of one content, and the steps that put one on the share in an order that a crash cannot spoil.
+"""The READY directories of one content: which state they are in, and how they are published, withdrawn and removed.
 
-A directory is renamed into place with its READY file in it, once everything below it is stored. Every rename has one end in
+A directory is renamed to its place with its READY file in it, once everything below it is stored. Every rename has one end in
 the staging directory of this holder of the lock, so that none can happen after another holder has taken over.
 """
 
@@ -13,18 +13,57 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .disk import sync, write
-from .manifest import DAMAGED, READY, SIZES, Manifest
+from .errors import PreheatError
+from .manifest import DAMAGED, READY, SIZES, Manifest, check, read
 from .request import Request
 from .staging import Staging
 
 _ROUND = re.compile(r"-r([0-9]+)")
 
 
-class Shelf:
-    """Publishes, finds and collects the rounds of one content. `confirm` raises unless the lock is still ours."""
+@dataclass(frozen=True)
+class ReadyState:
+    """The state of a directory: `manifest` if it is READY as requested, otherwise `problems`, or neither if nothing is there."""
+
+    manifest: Manifest | None = None
+    problems: tuple[str, ...] = ()
+    wrong: bool = False
+    """Whether READY covers wrong bytes. An extra file, or an unreadable READY, is not wrong bytes."""
+
+
+def ready_state(request: Request, source: str | None) -> ReadyState:
+    """The state of the directory of `request`, by its manifest, sizes and times. Raises OSError when the share fails.
+
+    `source` is the source's name; None if the directory is read under another name than the Job's.
+    """
+    if not request.final.is_dir():
+        return ReadyState()
+    try:
+        manifest = read(request.final)
+    except PreheatError as unreadable:
+        return ReadyState(problems=(str(unreadable),))
+    if manifest is None:
+        return ReadyState()
+    requested = {"content": request.content, "revision": request.revision, "source": source}
+    other = [
+        f"READY is of {name} {getattr(manifest, name)!r}, and {value!r} is asked for"
+        for name, value in requested.items()
+        if getattr(manifest, name) != value and (name, value) != ("source", None)
+    ]
+    if other:
+        return ReadyState(problems=tuple(other), wrong=True)
+    differences = check(request.final, manifest, every_byte=False)
+    if not differences:
+        return ReadyState(manifest)
+    return ReadyState(problems=tuple(map(str, differences)), wrong=not all(each.extra for each in differences))
+
+
+class Rounds:
+    """The rounds of one content on the share. `confirm` raises unless this process still holds the lock."""
 
     def __init__(self, request: Request, staging: Staging, confirm: Callable[[], None] = lambda: None) -> None:
         self._request = request
@@ -32,12 +71,12 @@ class Shelf:
         self._confirm = confirm
 
     def publish(self, manifest: Manifest) -> None:
-        """Turn the staged files into the READY directory, in place of what was there. Raises OSError, PreheatError(LOST_LOCK)."""
+        """Replace the directory of this round by the staged files and READY. Raises OSError, PreheatError(LOST_LOCK)."""
         final, staged = self._request.final, self._staging.files
         for folder, _names, _files in os.walk(staged, topdown=False):
             if folder != str(staged):
                 with contextlib.suppress(OSError):
-                    # Only an empty one can be removed: what a file that was dropped leaves behind.
+                    # Only an empty directory can be removed: the parent of a dropped file.
                     Path(folder).rmdir()
         write(staged / SIZES, manifest.sizes(), by_way_of=self._staging.root)
         write(staged / READY, manifest.dumps(), by_way_of=self._staging.root)
@@ -59,7 +98,7 @@ class Shelf:
             shutil.rmtree(path, ignore_errors=True)
 
     def withdraw(self) -> None:
-        """Rename READY of a directory whose files are known to be wrong to READY.damaged. Its files stay."""
+        """Rename READY of a directory with wrong bytes to READY.damaged. Its files stay."""
         final = self._request.final
         write(final / DAMAGED, (final / READY).read_text(encoding="utf-8", errors="replace"), by_way_of=self._staging.root)
         self._confirm()
@@ -67,20 +106,20 @@ class Shelf:
         sync(final)
 
     def settle(self) -> None:
-        """Wait until the READY directory is stored, which a run that was killed may not have waited for."""
+        """Flush the directory entries of a READY directory, because a run that was killed may have skipped that."""
         for folder in (self._request.final.parent, self._request.target):
             sync(folder)
 
-    def rounds(self) -> list[Path]:
+    def ready(self) -> list[Path]:
         """READY directories of the same content, the newest round first."""
         final = self._request.final
         stem = final.name.rpartition("-r")[0]
-        found = final.parent.glob(f"{glob.escape(stem)}-r*") if final.parent.is_dir() else []
-        ready = [path for path in found if _ROUND.fullmatch(path.name[len(stem) :]) and (path / READY).is_file()]
+        paths = final.parent.glob(f"{glob.escape(stem)}-r*") if final.parent.is_dir() else []
+        ready = [path for path in paths if _ROUND.fullmatch(path.name[len(stem) :]) and (path / READY).is_file()]
         return sorted(ready, key=round_of, reverse=True)
 
     def collect(self) -> list[str]:
-        """Remove rounds beyond `keep` that no other user reads; their names."""
+        """Remove the rounds beyond `keep` that no other user reads; returns their names."""
         self._users.mkdir(parents=True, exist_ok=True)
         if self._request.user:
             write(self._users / self._request.user, f"{round_of(self._request.final)}\n", by_way_of=self._staging.root)
@@ -92,14 +131,14 @@ class Shelf:
         return [path.name for path in unused]
 
     def surplus(self) -> list[Path]:
-        """The rounds that `collect` would remove, once this request's own user reads its round."""
+        """The rounds that `collect` removes once this request's user reads the new round."""
         current = round_of(self._request.final)
         in_use = self._in_use()
-        older = [path for path in self.rounds() if round_of(path) < current]
+        older = [path for path in self.ready() if round_of(path) < current]
         return [] if in_use is None else [path for path in older[self._request.keep - 1 :] if round_of(path) not in in_use]
 
     def _in_use(self) -> set[int] | None:
-        """The rounds that other users read; None where one of their notes does not tell, so that any round may be read."""
+        """The rounds that other users read; None if a user's note cannot be parsed, so that any round may be in use."""
         rounds = set()
         for path in self._users.iterdir() if self._users.is_dir() else ():
             if path.name == self._request.user:
@@ -114,7 +153,7 @@ class Shelf:
         return rounds
 
     def _take_away(self, paths: Iterable[Path]) -> list[Path]:
-        """Rename what is in sight into the staging directory, which fails once another holder has removed that."""
+        """Rename paths into the staging directory, which fails once another holder has removed that; returns the new paths."""
         taken = []
         for path in paths:
             taken.append(self._staging.root / f"removed-{uuid.uuid4().hex[:8]}")

@@ -1,11 +1,12 @@
-"""One preheat from start to end: lock, look, list, move, prove, publish, collect.
+"""One preheat from start to end: take the lock, check what is there, list, copy, verify, publish, remove old rounds.
 
-A directory becomes READY only after every file in it was read back from the share and found equal to the source.
+A directory becomes READY only after every file in it was read back from the share and equals the source.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -14,17 +15,18 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from .checksums import Digests, digest
+from .checksums import Digests, compare, digest
 from .errors import Exit, PreheatError, Stopped
 from .file_checks import check_file, check_index, refuse_names, wanted
-from .large_files import Fetch, Reach, free_bytes
+from .large_files import Reach, copy_files, second_sha256
+from .lease import Workspace, workspace
 from .manifest import Entry, Manifest
 from .progress import Progress, size
 from .request import Request
-from .small_files import SMALL, batches
-from .source import Source, SourceFile, prove
-from .standing import standing
-from .workspace import workspace
+from .rounds import ready_state
+from .small_files import SMALL, batches, read_again
+from .source import Source, SourceFile
+from .stream import Transfer
 
 _READINGS = 3
 _LISTINGS = 4
@@ -33,51 +35,53 @@ _HEADROOM = 1 << 20
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended well. `moved` counts bytes that came over the network."""
+    """The READY directory of a run. `moved` counts bytes that came over the network."""
 
     manifest: Manifest
     moved: int
 
 
-class Preheat:
-    """Makes one directory READY. `stop` ends the run early, with everything staged kept for the next one."""
+def preheat(request: Request, source: Source, progress: Progress, stop: threading.Event) -> Result:
+    """Make one directory READY. `stop` ends the run early; staged files stay for the next run.
 
-    def __init__(self, request: Request, source: Source, progress: Progress, stop: threading.Event) -> None:
+    Raises PreheatError with the reason, Stopped, or OSError when the share fails.
+    """
+    progress.begin("waiting for the lock", 0)
+    with workspace(request, stop, _Waiting(progress)) as work:
+        progress.begin("looking at what is there", 0)
+        state = ready_state(request, source.name)
+        for problem in state.problems:
+            progress.say(f"damaged, so it is made again: {problem}")
+        if state.wrong:
+            work.rounds.withdraw()
+        manifest, moved = state.manifest, 0
+        if manifest is None:
+            manifest = _Preparation(request, source, progress, stop, work).manifest()
+            moved = progress.moved
+        # Every file is complete: a half file of an earlier holder would stay on the share as long as the model.
+        work.staging.forget_all_stale()
+        if state.manifest is None:
+            work.rounds.publish(manifest)
+        else:
+            work.rounds.settle()
+        for name in work.rounds.collect():
+            progress.say(f"removed round {name}")
+        return Result(manifest, moved)
+
+
+class _Preparation:
+    """Copies and verifies the files of one directory in staging."""
+
+    def __init__(self, request: Request, source: Source, progress: Progress, stop: threading.Event, work: Workspace) -> None:
         self._request = request
         self._source = source
         self._progress = progress
         self._stop = stop
+        self._staging = work.staging
+        self._work = work
 
-    def run(self) -> Result:
-        """Do it. Raises PreheatError with the reason, Stopped when told to, OSError when the share fails."""
-        self._progress.begin("waiting for the lock", 0)
-        with workspace(self._request, self._stop, _Waiting(self._progress)) as held:
-            self._lease, self._staging, self._shelf = held.lease, held.staging, held.shelf
-            self._progress.begin("looking at what is there", 0)
-            present = self._present()
-            if present is not None:
-                # A holder that was frozen may have left a half of a file, which no later run would complete.
-                self._staging.forget_all_stale()
-                self._shelf.settle()
-                self._collect()
-                return Result(present, 0)
-            manifest = self._make()
-            # Every file is complete: what earlier holders had begun of one would stay on the share for as long as the model.
-            self._staging.forget_all_stale()
-            self._shelf.publish(manifest)
-            self._collect()
-            return Result(manifest, self._progress.moved)
-
-    def _present(self) -> Manifest | None:
-        """The manifest of a directory that is READY as it was asked for. READY goes where it stands over wrong bytes; files stay."""
-        stands = standing(self._request, self._source.name)
-        for problem in stands.problems:
-            self._progress.say(f"damaged, so it is made again: {problem}")
-        if stands.wrong:
-            self._shelf.withdraw()
-        return stands.manifest
-
-    def _make(self) -> Manifest:
+    def manifest(self) -> Manifest:
+        """The manifest of the staged files, once they are one version of the source. Raises PreheatError, Stopped or OSError."""
         proven: dict[str, Entry] = {}
         self._progress.begin("listing the source", 0)
         files = self._list()
@@ -92,52 +96,51 @@ class Preheat:
             except PreheatError as error:
                 if not error.of_content:
                     raise
-                # A file that is being uploaded looks broken, until the list says that it has changed.
+                # A file that is being uploaded looks broken, until the listing shows that it has changed.
                 failure = error
             again = self._list()
             if again == files and failure is not None:
                 raise _unfinished(failure) if changed else failure
             if again == files:
-                return self._manifest(proven.values())
+                return self._describe(proven.values())
             changed = sorted({file.path for file in set(again) ^ set(files)})
             self._progress.say(f"the source changed meanwhile, reading again: {', '.join(changed[:5])}")
             files = again
-        remedy = "let the upload finish, then run the preheat again"
-        raise PreheatError(
-            Exit.SOURCE, "the source keeps changing while it is read", remedy, file=changed[0], found=f"{_LISTINGS} different listings"
+        remedy, facts = (
+            "let the upload finish, then run the preheat again",
+            {"file": changed[0], "found": f"{_LISTINGS} different listings"},
         )
+        raise PreheatError(Exit.SOURCE, "the source keeps changing while it is read", remedy, **facts)
 
     def _list(self) -> list[SourceFile]:
-        files = [file for file in self._source.files() if wanted(file.path, self._request.include, self._request.exclude)]
-        files = [file for file in files if not file.path.startswith(".inferplan/")]
+        files = chosen_files(self._request, self._source.files())
         if not files:
             remedy = "check weights.path, and preheat.include and preheat.exclude"
             raise PreheatError(Exit.REFUSED, f"no file to preheat at {self._source.name}", remedy)
         refuse_names([file.path for file in files], self._request.allow_pickle)
-        return sorted(files, key=lambda file: file.path)
+        return files
 
     def _bring(self, files: Sequence[SourceFile]) -> dict[str, Entry]:
         final = self._request.final
-        spared = self._staging.reuse(
-            files, [*([final] if final.is_dir() else []), *(path for path in self._shelf.rounds() if path != final)]
-        )
-        if spared:
-            self._progress.say(f"{size(spared)} are there already, and are compared with the source")
+        others = [path for path in self._work.rounds.ready() if path != final]
+        linked = self._staging.reuse(files, [*([final] if final.is_dir() else []), *others])
+        if linked:
+            self._progress.say(f"{size(linked)} are there already, and are compared with the source")
         proven: dict[str, Entry] = {}
         for reading in range(1, _READINGS + 1):
             missing = [file for file in files if file.path not in proven]
             failures = self._pass(missing, proven)
             if not failures:
-                return proven
+                break
             for path, failure in sorted(failures.items()):
                 if reading == _READINGS:
                     raise failure
                 self._progress.say(f"{failure.file}: {failure.problem}; reading it again ({reading} of {_READINGS - 1})")
                 self._staging.drop(path)
-        raise AssertionError("the last reading either proves or raises")
+        return proven
 
     def _pass(self, files: Sequence[SourceFile], proven: dict[str, Entry]) -> dict[str, PreheatError]:
-        """Move what is missing and prove everything; what could not be proved, by path."""
+        """Copy missing files and verify all; returns the transient failures by path."""
         staged = [file for file in files if self._staging.complete(file)]
         missing = [file for file in files if not self._staging.complete(file)]
         self._check_room(missing)
@@ -145,7 +148,7 @@ class Preheat:
         self._progress.begin("copying", total, sum(file.size for file in staged))
         self._progress.expect(total)
         self._progress.await_files(sum(file.size < SMALL for file in missing))
-        fetch = Fetch(self._request, self._source, self._staging, lease=self._lease, progress=self._progress, stop=self._stop)
+        transfer = Transfer(self._request, self._source, self._staging, self._work.lease, self._progress, self._stop)
         small: list[SourceFile] = []
         proofs: dict[str, Future[Entry]] = {}
         with ThreadPoolExecutor(max(os.cpu_count() or 1, self._request.streams), thread_name_prefix="proof") as pool:
@@ -154,73 +157,76 @@ class Preheat:
                 if file.size < SMALL:
                     small.append(file)
                 else:
-                    proofs[file.path] = pool.submit(self._prove, file, fetch, reach)
+                    proofs[file.path] = pool.submit(self._verify, file, transfer, reach)
 
             for file in staged:
                 begun(file, None)
             try:
-                fetch.bring(missing, begun)
+                copy_files(transfer, missing, begun)
                 self._progress.verify()
                 failures = _sort_out(proofs, proven)
-                # One batch at a time: the futures of 100,000 files together would take 100 MiB.
+                # One batch at a time: the futures of 100,000 files would take 100 MiB.
                 for batch in batches(small):
-                    second = fetch.second_sha256s([file for file in batch if not file.has_checksum])
+                    second = read_again(transfer, [file for file in batch if not file.has_checksum])
                     twice = [replace(file, second_sha256=second.get(file.path)) for file in batch]
-                    failures |= _sort_out({file.path: pool.submit(self._prove, file, fetch, None) for file in twice}, proven)
+                    failures |= _sort_out({file.path: pool.submit(self._verify, file, transfer, None) for file in twice}, proven)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return failures
 
-    def _prove(self, file: SourceFile, fetch: Fetch, reach: Reach) -> Entry:
+    def _verify(self, file: SourceFile, transfer: Transfer, reach: Reach) -> Entry:
         path = self._staging.files / file.path
         readings = count()
 
-        def read(**asked: Any) -> Digests:
+        def read(**options: Any) -> Digests:
             if next(readings):
                 self._progress.expect(file.size)
-            return digest(path, counted=self._go_on, reach=reach, **asked)
+            return digest(path, counted=self._count, reach=reach, **options)
 
-        sha256, evidence = prove(file, self._source, again=fetch.second_sha256, read=read)
+        sha256, evidence = compare(file, self._source, again=lambda file: second_sha256(transfer, file), read=read)
         check_file(path, file.path, self._request.allow_pickle)
         path.chmod(0o644)
         return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=0, evidence=evidence, origin=file.origin)
 
-    def _manifest(self, proven: Iterable[Entry]) -> Manifest:
-        # Only now does the time of each file stand: a share's server may set it when the last byte reaches its disk.
-        entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
-        return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
-
-    def _go_on(self, read: int) -> None:
+    def _count(self, read: int) -> None:
         if self._stop.is_set():
             raise Stopped
         self._progress.verified(read)
 
-    def _check_room(self, missing: Sequence[SourceFile]) -> None:
-        need = sum(file.size for file in missing) + _HEADROOM - self._staging.bytes()
-        if need > free_bytes(self._request.target):
-            # What would be copied from there can be moved again; it is no reason to give up.
-            self._staging.forget_all_stale()
-        if need > (have := free_bytes(self._request.target)):
-            remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
-            raise PreheatError(
-                Exit.TARGET, "the share is too full", remedy, expected=f"{size(sum(file.size for file in missing))} free", found=size(have)
-            )
+    def _describe(self, proven: Iterable[Entry]) -> Manifest:
+        # Only now is the time of each file final: a share's server may set it when the last byte reaches its disk.
+        entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
+        return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
-    def _collect(self) -> None:
-        for name in self._shelf.collect():
-            self._progress.say(f"removed round {name}")
+    def _check_room(self, missing: Sequence[SourceFile]) -> None:
+        size_of_missing = sum(file.size for file in missing)
+        need = size_of_missing + _HEADROOM - self._staging.bytes()
+        if need > shutil.disk_usage(self._request.target).free:
+            # Half files of earlier holders can be copied from the source again; they are no reason to give up.
+            self._staging.forget_all_stale()
+        if need > (free := shutil.disk_usage(self._request.target).free):
+            remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
+            raise PreheatError(Exit.TARGET, "the share is too full", remedy, expected=f"{size(size_of_missing)} free", found=size(free))
 
 
 class _Waiting:
+    """Logs the holder of the lock, at most every 5 s."""
+
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._said = 0.0
+        self._logged = 0.0
 
     def __call__(self, holder: str) -> None:
-        if time.monotonic() - self._said > 5 or not self._said:
-            self._said = time.monotonic()
+        if time.monotonic() - self._logged > 5 or not self._logged:
+            self._logged = time.monotonic()
             self._progress.say(f"waiting: {holder} works on the same files")
+
+
+def chosen_files(request: Request, files: Iterable[SourceFile]) -> list[SourceFile]:
+    """The files that pass the request's globs, in the order of their paths."""
+    chosen = (file for file in files if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/"))
+    return sorted(chosen, key=lambda file: file.path)
 
 
 def _unchanged(entry: Entry | None, file: SourceFile) -> bool:
@@ -228,12 +234,13 @@ def _unchanged(entry: Entry | None, file: SourceFile) -> bool:
 
 
 def _unfinished(failure: PreheatError) -> PreheatError:
-    """The same failure of a source that changed during the run, where an upload may only pause."""
+    """The same failure, to be tried again: the source changed during the run, so an upload may only pause."""
     remedy = "the source changed during this run: let the upload finish, then run the preheat again"
     return replace(failure, code=Exit.SOURCE, remedy=remedy)
 
 
 def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:
+    """Add the verified files to `proven`; returns the transient failures by path. Raises any other failure."""
     failures: dict[str, PreheatError] = {}
     for path, future in proofs.items():
         try:

@@ -1,4 +1,4 @@
-"""Moves files that are too small for segments, in batches: what a process or a disk's flush costs is shared by many of them."""
+"""Copies small files in batches: many files share the cost of one process and of one flush."""
 
 from __future__ import annotations
 
@@ -9,135 +9,60 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .certificates import untrusted
 from .disk import make_parents, sync
-from .errors import Exit, PreheatError, Stopped
-from .lease import Lease
-from .patience import Patience
-from .progress import Progress
-from .request import Request
-from .source import Source, SourceFile
-from .staging import Staging
+from .errors import Exit, PreheatError
+from .source import SourceFile
+from .stream import Transfer
 
 SMALL = 8 << 20
-"""From this size on, in bytes, a file travels in segments."""
+"""Files of this size in bytes and larger are copied in segments."""
 _BATCH_FILES, _BATCH_BYTES = 5000, 1 << 30
-# Flushes that wait at the same time are written together.
+# The file system writes flushes that wait at the same time together.
 _FLUSHES = 16
 # Go spells these errors as the C library does, in lower case.
 _OF_THE_SHARE = (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG)
 
 
-class SmallFiles:
-    """Brings small files into the staging directory. `halted` ends it from outside."""
-
-    def __init__(
-        self,
-        request: Request,
-        source: Source,
-        staging: Staging,
-        *,
-        patience: Patience,
-        lease: Lease,
-        progress: Progress,
-        halted: Callable[[], bool],
-    ) -> None:
-        self._request = request
-        self._source = source
-        self._staging = staging
-        self._patience = patience
-        self._lease = lease
-        self._progress = progress
-        self._halted = halted
-
-    def bring(self, files: Sequence[SourceFile], begun: Callable[[SourceFile, None], None]) -> None:
-        """Bring `files`; `begun` hears of each that is there. Raises PreheatError, Stopped or OSError."""
-        for batch in batches(files):
-            self._bring_batch(batch, begun)
-
-    def read_again(self, files: Sequence[SourceFile]) -> dict[str, str]:
-        """The sha256 of each of `files` that can be read at its source once more, by path. Raises PreheatError(LOST_LOCK) or Stopped."""
-        found: dict[str, str] = {}
-        for batch in batches(files):
-            self._lease.check()
-            if self._halted():
-                raise Stopped
-            size = sum(file.size for file in batch)
-            self._progress.expect(size)
-            found |= self._source.rclone.sha256s(self._source.root, [file.path for file in batch], streams=self._request.streams)
-            self._progress.verified(size, moved=True)
-        return found
-
-    def _bring_batch(self, files: Sequence[SourceFile], begun: Callable[[SourceFile, None], None]) -> None:
-        waiting = {file.path: file for file in files}
+def copy_small(transfer: Transfer, files: Sequence[SourceFile], arrived: Callable[[SourceFile, None], None]) -> None:
+    """Copy `files` into the staging directory; call `arrived` for each. Raises PreheatError, Stopped or OSError."""
+    retries = transfer.retries
+    for batch in batches(files):
+        missing = {file.path: file for file in batch}
         tries, problem = 0, ""
-        while waiting:
-            for file in self._arrived(list(waiting.values())):
-                del waiting[file.path]
+        while missing:
+            for file in _arrived(transfer, list(missing.values())):
+                del missing[file.path]
                 tries = 0
-                begun(file, None)
-            if not waiting:
-                return
-            # A copy that rclone is content with and that has another size is of another version than the one listed.
-            if self._patience.ended(tries) or (tries and not problem):
-                raise self._undelivered(waiting[min(waiting)], problem)
+                arrived(file, None)
+            if not missing:
+                break
+            # rclone reported no error, but the size differs: the source holds another version than the listed one.
+            if tries > retries.count or (tries and not problem):
+                raise _undelivered(transfer, missing[min(missing)], problem)
             if tries:
-                self._patience.wait(tries, f"{len(waiting)} small files", problem, self._halted)
+                retries.wait(tries, f"{len(missing)} small files", problem, transfer.halted)
             tries += 1
-            problem = self._copy(sorted(path for path, file in waiting.items() if file.size))
+            problem = _copy(transfer, sorted(path for path, file in missing.items() if file.size))
 
-    def _copy(self, paths: Sequence[str]) -> str:
-        if not paths:
-            return ""
-        problem = self._source.rclone.copy(
-            self._source.root,
-            paths,
-            self._staging.incoming,
-            streams=self._request.streams,
-            alive=lambda: not self._halted() and self._lease.held(),
-        )
-        self._lease.check()
-        if self._halted():
-            raise Stopped
-        if refusal := untrusted(problem, self._source.name):
-            raise refusal
-        for number in _OF_THE_SHARE:
-            if os.strerror(number).lower() in problem.lower():
-                raise OSError(number, os.strerror(number))
-        return problem
 
-    def _undelivered(self, file: SourceFile, problem: str) -> PreheatError:
-        if not problem and (reason := self._source.diagnosis(file.path)):
-            return reason
-        remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run goes on"
-        expected, found = f"{file.size} bytes", problem or "another size"
-        return PreheatError(
-            Exit.SOURCE, "the source did not deliver", remedy, file=file.path, expected=expected, found=found, transient=True
-        )
+def read_again(transfer: Transfer, files: Sequence[SourceFile]) -> dict[str, str]:
+    """The sha256 of each of `files` from a second reading at the source, by path, if it can be read.
 
-    def _arrived(self, files: Sequence[SourceFile]) -> list[SourceFile]:
-        """Those of `files` that have come whole; they are stored, and where they belong."""
-        with ThreadPoolExecutor(_FLUSHES, thread_name_prefix="flush") as pool:
-            there = list(pool.map(self._has_arrived, files))
-        arrived = [file for file, whole in zip(files, there, strict=True) if whole]
-        for file in arrived:
-            (self._staging.incoming / file.path).replace(self._staging.place(file.path))
-            self._progress.add(file.size, moved=True, files=1)
-        return arrived
-
-    def _has_arrived(self, file: SourceFile) -> bool:
-        incoming = self._staging.incoming / file.path
-        if not file.size:
-            make_parents(self._staging.incoming, file.path).touch()
-        try:
-            if incoming.stat().st_size != file.size:
-                return False
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        sync(incoming)
-        return True
+    Raises PreheatError(LOST_LOCK) or Stopped.
+    """
+    sha256s: dict[str, str] = {}
+    for batch in batches(files):
+        transfer.check()
+        size = sum(file.size for file in batch)
+        transfer.progress.expect(size)
+        source, paths = transfer.source, [file.path for file in batch]
+        sha256s |= source.rclone.sha256s(source.root, paths, streams=transfer.request.streams, alive=lambda: not transfer.halted())
+        transfer.progress.verified(size, moved=True)
+    transfer.check()
+    return sha256s
 
 
 def batches(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
-    """`files` in batches that one process moves, none of them too large to be lost and moved again."""
+    """`files` in batches for one process each, small enough to be copied again after a failure."""
     batch: list[SourceFile] = []
     size = 0
     for file in files:
@@ -148,3 +73,54 @@ def batches(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
         size += file.size
     if batch:
         yield batch
+
+
+def _copy(transfer: Transfer, paths: Sequence[str]) -> str:
+    """Have rclone copy `paths`; its last error, "" for none."""
+    if not paths:
+        return ""
+    problem = transfer.source.rclone.copy(
+        transfer.source.root,
+        paths,
+        transfer.staging.incoming,
+        streams=transfer.request.streams,
+        alive=lambda: not transfer.halted() and transfer.lease.held(),
+    )
+    transfer.check()
+    if refusal := untrusted(problem, transfer.source.name):
+        raise refusal
+    for number in _OF_THE_SHARE:
+        if os.strerror(number).lower() in problem.lower():
+            raise OSError(number, os.strerror(number))
+    return problem
+
+
+def _undelivered(transfer: Transfer, file: SourceFile, problem: str) -> PreheatError:
+    if not problem and (reason := transfer.source.diagnosis(file.path)):
+        return reason
+    remedy = "check that the source is up and that the key may read it; what has arrived stays, the next run continues"
+    facts = {"file": file.path, "expected": f"{file.size} bytes", "found": problem or "another size"}
+    return PreheatError(Exit.SOURCE, "the source did not deliver", remedy, **facts, transient=True)
+
+
+def _arrived(transfer: Transfer, files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Those of `files` that have arrived whole; they are stored, and in their staged places."""
+    incoming = transfer.staging.incoming
+
+    def is_whole(file: SourceFile) -> bool:
+        if not file.size:
+            make_parents(incoming, file.path).touch()
+        try:
+            if (incoming / file.path).stat().st_size != file.size:
+                return False
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        sync(incoming / file.path)
+        return True
+
+    with ThreadPoolExecutor(_FLUSHES, thread_name_prefix="flush") as pool:
+        whole = [file for file, ready in zip(files, pool.map(is_whole, files), strict=True) if ready]
+    for file in whole:
+        (incoming / file.path).replace(transfer.staging.place(file.path))
+        transfer.progress.add(file.size, moved=True, files=1)
+    return whole

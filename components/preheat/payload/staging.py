@@ -1,12 +1,17 @@
-"""What lies on the share before it is READY: staged files, and which version of the source's files they are.
+"""The private directory of each holder of the lock: staged files, their versions, and what earlier holders left.
 
-Each holder of the lock works in a directory of its own, named after its generation of the lock. Whatever it changes outside,
-it renames out of or into that directory, so that none of it can happen once the next holder has taken the directory apart.
-It never touches a READY directory, except to link a file instead of moving it again.
+Each holder works in a directory named after its generation of the lock. It changes the share only by renaming out of or into that
+directory, so that none of its changes can happen once the next holder has taken the directory apart. A holder that was stopped, or cut
+off from the share, may continue at any time: publish its staged files, withdraw a directory, write the bytes that it had in
+memory. After `take_over` it finds neither its staged files nor a directory to rename to. Clients of a share remember directories by
+handle, not by name: so entries move to new directories one by one, and the old directories are removed. Files that it may
+still have open for writing are kept apart, to be copied.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -21,13 +26,14 @@ from .request import Request
 from .source import SourceFile
 
 _LONGEST_NAME = 200
+_TAKEN = "taken"
 
 
 class Staging:
-    """The private directory of one content and one generation of its lock; rounds share what is staged.
+    """The directory of one content and one generation of its lock; rounds share the staged files.
 
-    files/ holds what this line of holders wrote, journal/ how far the incomplete ones are. What a holder that may still be
-    alive has begun lies in stale/ and stale-journal/: it is copied, never written to.
+    files/ holds what this holder and its closed predecessors wrote, journal/ the progress of the incomplete files. What an
+    earlier holder that may still be alive has begun is in stale/ and stale-journal/: it is copied, never written to.
     """
 
     def __init__(self, request: Request, generation: str) -> None:
@@ -45,33 +51,31 @@ class Staging:
             folder.mkdir()
 
     def tidy(self) -> None:
-        """Once a directory is READY, remove what is left beside it; files staged for another round stay."""
+        """Remove what is left of this staging directory; files staged for another round stay."""
         if not any(any(walk(folder)) for folder in (self.files, self.stale) if folder.is_dir()):
             shutil.rmtree(self.root, ignore_errors=True)
-            for folder in (self.all_generations, self.all_generations.parent):
-                try:
-                    folder.rmdir()
-                except OSError:
-                    return
+            with contextlib.suppress(OSError):
+                self.all_generations.rmdir()
+                self.all_generations.parent.rmdir()
 
     def settle(self, files: Iterable[SourceFile]) -> None:
-        """Drop everything staged that is not, or no longer, what the source has, and remember what it has now."""
+        """Drop staged files of other versions than the source's `files`, and record the versions."""
         wanted = {file.path: file.origin for file in files}
-        known = self.origins()
+        staged = self.origins()
         for path in {path for folder in (self.files, self.stale) for path, _status in walk(folder)}:
-            if wanted.get(path) is None or known.get(path) != wanted[path]:
+            if wanted.get(path) is None or staged.get(path) != wanted[path]:
                 self.drop(path)
         for mark in MARKS:
             (self.files / mark).unlink(missing_ok=True)
-        self.remember(wanted)
+        self.record(wanted)
 
     def drop(self, path: str) -> None:
-        """Forget what is staged of one file."""
+        """Remove everything staged of one file."""
         self.forget_stale(path)
         staged = self.files / path
         if staged.is_dir() and not staged.is_symlink():
             shutil.rmtree(staged)
-        # A journal that outlives its file costs nothing; a file that outlives its journal would pass for complete.
+        # A journal that outlives its file costs nothing; a file that outlives its journal would look complete.
         staged.unlink(missing_ok=True)
         self.journal_path(path).unlink(missing_ok=True)
 
@@ -81,7 +85,7 @@ class Staging:
         self.stale_journal(path).unlink(missing_ok=True)
 
     def forget_all_stale(self) -> None:
-        """Remove all that earlier holders had begun, to make room."""
+        """Remove everything that earlier holders had begun."""
         for path, _status in list(walk(self.stale)):
             self.forget_stale(path)
 
@@ -93,36 +97,36 @@ class Staging:
             return False
 
     def holds(self, file: SourceFile) -> bool:
-        """Whether all bytes of this very version of a file are staged."""
+        """Whether all bytes of this version of a file are staged."""
         return self.origins().get(file.path) == file.origin and self.complete(file)
 
     def place(self, path: str) -> Path:
-        """Where a file is staged, with its directories made."""
+        """Where a file is staged; makes its directories."""
         return make_parents(self.files, path)
 
     def journal_path(self, path: str) -> Path:
-        """Where the journal of a large file lies."""
+        """The journal of a large file."""
         return self.root / "journal" / journal_name(path)
 
     def stale_journal(self, path: str) -> Path:
-        """Where the journal of what an earlier holder had begun of a file lies."""
+        """The journal of what an earlier holder had begun of a file."""
         return self.root / "stale-journal" / journal_name(path)
 
     def reuse(self, files: Iterable[SourceFile], directories: Iterable[Path]) -> int:
-        """Link what `directories` hold of the same versions into the staging directory; how many bytes that spares.
+        """Link files of the same versions from `directories` into the staging directory; returns their bytes.
 
-        Where a directory's manifest cannot be read, files of the same name and size are linked. Each is proven like any other.
+        From a directory without a readable manifest, files of the same name and size are linked. Each is verified like any other.
         """
-        spared = 0
+        linked = 0
         missing = {file.path: file for file in files if not self.complete(file)}
         for directory in directories:
             origins = versions_in(directory)
             for file in list(missing.values()):
                 same = origins is None or origins.get(file.path) == (file.origin, file.size)
                 if same and self._link(directory, file):
-                    spared += file.size
+                    linked += file.size
                     del missing[file.path]
-        return spared
+        return linked
 
     def _link(self, directory: Path, file: SourceFile) -> bool:
         try:
@@ -132,40 +136,74 @@ class Staging:
             self.drop(file.path)
             os.link(directory / file.path, staged, follow_symlinks=False)
         except OSError:
-            # Not every share can link; a file that cannot be linked is moved over the network again.
+            # Not every share can link; a file that cannot be linked is copied from the source.
             return False
         return True
 
     def bytes(self) -> int:
-        """How much is written of files that are not complete; room that they already take."""
+        """The bytes that incomplete files already take on the share."""
         return sum(status.st_blocks * 512 for path, status in walk(self.files) if self.journal_path(path).exists())
 
     def origins(self) -> dict[str, str]:
-        """Which version of the source's file each staged file is, by path."""
+        """The source's version of each staged file, by path."""
         return origins_in(self.listing)
 
-    def remember(self, origins: dict[str, str]) -> None:
-        """Note which versions of the source's files the staged ones are."""
+    def record(self, origins: dict[str, str]) -> None:
+        """Write the source's version of each staged file."""
         write(self.listing, json.dumps(origins))
+
+    def take_over(self, predecessor: str | None) -> None:
+        """Move the staged files of other generations here. `predecessor` is the generation whose files are all closed.
+
+        Raises OSError when the share fails; the next holder continues from there.
+        """
+        others = [path for path in self.all_generations.iterdir() if path.name != self.root.name]
+        for old in sorted(others, key=lambda path: number_of(path.name), reverse=True):
+            if not old.is_dir():
+                old.unlink(missing_ok=True)
+                continue
+            _fence(old)
+            self.record(origins_in(old / "listing.json") | self.origins())
+            self._take(old, closed=old.name == predecessor)
+            # A file that another program has open may stay; the next holder tries again.
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _take(self, old: Path, *, closed: bool) -> None:
+        journals, stale_journals = self.root / "journal", self.root / "stale-journal"
+        for path in _paths(old / _TAKEN):
+            journal = old / "journal" / journal_name(path)
+            if not journal.exists():
+                _move(old / _TAKEN / path, self.files, path)
+            elif closed:
+                # The journal first: without it the file would look complete.
+                _move(journal, journals, journal.name)
+                _move(old / _TAKEN / path, self.files, path)
+            else:
+                _move(old / _TAKEN / path, self.stale, path)
+                _move(journal, stale_journals, journal.name)
+        for path in _paths(old / "stale"):
+            _move(old / "stale" / path, self.stale, path)
+            with contextlib.suppress(FileNotFoundError):
+                _move(old / "stale-journal" / journal_name(path), stale_journals, journal_name(path))
 
 
 def journal_name(path: str) -> str:
-    """The name of a file's journal, which a file system takes however long the path is."""
+    """The name of a file's journal, short enough for a file system."""
     name = path.replace("%", "%25").replace("/", "%2F")
     return name if len(name.encode()) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 def origins_in(listing: Path) -> dict[str, str]:
-    """The versions that a listing notes; none where it cannot be understood."""
+    """The versions in a listing; none if it cannot be parsed."""
     try:
-        known = json.loads(listing.read_text())
+        origins = json.loads(listing.read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return origins if isinstance(origins, dict) else {}
 
 
 def versions_in(directory: Path) -> dict[str, tuple[str, int]] | None:
-    """Origin and size of each file that a directory's manifest names; None without a manifest that can be understood."""
+    """Origin and size of each file in a directory's manifest; None without a readable manifest."""
     try:
         manifest = read(directory) or read(directory, DAMAGED)
     except PreheatError:
@@ -174,13 +212,36 @@ def versions_in(directory: Path) -> dict[str, tuple[str, int]] | None:
 
 
 def newest_generation(request: Request) -> Staging:
-    """What the last holder of the lock has staged, to look at."""
+    """The staging directory of the last holder of the lock, for reading."""
     folder = request.private / "staging" / request.content
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return Staging(request, max(names, key=number_of, default="0-none"))
 
 
 def number_of(generation: str) -> int:
-    """The number in a generation's name, 0 where it has none."""
+    """The number in a generation's name, 0 if it has none."""
     number = generation.partition("-")[0]
     return int(number) if number.isascii() and number.isdecimal() else 0
+
+
+def _fence(old: Path) -> None:
+    """Rename the staged files, so that a late publication does not find them."""
+    try:
+        (old / "files").rename(old / _TAKEN)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        # An earlier takeover was interrupted; what was written since then is worthless.
+        shutil.rmtree(old / "files")
+
+
+def _paths(folder: Path) -> list[str]:
+    return [path for path, _status in walk(folder)] if folder.is_dir() else []
+
+
+def _move(source: Path, into: Path, path: str) -> None:
+    """Move a file to `path` below `into`, unless a later generation has one there."""
+    if not (into / path).exists():
+        source.rename(make_parents(into, path))

@@ -1,6 +1,6 @@
-"""Reads a range of one file at its source through rclone, and goes on after every interruption until all of it came.
+"""Reads ranges of files at the source through rclone, and continues after every interruption until all bytes have arrived.
 
-It holds at most one MiB a reader, whatever the size of the file.
+Each reader holds at most one MiB, whatever the size of the file.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ import contextlib
 import errno
 import os
 import select
-import subprocess
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from .certificates import untrusted
-from .errors import Exit, PreheatError, Stopped
-from .patience import Patience
+from .errors import Exit, PreheatError, Retries, Stopped
+from .lease import Lease
+from .progress import Progress
 from .rclone import last_line
+from .request import Request
 from .source import Source
+from .staging import Staging
 
 _MOST = 1 << 20
 # A file system that cannot be spliced into, or a kernel that forbids it; macOS has no splice at all.
@@ -25,103 +29,100 @@ _NO_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
 _POLL_MILLISECONDS = 250
 
 Pull = Callable[[int, int, int], int]
-"""Takes from a pipe what is there, at most so many bytes, meant for an offset: how many it took, 0 at the pipe's end."""
+"""Takes bytes from a pipe, at most so many, for a position of the file: returns how many it took, 0 at the pipe's end."""
 
 
-class Stream:
-    """Ranges of a source's files. A connection that is silent for `stall_seconds` is dropped; `halted` ends everything."""
+@dataclass(frozen=True)
+class Transfer:
+    """What all threads of one transfer share. `stop` ends it from outside, `halt` after the failure of one thread."""
 
-    def __init__(self, source: Source, patience: Patience, *, stall_seconds: float, halted: Callable[[], bool]) -> None:
-        self._source = source
-        self._patience = patience
-        self._stall_seconds = stall_seconds
-        self._halted = halted
+    request: Request
+    source: Source
+    staging: Staging
+    lease: Lease
+    progress: Progress
+    stop: threading.Event
+    halt: threading.Event = field(default_factory=threading.Event)
 
-    def read(self, path: str, offset: int, count: int, pull: Pull) -> None:
-        """Have `pull` take `count` bytes of a file from a pipe, at most a MiB at a time.
+    @property
+    def retries(self) -> Retries:
+        """The retries that the request allows for each file."""
+        return Retries(self.request.retries, self.request.backoff_seconds, self.stop, self.progress.say)
 
-        Raises PreheatError(SOURCE) after too many tries without a byte, Stopped, and whatever `pull` raises.
-        """
-        tries = 0
-        while count:
-            done, problem = self._pour(path, offset, count, pull)
-            offset, count = offset + done, count - done
-            if not count:
-                return
-            if refusal := untrusted(problem, self._source.name):
-                raise refusal
-            tries = 1 if done else tries + 1
-            if self._patience.ended(tries):
-                raise PreheatError(
-                    Exit.SOURCE,
-                    "the source stopped sending",
-                    "check that it is up and that the key may read it; what has arrived stays, the next run goes on",
-                    file=path,
-                    expected=f"{count} more bytes",
-                    found=problem,
-                    transient=True,
-                )
-            self._patience.wait(tries, f"{path} from byte {offset}", problem, self._halted)
+    def halted(self) -> bool:
+        """Whether every thread must end."""
+        return self.halt.is_set() or self.stop.is_set()
 
-    def _pour(self, path: str, offset: int, count: int, pull: Pull) -> tuple[int, str]:
-        """One try: how many bytes came, and why not all."""
-        if self._halted():
+    def check(self) -> None:
+        """Raise PreheatError(LOST_LOCK) or Stopped unless the transfer may continue."""
+        self.lease.check()
+        if self.halted():
             raise Stopped
-        process = self._source.rclone.stream(self._source.location(path), offset, count)
-        if process.stdout is None or process.stderr is None:
-            raise RuntimeError("rclone was started without pipes")
-        out = process.stdout.fileno()
-        poll = select.poll()
-        poll.register(out, select.POLLIN)
-        done, since = 0, time.monotonic()
-        try:
-            while done < count:
-                if self._halted():
-                    raise Stopped
-                if not poll.poll(_POLL_MILLISECONDS):
-                    if time.monotonic() - since > self._stall_seconds:
-                        return done, f"no byte for {self._stall_seconds:.0f} s"
-                    continue
-                taken = pull(out, min(_MOST, count - done), offset + done)
-                if not taken:
-                    return done, last_line(process.stderr.read()) or "the stream ended early"
-                done, since = done + taken, time.monotonic()
-            return done, ""
-        finally:
-            _end(process)
+
+
+def read_range(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> None:
+    """Have `pull` take `count` bytes of a file from a pipe, at most one MiB at a time.
+
+    Raises PreheatError(SOURCE) after too many tries without a byte, Stopped, and what `pull` raises.
+    """
+    tries, retries = 0, transfer.retries
+    while count:
+        done, problem = _try(transfer, path, offset, count, pull)
+        offset, count = offset + done, count - done
+        if not count:
+            return
+        if refusal := untrusted(problem, transfer.source.name):
+            raise refusal
+        tries = 1 if done else tries + 1
+        if tries > retries.count:
+            remedy = "check that it is up and that the key may read it; what has arrived stays, the next run continues"
+            facts = {"file": path, "expected": f"{count} more bytes", "found": problem}
+            raise PreheatError(Exit.SOURCE, "the source stopped sending", remedy, **facts, transient=True)
+        retries.wait(tries, f"{path} from byte {offset}", problem, transfer.halted)
+
+
+def _try(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> tuple[int, str]:
+    """One try: how many bytes arrived, and why not all."""
+    if transfer.halted():
+        raise Stopped
+    silence = transfer.request.stall_seconds
+    process = transfer.source.rclone.stream(transfer.source.location(path), offset, count)
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("rclone was started without pipes")
+    out = process.stdout.fileno()
+    poll = select.poll()
+    poll.register(out, select.POLLIN)
+    done, since = 0, time.monotonic()
+    try:
+        while done < count:
+            if transfer.halted():
+                raise Stopped
+            if not poll.poll(_POLL_MILLISECONDS):
+                if time.monotonic() - since > silence:
+                    return done, f"no byte for {silence:.0f} s"
+                continue
+            taken = pull(out, min(_MOST, count - done), offset + done)
+            if not taken:
+                return done, last_line(process.stderr.read()) or "the stream ended early"
+            done, since = done + taken, time.monotonic()
+        return done, ""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
 
 
 def into_file(fd: int) -> Pull:
-    """Moves bytes from a pipe into an open file inside the kernel, so that they never pass through this program."""
-    if not hasattr(os, "splice"):
-        return _copied_into(fd)
-    copied = _copied_into(fd)
+    """Moves bytes from a pipe into an open file inside the kernel, past this program's memory, if the kernel can."""
 
     def pull(pipe: int, most: int, offset: int) -> int:
         try:
             return os.splice(pipe, fd, most, offset_dst=offset)
-        except OSError as error:
-            if error.errno not in _NO_SPLICE:
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _NO_SPLICE:
                 raise
-            return copied(pipe, most, offset)
-
-    return pull
-
-
-def into_hash(update: Callable[[memoryview], None]) -> Pull:
-    """Hands bytes from a pipe to a hash and forgets them."""
-    buffer = memoryview(bytearray(_MOST))
-
-    def pull(pipe: int, most: int, _offset: int) -> int:
-        taken = os.readv(pipe, [buffer[:most]])
-        update(buffer[:taken])
-        return taken
-
-    return pull
-
-
-def _copied_into(fd: int) -> Pull:
-    def pull(pipe: int, most: int, offset: int) -> int:
         block = memoryview(os.read(pipe, most))
         written = 0
         while written < len(block):
@@ -131,10 +132,13 @@ def _copied_into(fd: int) -> Pull:
     return pull
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    process.wait()
+def into_hash(update: Callable[[memoryview], None]) -> Pull:
+    """Passes bytes from a pipe to a hash."""
+    buffer = memoryview(bytearray(_MOST))
+
+    def pull(pipe: int, most: int, _offset: int) -> int:
+        taken = os.readv(pipe, [buffer[:most]])
+        update(buffer[:taken])
+        return taken
+
+    return pull

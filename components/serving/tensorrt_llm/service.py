@@ -8,7 +8,7 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import Endpoint, ObjectStore, SecretRef
-from components.preheat.gate import READY
+from components.preheat.verify import READY
 from components.serving import workload
 from components.serving.engine import Site
 from components.serving.gates import gate

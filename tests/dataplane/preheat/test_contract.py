@@ -182,7 +182,7 @@ def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
     preheat = job()
     words = preheat.target.parent / "termination-log"
     words.touch()
-    preheat.env["PREHEAT_LAST_WORDS"] = str(words)
+    preheat.env["PREHEAT_TERMINATION_LOG"] = str(words)
     process = preheat.start()
     told = next(line for line in process.stdout if "/s, " in line)
     # The file is written after the line, and before the next one.

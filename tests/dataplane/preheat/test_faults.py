@@ -62,7 +62,7 @@ def test_a_burst_of_server_errors_is_waited_out(job, model, proxy, code):
 def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(job, proxy):
     proxy.faults.plan = only(SHARD, 9999, ("status", 503))
     preheat = job(tuning={"retries": 2})
-    refused(preheat.run(), preheat, 5, SHARD, "the source stopped sending", "the next run goes on")
+    refused(preheat.run(), preheat, 5, SHARD, "the source stopped sending", "the next run continues")
 
 
 def test_a_connection_that_falls_silent_is_dropped_and_continued(job, model, proxy):

@@ -63,7 +63,7 @@ def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
 def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(origin, preheat):
     origin.fail(lambda _path, count: ("status", 503) if count > origin.probes else None, SHARD)
     made = preheat(tuning={"retries": 2})
-    refused(made.run(), made, 5, SHARD, "the source stopped sending", "the next run goes on")
+    refused(made.run(), made, 5, SHARD, "the source stopped sending", "the next run continues")
 
 
 def test_a_connection_that_falls_silent_is_dropped_and_continued(origin, preheat):

@@ -10,7 +10,7 @@ import yaml
 
 from cli.main import run
 from components.preheat.payload.request import parse
-from components.preheat.preview import list_source, look_at, mounted
+from components.preheat.preview import list_source, mounted, preview_share
 
 from .proxy import BUCKET
 from .rig import MIB, MODEL, SECRET, tiny_model
@@ -32,7 +32,7 @@ def preview(monkeypatch):
                 monkeypatch.setenv(name, value)
         request = mounted(parse(preheat.env["PREHEAT_REQUEST"], "inference"), share=preheat.target, source=None)
         listing = list_source(request)
-        return listing, look_at(request, listing.files)
+        return listing, preview_share(request, listing.files)
 
     return look
 
@@ -45,7 +45,7 @@ def test_a_preview_of_an_empty_share_moves_everything_and_writes_nothing(job, mo
     preheat = job()
     listing, outlook = preview(preheat)
     assert {file.path for file in listing.files} == set(model)
-    assert set(outlook.fates.values()) == {"moved"}
+    assert set(outlook.actions.values()) == {"moved"}
     assert not any(preheat.target.iterdir())
     assert not proxy.faults.gets
 
@@ -58,7 +58,7 @@ def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, model
     before = tree(preheat.target)
     _listing, outlook = preview(preheat)
     assert tree(preheat.target) == before
-    assert {path for path, fate in outlook.fates.items() if fate == "moved"} == {"config.json"}
+    assert {path for path, action in outlook.actions.items() if action == "moved"} == {"config.json"}
     assert [name[-3:] for name in outlook.removed] == ["-r0"]
     output = preheat.run().output
     assert f", {len(CHANGED)} B moved" in output

@@ -20,7 +20,7 @@ BUNDLE = CaBundle(kind="ConfigMap", name="acme-ca")
 PINNED = {"path": REPOSITORY, "revision": COMMIT}
 # With the CA known to all tools alike, each kind of source proves its files as it does without TLS.
 EVIDENCE = {ObjectStore: {"md5", "etag"}, WebStore: {"second reading"}, HubStore: {"sha256", "git-sha1"}}
-UNKNOWN = "the certificate that this server shows proves nothing here"
+UNKNOWN = "this server's certificate cannot be verified"
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +108,7 @@ def test_a_ca_that_nobody_named_is_refused_with_the_server_and_the_field(job, be
 def test_another_ca_than_the_one_named_is_refused(job, behind, lent):
     source, weights, server = behind
     preheat = job(source=replace(source, ca=BUNDLE), weights=weights, **lent(Authority("Acme former CA").pem))
-    refused(preheat.run(), preheat, 3, UNKNOWN, server.url, "neither a public CA nor one of the store's caBundle signed it")
+    refused(preheat.run(), preheat, 3, UNKNOWN, server.url, "no public CA and no CA of the store's caBundle signed it")
     untouched(preheat, server)
 
 
@@ -141,7 +141,7 @@ def test_a_server_behind_the_hub_that_nobody_knows_is_told_by_its_own_name(job, 
     hub.blobs.secure(Authority("Another CA").server(tmp_path))
     preheat = job(source=HubStore(endpoint=hub.url, ca=BUNDLE), weights=PINNED, **lent())
     outcome = preheat.run()
-    refused(outcome, preheat, 3, UNKNOWN, hub.blobs.url, "neither a public CA nor one of the store's caBundle signed it")
+    refused(outcome, preheat, 3, UNKNOWN, hub.blobs.url, "no public CA and no CA of the store's caBundle signed it")
     assert "Signature=once" not in outcome.output
     assert not hub.blobs.faults.gets
 

@@ -11,7 +11,7 @@ from .proxy import Proxy
 from .test_preview import preheat, project
 
 __all__ = ["project"]
-UNKNOWN = "the certificate that this server shows proves nothing here: found certificate signed by unknown authority"
+UNKNOWN = "this server's certificate cannot be verified: found certificate signed by unknown authority"
 FETCH = "kubectl -n inference get secret acme-ca -o 'go-template={{index .data \"ca.crt\" | base64decode}}' > ca.crt"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.preheat.payload.certificates import believing, untrusted
+from components.preheat.payload.certificates import extra_cas, untrusted
 from components.preheat.payload.errors import Exit, PreheatError
 from tests.dataplane.preheat.authority import Authority
 
@@ -40,7 +40,7 @@ def bundle(tmp_path):
 def test_every_tool_reads_one_file_with_the_public_cas_and_those_that_were_named(public, bundle):
     first, second = Authority("One"), Authority("Two")
     before = dict(os.environ)
-    with believing(bundle(b"# ours\r\n" + first.pem.replace(b"\n", b"\r\n") + second.pem)):
+    with extra_cas(bundle(b"# ours\r\n" + first.pem.replace(b"\n", b"\r\n") + second.pem)):
         [path] = {os.environ[name] for name in TOOLS}
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(path)
@@ -51,7 +51,7 @@ def test_every_tool_reads_one_file_with_the_public_cas_and_those_that_were_named
 
 def test_a_private_key_beside_the_certificate_is_not_copied(public, bundle):
     ours = Authority()
-    with believing(bundle(ours.key_pem + ours.pem)):
+    with extra_cas(bundle(ours.key_pem + ours.pem)):
         text = Path(os.environ["SSL_CERT_FILE"]).read_text()
     assert text.count("BEGIN CERTIFICATE") == len((public, ours))
     assert "PRIVATE KEY" not in text
@@ -59,7 +59,7 @@ def test_a_private_key_beside_the_certificate_is_not_copied(public, bundle):
 
 def test_without_a_bundle_nothing_changes():
     before = dict(os.environ)
-    with believing(None):
+    with extra_cas(None):
         assert dict(os.environ) == before
 
 
@@ -71,7 +71,7 @@ def test_without_a_bundle_nothing_changes():
 def test_what_holds_no_certificate_is_refused_with_its_place(bundle, content):
     path = bundle(content)
     before = dict(os.environ)
-    with pytest.raises(PreheatError, match=re.escape(f"{path}: it holds no certificate of a CA")) as caught, believing(path):
+    with pytest.raises(PreheatError, match=re.escape(f"{path}: it holds no certificate of a CA")) as caught, extra_cas(path):
         raise AssertionError("nobody may be asked")
     assert caught.value.code is Exit.REFUSED
     assert dict(os.environ) == before

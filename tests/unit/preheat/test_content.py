@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from components.handles import CaBundle, ObjectStore, VolumeClaim
-from components.preheat.content import code_key, job_key
 from components.preheat.pod import program
+from components.preheat.request import code_key, job_key
 from components.preheat.spec import PreheatSpec
 from tests.unit.serving.models import GAUDI2
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from components.preheat.payload.errors import Exit, PreheatError
-from components.preheat.payload.local import LocalSource
-from components.preheat.payload.patience import Patience
+from components.preheat.payload.errors import Exit, PreheatError, Retries
 from components.preheat.payload.rclone import Rclone
+from components.preheat.payload.sources import LocalSource
 
 NOBODY = 65534
 
@@ -31,7 +30,7 @@ def model():
 
 
 def listed(folder, mount=""):
-    rclone = Rclone({}, (), idle=1, patience=Patience(0, 0, threading.Event(), lambda _line: None))
+    rclone = Rclone({}, (), idle=1, retries=Retries(0, 0, threading.Event(), lambda _line: None))
     return {file.path: file.size for file in LocalSource(rclone, str(folder), str(mount)).files()}
 
 

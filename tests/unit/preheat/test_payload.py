@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.preheat.gate import ready_check
 from components.preheat.payload.checksums import digest, other_part_sizes, part_sizes
 from components.preheat.payload.errors import Exit, PreheatError, scrubbed
 from components.preheat.payload.file_checks import check_file, check_index, refuse_names, wanted
@@ -20,6 +19,7 @@ from components.preheat.payload.manifest import Entry, Manifest, check, loads, r
 from components.preheat.payload.progress import duration, size
 from components.preheat.payload.request import parse
 from components.preheat.payload.source import parse_sums
+from components.preheat.verify import ready_check
 
 MIB = 1 << 20
 
@@ -91,7 +91,7 @@ def test_a_quick_check_reads_only_what_was_touched_and_a_full_one_everything(cac
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
 def test_a_damaged_ready_file_is_refused_and_never_a_traceback(data):
-    with pytest.raises(PreheatError, match="no READY file"):
+    with pytest.raises(PreheatError, match="not a READY file"):
         loads(data.decode(errors="replace"), "READY")
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_ready_file_is_refused_and_never_a_traceback(data):
     )
 )
 def test_json_that_is_no_ready_file_is_refused_and_never_a_traceback(value):
-    with pytest.raises(PreheatError, match="no READY file"):
+    with pytest.raises(PreheatError, match="not a READY file"):
         loads(json.dumps({"format": "inferplan.dev/ready.v1", "files": value, "bytes": 1, "source": "s", "revision": None}), "READY")
 
 

@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from components.preheat.payload import progress as module
-from components.preheat.payload.metrics import exposition
-from components.preheat.payload.progress import Progress
+from components.preheat.payload.progress import Progress, exposition
 
 SAMPLE = re.compile(r'^inferplan_preheat_[a-z_]+\{model="((?:[^"\\\n]|\\["\\n])*)"(?:,state="[a-z]+")?\} -?[0-9.]+$')
 STATUS = {
@@ -33,7 +32,7 @@ def samples(text):
 def progress(tmp_path, monkeypatch):
     words = tmp_path / "termination-log"
     words.touch()
-    monkeypatch.setenv("PREHEAT_LAST_WORDS", str(words))
+    monkeypatch.setenv("PREHEAT_TERMINATION_LOG", str(words))
     return Progress("llama", tmp_path / "private", 60)
 
 

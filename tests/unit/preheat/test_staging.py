@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from components.preheat.payload.inheritance import inherit
 from components.preheat.payload.request import parse
 from components.preheat.payload.staging import Staging
 
@@ -50,8 +49,8 @@ def test_complete_files_move_to_the_next_holder_and_what_another_may_still_write
     old, new = staging(), staging("2-0b")
     (old.files / "whole.gguf").write_bytes(b"?")
     begun(old, "begun.gguf")
-    old.remember({"whole.gguf": "v1", "begun.gguf": "v1"})
-    inherit(new, None)
+    old.record({"whole.gguf": "v1", "begun.gguf": "v1"})
+    new.take_over(None)
     assert everything(new) == {"files/whole.gguf", "stale/begun.gguf", "stale-journal/begun.gguf", "listing.json"}
     assert new.origins() == {"whole.gguf": "v1", "begun.gguf": "v1"}
     assert not old.root.exists()
@@ -60,7 +59,7 @@ def test_complete_files_move_to_the_next_holder_and_what_another_may_still_write
 def test_what_a_holder_closed_before_it_gave_the_lock_back_is_gone_on_with(staging):
     old, new = staging(), staging("2-0b")
     begun(old, "begun.gguf")
-    inherit(new, "1-0a")
+    new.take_over("1-0a")
     assert everything(new) == {"files/begun.gguf", "journal/begun.gguf", "listing.json"}
 
 
@@ -69,10 +68,10 @@ def test_a_takeover_that_was_interrupted_is_finished_by_the_next(staging):
     for name in ("a.gguf", "b.gguf"):
         (old.files / name).write_bytes(b"?")
     (old.files).rename(old.root / "taken")
-    new.remember({"a.gguf": "v2"})
+    new.record({"a.gguf": "v2"})
     (new.files / "a.gguf").write_bytes(b"newer")
     last = staging("3-0c")
-    inherit(last, None)
+    last.take_over(None)
     assert everything(last) == {"files/a.gguf", "files/b.gguf", "listing.json"}
     assert (last.files / "a.gguf").read_bytes() == b"newer"
 

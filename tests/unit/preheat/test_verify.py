@@ -35,7 +35,7 @@ def test_a_bad_file_is_named_with_both_checksums_and_a_remedy(cache):
     (cache / "config.json").write_bytes(b"[]")
     verdict = verify(cache)
     assert not verdict.good
-    assert str(verdict.findings[0]).startswith("config.json: expected sha256 44136fa3")
+    assert str(verdict.differences[0]).startswith("config.json: expected sha256 44136fa3")
     assert verdict.remedy is not None
     assert "preheat.round" in verdict.remedy
 

@@ -19,10 +19,10 @@ from typing import Any
 from components.preheat.payload.checksums import digest
 from components.preheat.payload.disk import sync
 from components.preheat.payload.errors import Exit, PreheatError, Stopped, scrubbed
+from components.preheat.payload.lease import workspace
 from components.preheat.payload.manifest import Entry, Manifest, walk
 from components.preheat.payload.request import Request
-from components.preheat.payload.standing import standing
-from components.preheat.payload.workspace import workspace
+from components.preheat.payload.rounds import ready_state
 
 VARIABLE = "ENGINE_REQUEST"
 
@@ -47,20 +47,20 @@ class Build:
 
     def run(self) -> Manifest:
         """Make the directory READY. Raises PreheatError with the reason, Stopped when told to, OSError when the share fails."""
-        with workspace(self._request, self._stop, lambda holder: _say(f"waiting: {holder} builds the same engines")) as held:
-            self._staging, shelf = held.staging, held.shelf
-            stands = standing(self._request, self._source)
-            manifest = stands.manifest
+        with workspace(self._request, self._stop, lambda holder: _say(f"waiting: {holder} builds the same engines")) as work:
+            self._staging, rounds = work.staging, work.rounds
+            state = ready_state(self._request, self._source)
+            manifest = state.manifest
             if manifest is not None:
                 _say("these engines are there already")
                 return manifest
-            for problem in stands.problems:
+            for problem in state.problems:
                 _say(f"damaged, so it is built again: {problem}")
-            if stands.wrong:
-                shelf.withdraw()
+            if state.wrong:
+                rounds.withdraw()
             manifest = self._make()
-            shelf.publish(manifest)
-            for name in shelf.collect():
+            rounds.publish(manifest)
+            for name in rounds.collect():
                 _say(f"removed round {name}")
             return manifest
 
