@@ -22,6 +22,7 @@ _PREFIX = "alb.ingress.kubernetes.io"
 class AlbSpec(BalancerSpec):
     """An AWS Application Load Balancer that the AWS Load Balancer Controller creates for the Ingress."""
 
+    field: ClassVar[str] = "alb"
     # Until the controller and the service have noticed that the pod terminates.
     deregistration_seconds: ClassVar[int] = 40
     load_balancer_services: ClassVar[int] = 0

@@ -50,6 +50,8 @@ class BalancerSpec(Spec):
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
     """The networks that may connect. Required for scheme internet-facing; use 0.0.0.0/0 to allow all."""
 
+    field: ClassVar[str]
+    """The field of the gateway that contains these settings."""
     deregistration_seconds: ClassVar[int]
     """Seconds that calls may still reach a pod after it starts to terminate."""
     load_balancer_services: ClassVar[int]

@@ -15,7 +15,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
-from components.gateway.exposure import parent_of_route, url_of
+from components.gateway.exposure import parent_of_route
 from components.gateway.names import PROXY_EDGES, client_id, server_key_secret
 from components.gateway.routes import calls
 from components.naming import labels
@@ -25,7 +25,8 @@ from kube.names import COMPONENT_LABEL
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import GatewayKeys
-    from components.gateway.spec import EnvoyGatewaySpec, GatewayParent
+    from components.gateway.exposure_spec import GatewayParent
+    from components.gateway.spec import EnvoyGatewaySpec
     from components.handles import Endpoint, EndpointProtocol
 
 _ROUTES = "gateway.networking.k8s.io"
@@ -68,7 +69,7 @@ class EnvoyGateway(pulumi.ComponentResource):
             # Not the name of the nginx gateway's policy: when a stack changes implementations, that one stays until its pods are deleted.
             metadata = meta.ObjectMetaArgs(name=PROXY_EDGES, namespace=namespace, labels=labels("gateway", name))
             networking.NetworkPolicy(PROXY_EDGES, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
-        self.url = url_of(name, spec)
+        self.url = spec.access.url(name)
         self.register_outputs({"url": self.url})
 
     def _routes_to(self, name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: GatewayKeys) -> None:
@@ -111,7 +112,7 @@ def route(name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint) -> dict[str, An
         "timeouts": {"request": "0s"},
     }
     rules = [{"matches": matches[start : start + _MOST_MATCHES], **common} for start in range(0, len(matches), _MOST_MATCHES)]
-    return {**parent_of_route(spec), "rules": rules}
+    return {**parent_of_route(spec.access), "rules": rules}
 
 
 def _cors(origins: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway import alb, elb, nlb
+from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, InternalAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from components.handles import GatewayRequirements
 
@@ -21,31 +22,31 @@ if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
 SERVICE_PORT = 80
-SERVICE_GRPC_PORT = 8082
 
 
 def requirements(spec: GatewaySpec | None) -> GatewayRequirements:
-    """Return what the gateway requires of its namespace: nothing without an AWS load balancer."""
-    if spec is None or spec.balancer is None:
+    """Return what the gateway requires of its namespace: nothing without a load balancer of a cloud."""
+    balancer = None if spec is None else spec.access.balancer
+    if balancer is None:
         return GatewayRequirements()
-    return GatewayRequirements(load_balancers=spec.balancer.load_balancer_services, labels=elb.POD_GATES)
+    return GatewayRequirements(load_balancers=balancer.load_balancer_services, labels=elb.POD_GATES)
 
 
 def expose(
     name: str, spec: NginxGatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
 ) -> None:
     """Register the objects that expose the Service `name`, or the `pods` behind it, outside the cluster."""
-    match spec.exposure:
-        case "ingress":
-            networking.Ingress(name, metadata=_annotated(metadata, spec), spec=_ingress(name, spec, grpc=grpc), opts=opts)
-        case "gatewayApi":
-            _route("HTTPRoute", name, metadata, _http_route(name, spec), opts)
+    match spec.access:
+        case IngressAccess() as access:
+            networking.Ingress(name, metadata=_ingress_metadata(metadata, spec, access), spec=_ingress(name, access, grpc=grpc), opts=opts)
+        case GatewayApiAccess() as access:
+            _route("HTTPRoute", name, metadata, _http_route(name, access), opts)
             if grpc:
-                _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, spec), opts)
-        case "loadBalancer" if spec.nlb is not None:
-            annotated = _annotated(metadata, spec, name=f"{name}-nlb")
-            core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(spec.nlb, pods), opts=opts)
-        case "internal" | "loadBalancer":
+                _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, access), opts)
+        case LoadBalancerAccess(nlb=balancer):
+            annotated = _annotated(metadata, nlb.annotations(balancer, drain_seconds=spec.drain_seconds), name=f"{name}-nlb")
+            core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods), opts=opts)
+        case InternalAccess():
             pass
 
 
@@ -61,43 +62,30 @@ def _balancer_service(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.Servic
     )
 
 
-def url_of(name: str, spec: GatewaySpec) -> str:
-    """Return the start of a client's base URL; for an internal gateway, inside the namespace."""
-    if spec.host is None or spec.exposure == "internal":
-        return f"http://{name}"
-    return f"{spec.public_scheme}://{spec.host}"
-
-
-def grpc_of(name: str, spec: NginxGatewaySpec) -> str | None:
-    """Return host:port for gRPC clients, inside the namespace for an internal gateway; None if gRPC cannot pass."""
-    if spec.host is None or spec.exposure == "internal":
-        return f"{name}:{SERVICE_GRPC_PORT}"
-    if not spec.carries_grpc:
-        return None
-    return f"{spec.host}:{80 if spec.insecure else 443}"
-
-
-def _annotated(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, *, name: pulumi.Input[str] | None = None) -> meta.ObjectMetaArgs:
+def _annotated(
+    metadata: meta.ObjectMetaArgs, annotations: Mapping[str, str], *, name: pulumi.Input[str] | None = None
+) -> meta.ObjectMetaArgs:
     # The address comes from a controller outside this stack; an update must not wait for it.
-    annotations = {"pulumi.com/skipAwait": "true"}
-    if spec.tls is not None and spec.tls.cluster_issuer is not None:
-        annotations["cert-manager.io/cluster-issuer"] = spec.tls.cluster_issuer
-    if spec.alb is not None:
-        annotations |= alb.annotations(spec.alb, read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
-    if spec.nlb is not None:
-        annotations |= nlb.annotations(spec.nlb, drain_seconds=spec.drain_seconds)
-    return meta.ObjectMetaArgs(name=name or metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=annotations)
+    merged = {"pulumi.com/skipAwait": "true", **annotations}
+    return meta.ObjectMetaArgs(name=name or metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=merged)
 
 
-def _ingress(name: str, spec: NginxGatewaySpec, *, grpc: bool) -> networking.IngressSpecArgs:
+def _ingress_metadata(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, access: IngressAccess) -> meta.ObjectMetaArgs:
+    annotations = {}
+    if access.tls is not None and access.tls.cluster_issuer is not None:
+        annotations["cert-manager.io/cluster-issuer"] = access.tls.cluster_issuer
+    if access.alb is not None:
+        annotations |= alb.annotations(access.alb, read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
+    return _annotated(metadata, annotations)
+
+
+def _ingress(name: str, access: IngressAccess, *, grpc: bool) -> networking.IngressSpecArgs:
     paths = [_path("/", name, "http")]
-    if grpc and spec.carries_grpc:
+    if grpc and access.carries_grpc:
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
-    tls = (
-        None if spec.tls is None or spec.host is None else [networking.IngressTLSArgs(hosts=[spec.host], secret_name=spec.tls.secret_name)]
-    )
-    rule = networking.IngressRuleArgs(host=spec.host, http=networking.HTTPIngressRuleValueArgs(paths=paths))
-    return networking.IngressSpecArgs(ingress_class_name=spec.ingress_class_name, rules=[rule], tls=tls)
+    tls = None if access.tls is None else [networking.IngressTLSArgs(hosts=[access.host], secret_name=access.tls.secret_name)]
+    rule = networking.IngressRuleArgs(host=access.host, http=networking.HTTPIngressRuleValueArgs(paths=paths))
+    return networking.IngressSpecArgs(ingress_class_name=access.ingress_class_name, rules=[rule], tls=tls)
 
 
 def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgs:
@@ -112,22 +100,21 @@ def _route(kind: str, name: str, metadata: meta.ObjectMetaArgs, spec: dict[str, 
     CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata=identity, spec=spec, opts=opts)
 
 
-def parent_of_route(spec: GatewaySpec) -> dict[str, Any]:
+def parent_of_route(access: GatewayApiAccess) -> dict[str, Any]:
     """Return the fields of a route that name its Gateway and its host."""
-    parent = {} if spec.parent is None else spec.parent.model_dump(by_alias=True, exclude_none=True)
-    return {"parentRefs": [parent], "hostnames": [spec.host]}
+    return {"parentRefs": [access.parent.model_dump(by_alias=True, exclude_none=True)], "hostnames": [access.host]}
 
 
-def _http_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
+def _http_route(name: str, access: GatewayApiAccess) -> dict[str, Any]:
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
         "backendRefs": [{"name": name, "port": SERVICE_PORT}],
         # Disabled: Envoy's default of 15 s would end most responses; the gateway has its own timeouts.
         "timeouts": {"request": "0s"},
     }
-    return {**parent_of_route(spec), "rules": [rule]}
+    return {**parent_of_route(access), "rules": [rule]}
 
 
-def _grpc_route(name: str, spec: NginxGatewaySpec) -> dict[str, Any]:
+def _grpc_route(name: str, access: GatewayApiAccess) -> dict[str, Any]:
     matches = [{"method": {"service": GRPC_SERVICE, "method": method}} for method in GRPC_METHODS]
-    return {**parent_of_route(spec), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": SERVICE_GRPC_PORT}]}]}
+    return {**parent_of_route(access), "rules": [{"matches": matches, "backendRefs": [{"name": name, "port": GRPC_PORT}]}]}

@@ -18,7 +18,8 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
 from components.gateway.api_keys import GatewayKeys
-from components.gateway.exposure import SERVICE_GRPC_PORT, SERVICE_PORT, expose, grpc_of, url_of
+from components.gateway.exposure import SERVICE_PORT, expose
+from components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from components.gateway.proxy import proxy_config
 from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, layout
 from components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
@@ -95,8 +96,8 @@ class Gateway(pulumi.ComponentResource):
         if spec.autoscaling is not None:
             autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
         expose(name, spec, metadata, GATEWAY_PODS, grpc=grpc, opts=child)
-        self.url = url_of(name, spec)
-        self.grpc = grpc_of(name, spec) if grpc else None
+        self.url = spec.access.url(name)
+        self.grpc = spec.access.grpc(name) if grpc else None
         self.register_outputs({"url": self.url})
 
 

@@ -19,6 +19,7 @@ _PREFIX = "service.beta.kubernetes.io/aws-load-balancer"
 class NlbSpec(BalancerSpec):
     """An AWS Network Load Balancer that the AWS Load Balancer Controller creates for a Service of type LoadBalancer."""
 
+    field: ClassVar[str] = "nlb"
     # New connections arrived for up to two minutes, regardless of the configured delay (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
     # aws/containers-roadmap#470, 2023).
     deregistration_seconds: ClassVar[int] = 150

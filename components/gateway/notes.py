@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from components.gateway.spec import GatewayParent, GatewaySpec
+    from components.gateway.exposure_spec import GatewayParent
+    from components.gateway.spec import GatewaySpec
 
 # From the sources of Envoy Gateway v1.9, read 2026-08.
 ENVOY_DIFFERENCES = (

@@ -26,7 +26,6 @@ from components.gateway.answers import (
 )
 from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
-from components.gateway.nlb import KEEPALIVE_SECONDS
 from components.gateway.serve_routes import SOCKET_KIND, serve_site
 from kube.quantity import bytes_of
 
@@ -101,8 +100,8 @@ def _site(
         **serve_site(spec, ordered),
         "drain_seconds": spec.drain_seconds,
         "read_timeout_seconds": spec.read_timeout_seconds,
-        "keepalive_seconds": KEEPALIVE_SECONDS if spec.nlb else 0,
-        "idle_seconds": _IDLE_SECONDS if spec.exposure in ("ingress", "gatewayApi") else _IDLE_SECONDS_OF_CLIENTS,
+        "keepalive_seconds": spec.access.keepalive_seconds,
+        "idle_seconds": _IDLE_SECONDS if spec.access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.printed_pattern("owner", "version", "check"),

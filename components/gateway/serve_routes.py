@@ -57,7 +57,7 @@ def serve_site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[st
         "serve_lines": [line for endpoint, route in routes for line in _lines(endpoint.model, route)],
         "client_headers": headers,
         "socket_headers": SOCKET_HEADERS,
-        "forwarded": {"X-Forwarded-Host": spec.host or "$http_host", "X-Forwarded-Proto": spec.public_scheme},
+        "forwarded": {"X-Forwarded-Host": spec.host or "$http_host", "X-Forwarded-Proto": spec.access.scheme},
         "cors_methods": methods,
         "client_header_names": [each.name.lower() for each in headers],
     }

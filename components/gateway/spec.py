@@ -9,11 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
-from components.gateway.elb import BalancerSpec
+from components.gateway.alb import AlbSpec
+from components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of
+from components.gateway.exposure_spec import errors as exposure_errors
 from components.gateway.nlb import NlbSpec
 from components.gateway.notes import ENVOY_DIFFERENCES
-from components.spec import Bytes, DnsLabel, DnsName, PinnedImage, Spec
+from components.spec import Bytes, DnsName, PinnedImage, Spec
 from images.catalogue import default_image
 
 DEFAULT_IMAGE = default_image("gateway")
@@ -34,15 +35,6 @@ Origin = Annotated[
 ]
 
 
-class TlsSpec(Spec):
-    """The certificate that the Ingress uses."""
-
-    secret_name: DnsName
-    """A Secret of type kubernetes.io/tls in the stack's namespace. With clusterIssuer, cert-manager creates it."""
-    cluster_issuer: DnsName | None = None
-    """A cert-manager ClusterIssuer that issues the certificate. Default: you create the Secret."""
-
-
 class CorsSpec(Spec):
     """Web pages that may call the gateway from a browser. Default: none."""
 
@@ -56,17 +48,6 @@ class AutoscalingSpec(Spec):
     """Maximum number of replicas."""
     cpu_percent: Annotated[int, Field(ge=10, le=95)] = 70
     """Target average CPU utilization, in percent of the CPU request."""
-
-
-class GatewayParent(Spec):
-    """An existing Gateway of the Gateway API. It has its own TLS settings and addresses."""
-
-    name: DnsName
-    """The name of the Gateway."""
-    namespace: DnsLabel
-    """The namespace of the Gateway."""
-    section_name: DnsName | None = None
-    """The listener to attach to. Default: all listeners."""
 
 
 class GatewayFields(Spec):
@@ -127,9 +108,9 @@ class NginxGatewaySpec(GatewayFields):
 
     @model_validator(mode="after")
     def _check_exposure(self) -> Self:
-        errors = self._exposure_errors()
-        if errors:
-            raise ValueError(" ".join(errors))
+        problems = " ".join(exposure_errors(self))
+        if problems:
+            raise ValueError(problems)
         return self
 
     @model_validator(mode="after")
@@ -141,64 +122,19 @@ class NginxGatewaySpec(GatewayFields):
         return self
 
     @property
-    def balancer(self) -> BalancerSpec | None:
-        """The AWS load balancer in front of the pods, if there is one."""
-        return self.alb or self.nlb
+    def access(self) -> Access:
+        """The exposure, with the fields that belong to it."""
+        return access_of(self)
 
     @property
     def deregistration_seconds(self) -> int:
         """Seconds that calls may still reach a pod after it starts to terminate."""
-        return 10 if self.balancer is None else self.balancer.deregistration_seconds
+        return self.access.deregistration_seconds
 
     @property
     def carries_grpc(self) -> bool:
-        """True if gRPC calls pass; AWS load balancers forward the HTTP port only."""
-        return self.balancer is None
-
-    @property
-    def public_scheme(self) -> str:
-        """The URL scheme that clients outside the cluster use."""
-        return "http" if self.insecure else "https"
-
-    def _exposure_errors(self) -> list[str]:
-        errors = []
-        if self.exposure != "internal" and self.host is None:
-            errors.append(f"exposure {self.exposure} requires host, the DNS name that clients call. Set host, or set exposure: internal.")
-        if self.exposure == "ingress":
-            errors += self._alb_errors()
-            if self.tls is None and self.alb is None and not self.insecure:
-                errors.append("Keys must not cross the network in plain text. Set tls: {secretName: ...}, or insecure: true for a trial.")
-            if self.tls is not None and self.insecure:
-                errors.append("insecure: true contradicts tls. Remove one of them.")
-        else:
-            fields = {"tls": self.tls, "alb": self.alb, "insecure": self.insecure, "ingressClassName": self.ingress_class_name}
-            errors += [f"{key} requires exposure ingress, not {self.exposure}. Remove {key}." for key, value in fields.items() if value]
-        for key, balancer in (("alb", self.alb), ("nlb", self.nlb)):
-            errors += [] if balancer is None else balancer.errors(key, self.drain_seconds)
-        if (self.exposure == "loadBalancer") != (self.nlb is not None):
-            errors.append("exposure: loadBalancer and nlb require each other. Set both (nlb needs certificateArn), or neither.")
-        if (self.exposure == "gatewayApi") != (self.parent is not None):
-            errors.append(
-                "exposure: gatewayApi and parent require each other. Set both (parent needs name and namespace of a Gateway), or neither."
-            )
-        return errors
-
-    def _alb_errors(self) -> list[str]:
-        if self.alb is None:
-            return []
-        errors = [
-            f"{key} contradicts alb, which uses alb.certificateArn. Remove one of them."
-            for key, value in {"tls": self.tls, "insecure: true": self.insecure}.items()
-            if value
-        ]
-        if self.ingress_class_name is None:
-            errors.append("alb requires ingressClassName, the class of the AWS Load Balancer Controller. It is often alb.")
-        if self.read_timeout_seconds > LONGEST_READ_SECONDS:
-            errors.append(
-                f"readTimeoutSeconds is {self.read_timeout_seconds}. The maximum with alb is {LONGEST_READ_SECONDS}, "
-                "because the load balancer closes idle connections. Lower it."
-            )
-        return errors
+        """True if gRPC calls pass."""
+        return self.access.carries_grpc
 
 
 class EnvoyGatewaySpec(GatewayFields):
@@ -210,10 +146,8 @@ class EnvoyGatewaySpec(GatewayFields):
     matches_paths_by_pattern: ClassVar[bool] = False
     runs_in_namespace: ClassVar[bool] = False
     differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
-    balancer: ClassVar[None] = None
     deregistration_seconds: ClassVar[None] = None
     carries_grpc: ClassVar[bool] = False
-    public_scheme: ClassVar[str] = "https"
 
     implementation: Literal["envoyGateway"]
     exposure: Literal["gatewayApi"]
@@ -222,6 +156,11 @@ class EnvoyGatewaySpec(GatewayFields):
     """DNS name that clients call."""
     parent: GatewayParent
     """The Gateway to attach to."""
+
+    @property
+    def access(self) -> GatewayApiAccess:
+        """The Gateway."""
+        return GatewayApiAccess(host=self.host, parent=self.parent)
 
 
 def implementation(written: Any) -> str:

@@ -130,7 +130,7 @@ def refuse_the_unreachable(workspace: Workspace, gateway: str | None) -> None:
             f"call it there, see the code that would call it with: inferplan snippet, or name a gateway that runs with --gateway URL",
         )
     spec = workspace.settings.gateway
-    if spec is not None and spec.exposure == "internal":
+    if spec is not None and not spec.access.is_public:
         raise OperationError(
             f"the gateway of {stack} answers inside its cluster only; bring it here with: "
             f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080",

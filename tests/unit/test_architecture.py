@@ -111,6 +111,16 @@ def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
     assert known - inside == set(CLOUD_EXCEPTIONS)
 
 
+def test_the_exposure_of_a_gateway_is_asked_and_never_compared():
+    comparing = {
+        str(path.relative_to(ROOT))
+        for package in ALLOWED
+        for path in modules(package)
+        if re.search(r"\.exposure (==|!=|in)\b|\.exposure (==|!=)", path.read_text())
+    }
+    assert comparing == {"components/gateway/exposure_spec.py"}
+
+
 def test_nothing_but_settings_reads_the_configuration():
     readers = {
         str(path.relative_to(ROOT))

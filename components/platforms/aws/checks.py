@@ -137,10 +137,9 @@ def _arn_regions(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]
             arns.append((path, store.kms_key_arn, store.region or cluster.region, f"the bucket {store.bucket}"))
         elif isinstance(store, EfsStoreSpec):
             arns.append((path, store.kms_key_arn, cluster.region, "the file system"))
-    for kind in ("alb", "nlb"):
-        balancer = getattr(sections.gateway, kind, None)
-        if balancer is not None:
-            arns.append((("gateway", kind, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
+    balancer = None if sections.gateway is None else sections.gateway.access.balancer
+    if balancer is not None:
+        arns.append((("gateway", balancer.field, "certificateArn"), balancer.certificate_arn, cluster.region, "the load balancer"))
     for path, arn, here, user in arns:
         if arn is not None and (there := arn.split(":")[3]) != here:
             yield SpecError(path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}.")

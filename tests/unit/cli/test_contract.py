@@ -54,11 +54,10 @@ def test_an_exported_record_reads_back_as_it_was():
 
 
 def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries_none():
-    from components.gateway.exposure import grpc_of
     from components.gateway.spec import NginxGatewaySpec
 
     def at(**written):
-        return grpc_of("gateway", NginxGatewaySpec.model_validate(written))
+        return NginxGatewaySpec.model_validate(written).access.grpc("gateway")
 
     assert at(exposure="internal") == "gateway:8082"
     assert at(host="llm.example", tls={"secretName": "t"}) == "llm.example:443"

@@ -294,7 +294,7 @@ def test_the_gateway_learns_what_clients_may_call_of_each_application():
         "rag": {**CUSTOM, "methods": ["GET", "POST"], "headers": ["X-Session-Id"]},
         "talk": {**CUSTOM, "routePrefix": "/talk", "webSocket": True},
     }
-    assert endpoint("chat", ray(applications=apps)).routes == (
+    assert endpoint("chat", ray(applications=apps), KEY).routes == (
         ServeRoute(prefix="/rag", methods=("GET", "POST"), headers=("X-Session-Id",)),
         ServeRoute(prefix="/talk", web_socket=True),
     )
