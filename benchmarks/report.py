@@ -27,15 +27,15 @@ _TYPE = "kubernetes:apps/v1:Deployment"
 _STACK = "urn:pulumi:dev::bench::pulumi:pulumi:Stack::bench-dev"
 _CODE = """
 import pathlib, sys
-from review import html, json, markdown
+from review import html, markdown
 from review.reader import read_file
-from review.report import make_report
+from review.report import as_json, make_report
 path, count, *forms = sys.argv[1:]
 report = make_report([read_file(pathlib.Path(path))])
 assert sum(report.stacks[0].counts.values()) == int(count), report.stacks[0].counts
-renderers = {"markdown": markdown, "html": html, "json": json}
+renderers = {"markdown": markdown.render, "html": html.render, "json": as_json}
 for form in forms:
-    sys.stdout.write(renderers[form].render(report))
+    sys.stdout.write(renderers[form](report))
 """
 
 

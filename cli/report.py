@@ -47,8 +47,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     from operations.report_inputs import read, read_or_explain
     from review import html as page
     from review import markdown as comment
-    from review.json import render as render_json
-    from review.report import Provenance
+    from review.report import Provenance, as_json
     from review.text import add_masks
     from review.verdict import BLOCKED
 
@@ -68,7 +67,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         text = comment.render(report, budget=budget)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    for path, content in ((markdown, lambda: text), (html, lambda: page.render(report)), (json, lambda: render_json(report))):
+    for path, content in ((markdown, lambda: text), (html, lambda: page.render(report)), (json, lambda: as_json(report))):
         if path is not None:
             write(path, content().encode())
     if markdown is None and html is None and json is None:

@@ -104,7 +104,8 @@ def refusal_events(stack: str, message: str) -> bytes:
 
 def over_budget(states: States) -> str:
     """How the plan exceeds the stack's budget, "" if it does not or there is none."""
-    from review.cost import budget_of, monthly_cost, over_budget
+    from review.budget import budget_of, over_budget
+    from review.cost import monthly_cost
     from review.declared import Declared
 
     budget = budget_of(dict(states.config))

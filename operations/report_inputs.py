@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from operations.errors import OperationError, RequestError
-from review.errors import EventsError
 from review.findings import Findings, load
 from review.preview import Preview
 from review.reader import read_file
+from review.records import EventsError
 
 _MISSING = {
     "changed": "there is no preview; its job failed, was skipped, or left no events",

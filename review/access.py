@@ -13,9 +13,8 @@ from typing import Any
 from kube.names import INSTANCE_LABEL
 from kube.paths import mapping
 from review.kinds import RED, YELLOW
-from review.preview import Preview
+from review.preview import Preview, Side
 from review.risk import Risk
-from review.summary import Side
 from review.text import clean
 
 _GATEWAY = "inferplan:gateway:Gateway"

@@ -1,58 +1,60 @@
-"""Fits a report into the space that a comment has: whole items are left out, from the bottom up, and counted."""
+"""The budget of a stack, and whether its cost exceeds it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from decimal import Decimal
 
-# GitHub rejects bodies of more than 65,536 characters; some systems count bytes, three for each character at most.
-BYTES_PER_CHARACTER = 3
+from kube.quantity import amount
+from review.cost import NO_PRICE, Cost
+
+BUDGET_KEY = "inferplan:budget"
 
 
-@dataclass(slots=True)
-class Section:
-    """A heading, items that can be left out one by one from the last, and an end. The highest `rank` is cut first.
+def budget_of(config: dict[str, str]) -> Decimal | None:
+    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget.
 
-    `noun` names an item in the note on omitted items; a section whose items must stay has rank 0.
+    Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
     """
-
-    head: str = ""
-    items: list[str] = field(default_factory=list)
-    tail: str = ""
-    noun: str = ""
-    rank: int = 0
-    left_out: int = 0
-
-    def text(self, more: str) -> str:
-        """The section as it stands; `more` says where the rest is."""
-        return f"{self.head}{''.join(self.items)}{self.note(more)}{self.tail}"
-
-    def note(self, more: str) -> str:
-        """The line that says how many items are left out, "" where none is."""
-        if not self.left_out:
-            return ""
-        nouns = self.noun if self.left_out == 1 else f"{self.noun}s"
-        return f"\n_… {self.left_out} more {nouns} left out to save space{more}_\n"
+    text = config.get(BUDGET_KEY)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}") from error
+    if value == {}:
+        # Pulumi.yaml needs a default for an optional structure, and this is it.
+        return None
+    limit = amount(str(value["monthlyUsd"])) if isinstance(value, dict) and "monthlyUsd" in value else None
+    if limit is None or limit < 0:
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
+    return limit
 
 
-def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
-    """The sections as one text of at most `budget` characters and three times as many bytes.
+def over_budget(cost: Cost, budget: Decimal | None) -> str:
+    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
 
-    Raises ValueError when not even the parts that cannot be left out fit.
+    A pool whose instance type has no list price breaks it too: its cost is unknown.
     """
-    size = sum(len(section.text(more)) for section in sections)
-    weight = sum(len(section.text(more).encode()) for section in sections)
-    # Of two sections of one rank, the one nearer to the end gives first.
-    for section in sorted((each for each in reversed(sections) if each.rank), key=lambda each: -each.rank):
-        while section.items and (size > budget or weight > budget * BYTES_PER_CHARACTER):
-            note = section.note(more)
-            dropped = section.items.pop()
-            section.left_out += 1
-            grown = section.note(more)
-            size += len(grown) - len(note) - len(dropped)
-            weight += len(grown.encode()) - len(note.encode()) - len(dropped.encode())
-    text = "".join(section.text(more) for section in sections)
-    if len(text) > budget or len(text.encode()) > budget * BYTES_PER_CHARACTER:
-        raise ValueError(
-            f"a budget of {budget} characters is too small: {len(text)} are needed at least; give --budget {len(text)} or more"
-        )
-    return text
+    if budget is None:
+        return ""
+    for kind, name, why in cost.unpriced:
+        if kind == "NodeGroup" and why.startswith(NO_PRICE):
+            return (
+                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
+                "add the instance type to review/data/ec2.csv, or remove budget.monthlyUsd"
+            )
+    if cost.most <= budget:
+        return ""
+    first = max(cost.lines, key=lambda each: each.most)
+    return (
+        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
+        f"the most expensive is {first.kind} {first.name} ({usd(first.most)}): lower its maximum size or raise budget.monthlyUsd"
+    )
+
+
+def usd(value: Decimal) -> str:
+    """`value` as people write dollars."""
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.0f}" if abs(value) >= 1000 else f"{sign}${abs(value):,.2f}"

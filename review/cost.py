@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,21 +12,34 @@ from typing import Any
 
 from kube.paths import mapping
 from kube.quantity import amount
-from review.capacity import NODE, machines_of
-from review.cost_lines import CostLine
+from review.capacity import NODE, Pool, machines_of, pools_of
 from review.declared import NODE_GROUP, Declared, with_templates
-from review.demand import Pool, pools_of
 from review.prices import PriceList, price_list
-from review.storage_cost import stored_weights
 
-BUDGET_KEY = "inferplan:budget"
 _CENT = Decimal("0.01")
+_GB = Decimal(10**9)
+_OLD_COPIES = 2
+"""Copies that a preheat keeps by default."""
 _POOL = ":NodePool"
 _SERVICE = "kubernetes:core/v1:Service"
 _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _VOLUME = "aws:ebs/volume:Volume"
-_NO_PRICE = "no list price for"
+NO_PRICE = "no list price for"
 _BLOCK = "CAPACITY_BLOCK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to."""
+
+    kind: str
+    name: str
+    usual: Decimal
+    least: Decimal
+    most: Decimal
+    basis: str
+    committable: Decimal = Decimal(0)
+    """The part of `usual` that Savings Plans and reservations make cheaper: machines on demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,55 +84,6 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     )
 
 
-def budget_of(config: dict[str, str]) -> Decimal | None:
-    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget.
-
-    Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
-    """
-    text = config.get(BUDGET_KEY)
-    if text is None:
-        return None
-    try:
-        value = json.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}") from error
-    if value == {}:
-        # Pulumi.yaml needs a default for an optional structure, and this is it.
-        return None
-    limit = amount(str(value["monthlyUsd"])) if isinstance(value, dict) and "monthlyUsd" in value else None
-    if limit is None or limit < 0:
-        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
-    return limit
-
-
-def over_budget(cost: Cost, budget: Decimal | None) -> str:
-    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
-
-    A pool whose instance type has no list price breaks it too: its cost is unknown.
-    """
-    if budget is None:
-        return ""
-    for kind, name, why in cost.unpriced:
-        if kind == "NodeGroup" and why.startswith(_NO_PRICE):
-            return (
-                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
-                "add the instance type to review/data/ec2.csv, or remove budget.monthlyUsd"
-            )
-    if cost.most <= budget:
-        return ""
-    first = max(cost.lines, key=lambda each: each.most)
-    return (
-        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
-        f"the most expensive is {first.kind} {first.name} ({usd(first.most)}): lower its maximum size or raise budget.monthlyUsd"
-    )
-
-
-def usd(value: Decimal) -> str:
-    """`value` as people write dollars."""
-    sign = "-" if value < 0 else ""
-    return f"{sign}${abs(value):,.0f}" if abs(value) >= 1000 else f"{sign}${abs(value):,.2f}"
-
-
 def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     """The line of one resource, and why a part of it or all of it has no price."""
     if each.type == _VOLUME:
@@ -163,7 +126,7 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     hourly = [machine.usd_per_hour for machine in listed if machine is not None and machine.usd_per_hour is not None]
     if not names or len(hourly) < len(names):
         unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
-        return None, f"{_NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
+        return None, f"{NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
     disk, no_disk = _disk(pool.groups[0].inputs, prices)
     block = ways == [_BLOCK]
     # A block is paid for in advance, whether its nodes are used or not.
@@ -200,3 +163,46 @@ def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if size is None or kind not in prices.per_gib_month:
         return None, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
+
+
+def stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
+    """The lines of the file systems and buckets in `resources` that hold weights of a declared size, and notes on reading them.
+
+    Sizes are those that models declare. Requests, and what else is stored there, are not known.
+    """
+    stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
+    once: dict[str, Decimal] = {}
+    copies: dict[str, Decimal] = {}
+    seen: set[tuple[str, str]] = set()
+    notes = []
+    for each in resources:
+        spec = mapping(each.inputs, "spec")
+        weights, preheat = mapping(spec, "weights"), mapping(spec, "preheat")
+        size = amount(weights.get("size"))
+        if size is None or not each.type.startswith("inferplan:serving:"):
+            continue
+        gigabytes = size / _GB
+        held = ((weights.get("store"), str(weights.get("path")), 1), (preheat.get("into"), each.name, _kept(preheat)))
+        for store, what, kept in held:
+            if isinstance(store, str) and store in stores and (store, what) not in seen:
+                seen.add((store, what))
+                once[store] = once.get(store, Decimal(0)) + gigabytes
+                copies[store] = copies.get(store, Decimal(0)) + gigabytes * kept
+        source = preheat.get("into") or weights.get("store")
+        read = prices.per_gb_read.get(stores[source].type) if isinstance(source, str) and source in stores else None
+        if read is not None:
+            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {source}, {gigabytes * read:.2f} USD")
+    lines = [_store_line(stores[name], once[name], copies[name], prices) for name in once]
+    return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
+
+
+def _store_line(store: Declared, once: Decimal, copies: Decimal, prices: PriceList) -> CostLine:
+    price = prices.per_gb_month[store.type]
+    basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (", more with old copies" if copies > once else "")
+    amounts = {"usual": once * price, "least": once * price, "most": copies * price}
+    return CostLine(kind=store.type.rpartition(":")[2], name=store.name, basis=basis, **amounts)
+
+
+def _kept(preheat: dict[str, object]) -> int:
+    kept = amount(preheat.get("keep", _OLD_COPIES))
+    return int(kept) if kept is not None else _OLD_COPIES

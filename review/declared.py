@@ -10,8 +10,7 @@ from typing import Any, Literal
 from kube.paths import mapping
 from kube.quantity import amount
 from review.pods import PodSet, pod_sets
-from review.preview import Preview
-from review.summary import Side, StepSummary
+from review.preview import Preview, Side, StepSummary
 
 When = Literal["before", "after"]
 

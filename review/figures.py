@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from review.budget import budget_of, over_budget, usd
 from review.capacity import OfferReader, PoolCapacity, pools
-from review.cost import Cost, CostLine, budget_of, monthly_cost, over_budget, usd
+from review.cost import Cost, CostLine, monthly_cost
 from review.declared import declared, whole
 from review.preview import Preview
 from review.prices import price_list

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from review.errors import EventsError
 from review.figures import Table
+from review.records import EventsError
 from review.text import clean, one_line, shortened
 
 FORMAT = "inferplan-rehearsal/1"

@@ -6,10 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from review.events import STACK_TYPE
-from review.preview import Preview
-from review.step import name_of
-from review.steps import type_of
-from review.summary import StepSummary
+from review.preview import Preview, StepSummary
+from review.step import name_of, type_of
 from review.text import clean
 
 MAX_NODES = 40

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from review.cost import budget_of, usd
+from review.budget import budget_of, usd
 from review.kinds import RED, YELLOW
 from review.preview import Preview
 from review.risk import Risk

@@ -12,8 +12,7 @@ from review.changes import PropertyChange
 from review.graph import tree
 from review.report import WEIGHTS, Report
 from review.text import told_apart
-from review.verdict import FAILED, ICONS
-from review.wording import DONE, VERBS, messages_text
+from review.verdict import DONE, FAILED, ICONS, VERBS, messages_text
 
 _LONGEST = 1_000
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')

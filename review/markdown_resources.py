@@ -8,7 +8,7 @@ from itertools import groupby
 from review.changes import PropertyChange
 from review.report import ResourceChange, StackReport
 from review.text import code, one_line, prose, shortened, told_apart
-from review.wording import DONE, VERBS
+from review.verdict import DONE, VERBS
 
 _SIGNS = {"create": "🆕", "import": "📥", "update": "✏️", "replace": "🔁", "delete": "🗑️", "discard": "🗑️"}
 _CELL = 160

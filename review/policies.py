@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from review.events import PolicyEvent
 from review.preview import Preview
-from review.step import name_of
-from review.steps import type_of
+from review.step import name_of, type_of
 from review.text import clean
 
 _LEVELS = {"mandatory": 0, "remediate": 1, "advisory": 2}

@@ -3,10 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from review.changes import PropertyChange, output_changes
 from review.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent
-from review.summary import StepSummary
+from review.pods import PodSet
+from review.risk import Risk
+from review.step import Step, kind_of, name_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A resource before or after a step. `inputs` are the part that figures read; only the stack itself keeps `outputs`.
+
+    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets that it refers to, are kept for
+    the last side of a step only.
+    """
+
+    parent: str
+    custom: bool
+    protect: bool
+    inputs: dict[str, Any]
+    outputs: dict[str, Any] | None
+    dependencies: tuple[str, ...]
+    names: tuple[str, ...]
+    secrets: tuple[str, ...]
+    pods: tuple[PodSet, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSummary:
+    """The part of a step that a report needs."""
+
+    op: str
+    urn: str
+    type: str
+    old: Side | None
+    new: Side | None
+    changes: tuple[PropertyChange, ...] = ()
+    risks: tuple[Risk, ...] = ()
+    pods_change: bool = False
+    data_changes: bool = False
+    """True if the content of a Secret changes."""
+    step: Step | None = None
+    """The step itself, kept if it may be one half of a replacement under another name."""
+    failed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program."""
+        return name_of(self.urn)
+
+    @property
+    def kind(self) -> str:
+        """The last word of the type."""
+        return kind_of(self.type)
+
+    @property
+    def side(self) -> Side | None:
+        """The resource after the step, or before it if there is none after."""
+        return self.new or self.old
+
+    @property
+    def parent(self) -> str:
+        """URN of the parent, "" for the stack itself."""
+        return self.side.parent if self.side else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

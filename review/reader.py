@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
-from review.errors import EventsError
+from review.collector import StepCollector, changing, counts_of, digest_steps, mismatch, outcome
 from review.events import (
     DiagnosticEvent,
     Digest,
@@ -24,10 +24,9 @@ from review.events import (
     ResourceEvent,
     SummaryEvent,
 )
-from review.integrity import changing, mismatch, outcome
 from review.preview import Preview
-from review.records import GIVE, excerpt, records
-from review.steps import StepCollector, counts_of, digest_steps, owner_of
+from review.records import GIVE, EventsError, excerpt, records
+from review.step import owner_of
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,

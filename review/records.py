@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from review.errors import EventsError
-
 MAX_RECORD = 64 * 2**20
 """Bytes that one record may have; the largest resource that an engine can send is a sixth of it."""
 
@@ -83,3 +81,7 @@ def excerpt(value: Any) -> str:
     """`value` in few characters, none of them beyond ASCII."""
     text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class EventsError(ValueError):
+    """The input is neither a stream of engine events nor a digest; the message has the position, the problem and the remedy."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
+from typing import Any
 
 from review.access import lost_access
 from review.capacity import OfferReader
@@ -13,17 +16,14 @@ from review.figures import Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, graph_of
 from review.guards import GuardReader, guard_risks
-from review.outage import outages
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
-from review.preview import Preview
-from review.removal import softened
-from review.renamed import stack_risks
+from review.preview import Preview, StepSummary
 from review.risk import REPLACED, Risk, once
-from review.summary import StepSummary
+from review.stack_risks import outages, softened, stack_risks
 from review.text import clean, one_line
-from review.verdict import CALM, NOTHING, verdict
-from review.wording import counts_text, origin_text
+from review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 
+FORMAT = "inferplan-report/2"
 WEIGHTS = ("🔴", "🟠", "🟡")
 """One for each weight of a risk."""
 # Within a component, deletions come first.
@@ -218,3 +218,22 @@ def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
         if each.severity in ("warning", "error"):
             said[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
     return sorted(said, key=lambda item: (item[0] != "error", item[1], item[2]))
+
+
+def as_json(report: Report) -> str:
+    """`report` as an indented JSON document; amounts of money are strings, so that nothing rounds them."""
+    document = {"format": FORMAT, **_fields(report)}
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, default=_plain) + "\n"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return str(value)
+    if is_dataclass(value):
+        return _fields(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    # Not asdict, which copies the whole report before the first byte is written.
+    return {field.name: getattr(record, field.name) for field in fields(record)}

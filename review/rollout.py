@@ -15,8 +15,7 @@ from kube.paths import mapping
 from kube.quantity import number
 from review.capacity import PoolCapacity
 from review.pods import PodSet
-from review.preview import Preview
-from review.summary import StepSummary
+from review.preview import Preview, StepSummary
 from review.text import clean
 
 IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"

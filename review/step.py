@@ -45,3 +45,17 @@ def name_of(urn: str) -> str:
 def kind_of(type_: str) -> str:
     """The last word of a type: `Deployment` of `kubernetes:apps/v1:Deployment`."""
     return type_.rpartition(":")[2] or type_
+
+
+def owner_of(urn: str) -> tuple[str, str]:
+    """Project and stack that `urn` names, ("", "") for other text."""
+    parts = urn.split("::", 3)
+    if len(parts) < 4 or not parts[0].startswith("urn:pulumi:"):
+        return "", ""
+    return parts[1], parts[0].removeprefix("urn:pulumi:")
+
+
+def type_of(urn: str) -> str:
+    """The type in `urn`, without the types of its parents."""
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from sys import intern
 from typing import Any
 
 from kube.paths import mapping
-from review.changes import PropertyChange, property_changes
+from review.changes import property_changes
 from review.events import STACK_TYPE, State
-from review.pods import PodSet, pod_sets, templates_of
-from review.risk import Risk, gone, risks_of
-from review.step import Step, kind_of, name_of
+from review.pods import pod_sets, templates_of
+from review.preview import Side, StepSummary
+from review.risk import gone, risks_of
+from review.step import Step
 
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
 _READ_WHOLE = re.compile(
@@ -30,64 +31,6 @@ _SECRET_REFERENCES = frozenset({"secretName", "secretRef", "secretKeyRef", "imag
 _DEEPEST = 30
 _UNCHANGED = ("same", "read")
 _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """A resource before or after a step. `inputs` are the part that figures read; only the stack itself keeps `outputs`.
-
-    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets that it refers to, are kept for
-    the last side of a step only.
-    """
-
-    parent: str
-    custom: bool
-    protect: bool
-    inputs: dict[str, Any]
-    outputs: dict[str, Any] | None
-    dependencies: tuple[str, ...]
-    names: tuple[str, ...]
-    secrets: tuple[str, ...]
-    pods: tuple[PodSet, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepSummary:
-    """The part of a step that a report needs."""
-
-    op: str
-    urn: str
-    type: str
-    old: Side | None
-    new: Side | None
-    changes: tuple[PropertyChange, ...] = ()
-    risks: tuple[Risk, ...] = ()
-    pods_change: bool = False
-    data_changes: bool = False
-    """True if the content of a Secret changes."""
-    step: Step | None = None
-    """The step itself, kept if it may be one half of a replacement under another name."""
-    failed: bool = False
-
-    @property
-    def name(self) -> str:
-        """The resource's name in the program."""
-        return name_of(self.urn)
-
-    @property
-    def kind(self) -> str:
-        """The last word of the type."""
-        return kind_of(self.type)
-
-    @property
-    def side(self) -> Side | None:
-        """The resource after the step, or before it if there is none after."""
-        return self.new or self.old
-
-    @property
-    def parent(self) -> str:
-        """URN of the parent, "" for the stack itself."""
-        return self.side.parent if self.side else ""
 
 
 def summary_of(step: Step) -> StepSummary:

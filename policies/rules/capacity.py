@@ -162,7 +162,8 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     if not budgets:
         return
     # Only a stack with a budget needs the price list, which takes time to read.
-    from review.cost import monthly_cost, over_budget, usd
+    from review.budget import over_budget, usd
+    from review.cost import monthly_cost
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:

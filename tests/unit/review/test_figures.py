@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from review.budget import budget_of, over_budget, usd
 from review.capacity import Offer, pools
-from review.cost import budget_of, monthly_cost, over_budget, usd
+from review.cost import monthly_cost
 from review.declared import Declared, declared
 from review.figures import figures_of
 from review.markdown import render

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from review.errors import EventsError
 from review.findings import findings_of, load, save, table
 from review.markdown import render
+from review.records import EventsError
 from review.report import make_report
 from tests.review_streams import preview, stack_step
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from operations.report_inputs import completed, read_or_explain
-from review.errors import EventsError
 from review.guards import Guards
 from review.markdown import render
 from review.preview import Preview
 from review.reader import read_bytes
+from review.records import EventsError
 from review.report import make_report
 from review.verdict import BLOCKED, CALM
 from tests.review_streams import SECRET, preview, stack_step, step, stream

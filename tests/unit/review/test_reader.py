@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from review.errors import EventsError
+from review.collector import StepCollector, counts_of
 from review.preview import Preview
 from review.reader import read, read_bytes, read_file
-from review.records import MAX_RECORD
+from review.records import MAX_RECORD, EventsError
 from review.report import make_report
-from review.steps import StepCollector, counts_of
 from review.verdict import INCOMPLETE
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from review import html as page
-from review.json import render as as_json
 from review.markdown import render
-from review.report import make_report
+from review.report import as_json, make_report
 from review.text import HIDDEN, clean
 from tests.review_streams import preview, stack_step, step
 

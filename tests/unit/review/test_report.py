@@ -12,10 +12,9 @@ from markdown_it import MarkdownIt
 
 from review import html as page
 from review import markdown as comment
-from review.json import render as as_json
 from review.markdown import marker
 from review.reader import read_file
-from review.report import Report, make_report
+from review.report import Report, as_json, make_report
 from tests.review_streams import SECRET, UNKNOWN, preview, stack_step, step, stream, urn
 
 KUBERNETES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes-previews"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.errors import EventsError
 from review.reader import read_bytes
+from review.records import EventsError
 from review.report import make_report
 from review.verdict import BLOCKED, CALM, INCOMPLETE
 from tests.review_streams import preview, step, urn

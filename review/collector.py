@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from review.events import DigestStep, StepMetadata
-from review.step import Step, name_of
-from review.summary import StepSummary, summary_of, with_failure
+from review.events import DiagnosticEvent, DigestStep, StepMetadata
+from review.preview import StepSummary
+from review.step import Step, name_of, owner_of, type_of
+from review.summary import summary_of, with_failure
+from review.text import clean
 
 # The parts of a replacement. The engine also sends one `replace`, which is counted.
 _REPLACEMENT_PARTS = frozenset(
@@ -120,20 +122,6 @@ def digest_steps(records: Iterable[DigestStep]) -> tuple[tuple[StepSummary, ...]
     return tuple(steps), owner
 
 
-def owner_of(urn: str) -> tuple[str, str]:
-    """Project and stack that `urn` names, ("", "") for other text."""
-    parts = urn.split("::", 3)
-    if len(parts) < 4 or not parts[0].startswith("urn:pulumi:"):
-        return "", ""
-    return parts[1], parts[0].removeprefix("urn:pulumi:")
-
-
-def type_of(urn: str) -> str:
-    """The type in `urn`, without the types of its parents."""
-    parts = urn.split("::", 3)
-    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
-
-
 def _is_default_provider(metadata: StepMetadata) -> bool:
     # The engine makes these itself and counts none of them.
     name = name_of(metadata.urn)
@@ -152,3 +140,24 @@ def _summary(metadata: StepMetadata, *, op: str = "") -> StepSummary:
         detailed_diff=metadata.detailed_diff,
     )
     return summary_of(step)
+
+
+def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
+    """Describe how the engine's counts differ from the listed resources, "" if they agree."""
+    differing = [op for op in sorted({*stated, *listed}) if stated.get(op, 0) != listed.get(op, 0)]
+    if not differing:
+        return ""
+    told = ", ".join(f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing)
+    return f"the counts do not match the resources ({clean(told)}); events are missing, or come from several runs"
+
+
+def changing(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts that a digest also lists: it leaves out what does not change."""
+    return {op: count for op, count in counts.items() if op not in ("same", "read", "refresh")}
+
+
+def outcome(said: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
+    """The result of the run. An engine before 3.237 sends no `result`, and reports a failure by an error alone."""
+    if said not in ("", "succeeded"):
+        return said if said in ("failed", "canceled") else "failed"
+    return "failed" if any(each.severity == "error" for each in diagnostics) else said

@@ -1,0 +1,114 @@
+"""Risks that only several resources together show: replacements under another name, unused objects, downtime, overcommitted pools."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from review.capacity import PoolCapacity
+from review.figures import Figures
+from review.kinds import ROUTINE, owned
+from review.preview import Preview, Side, StepSummary
+from review.risk import Risk, risks_of
+from review.rollout import Rollout
+from review.summary import without_digest
+from review.text import clean
+
+_GOES = ("delete", "discard")
+_SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
+
+
+def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
+    """Yield `risks`, with those of resources that are removed together with all their users as routine.
+
+    This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
+    component's own risk names who loses access.
+    """
+    gone = {step.urn: step for step in preview.steps if step.op in _GOES}
+    stays = _used(step.side for step in preview.steps if step.op not in _GOES) if gone else set()
+    went = _used(step.old for step in gone.values())
+    for each in risks:
+        step = gone.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
+        if step is None or not owned(step.type):
+            yield each
+        elif step.type == _SECRET:
+            names = _names(step)
+            unused = not stays.isdisjoint(names) or went.isdisjoint(names)
+            yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
+        elif (owner := gone.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
+            yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
+        else:
+            yield each
+
+
+def _names(step: StepSummary) -> set[str]:
+    """Names by which other resources refer to `step`: its URN and the name of its Secret."""
+    return {step.urn, *(f"name {name}" for name in (step.old.names if step.old else ()))}
+
+
+def _used(sides: Iterable[Side | None]) -> set[str]:
+    """URNs and names of Secrets that `sides` refer to."""
+    used: set[str] = set()
+    for side in sides:
+        if side is not None:
+            used.update(side.dependencies)
+            used.update(f"name {name}" for name in side.secrets)
+    return used
+
+
+def stack_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
+    """The risks of `steps`; a deletion and the creation that replaces it count as one replacement."""
+    deleted: dict[tuple[str, str, str], list[StepSummary]] = {}
+    created: dict[tuple[str, str, str], list[StepSummary]] = {}
+    for each in steps:
+        if each.step is not None:
+            (deleted if each.op == "delete" else created).setdefault(_key(each), []).append(each)
+    pairs = {
+        old[0].urn: new[0].step for key, old in deleted.items() if len(old) == 1 and len(new := created.get(key, [])) == 1 and new[0].step
+    }
+    replacing = {new.urn for new in pairs.values()}
+    for each in steps:
+        new = pairs.get(each.urn) if each.op == "delete" else None
+        if new is not None and each.step is not None:
+            yield from risks_of(replace(new, op="replace", old=each.step.old, keys=("metadata.name",)), ())
+        elif each.op != "create" or each.urn not in replacing:
+            yield from each.risks
+
+
+def _key(step: StepSummary) -> tuple[str, str, str]:
+    return step.type, step.parent, without_digest(step.name)
+
+
+def outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Risk]:
+    """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
+    for each in figures.forecasts:
+        if each.has_downtime and not each.stuck and each.urn not in reported:
+            yield _downtime(each)
+    for pool in figures.short:
+        yield _overcommitment(pool)
+
+
+def _downtime(rollout: Rollout) -> Risk:
+    minutes = "until a new one is ready" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
+    return Risk(
+        weight=1,
+        what="has downtime during the rollout",
+        kind=clean(rollout.kind),
+        name=clean(rollout.name),
+        urn=clean(rollout.urn),
+        cause=f"{rollout.manner}, {rollout.unavailable} of {rollout.replicas} replicas at a time",
+        consequence=f"no replica is ready {minutes}",
+    )
+
+
+def _overcommitment(pool: PoolCapacity) -> Risk:
+    missing = f"{pool.asked} {clean(pool.resource)} requested, {pool.offered} offered"
+    return Risk(
+        weight=1,
+        what="is overcommitted",
+        kind="pool",
+        name=clean(pool.pool),
+        urn=f"pool {clean(pool.pool)}",
+        cause=missing,
+        consequence="pods stay Pending until it has more nodes or smaller requests",
+    )
