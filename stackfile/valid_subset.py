@@ -45,7 +45,7 @@ def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: Sche
     """
     repaired = copy.deepcopy(data)
     for path in invalid:
-        parent = repaired
+        parent: Any = repaired
         try:
             for part in path[:-1]:
                 parent = parent[part]
