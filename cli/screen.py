@@ -6,18 +6,21 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-# A log has no width of its own; tables that fold at 80 columns cannot be read or searched.
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A log has no width; tables that fold at 80 columns cannot be read or searched.
 _LOG_WIDTH = 160
 _INDENT = "    "
 
 
 class _Screen(Console):
-    """A console that folds lines of text at spaces where COLUMNS states a width; a name or URL that is longer stays whole."""
+    """A console that folds lines of text at spaces if COLUMNS states a width; a longer name or URL is not broken."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as rich does; `soft_wrap` lines are folded, with the rest of a line indented."""
@@ -38,7 +41,7 @@ class _Screen(Console):
 
 
 def _breaks(text: str, width: int, indent: int) -> list[int]:
-    """Where the lines of `text` after the first one start, if none but a single word is wider than `width` with its indent."""
+    """The starts of the lines of `text` after the first one, if no line but a single word may exceed `width` with its indent."""
     starts = []
     room, start = width, 0
     for number, word in enumerate(re.finditer(r"\S+", text)):
@@ -49,13 +52,18 @@ def _breaks(text: str, width: int, indent: int) -> list[int]:
 
 
 def results() -> Console:
-    """Where results go."""
+    """The console of results."""
     return _console(stderr=False)
 
 
 def progress() -> Console:
-    """Where progress and notices go, so that results can be piped."""
+    """The console of progress and notices, apart from results, which can be piped."""
     return _console(stderr=True)
+
+
+def show(text: str) -> None:
+    """Print `text` as it is, as a result."""
+    results().print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -70,9 +78,20 @@ def note(texts: Iterable[str], *, about: str = "") -> None:
 
 
 def into(stream: IO[str]) -> Console:
-    """A console that writes to `stream` what results would look like."""
+    """A console that writes to `stream` as `results` would print."""
     shown = results()
     return _Screen(file=stream, width=shown.width, force_terminal=shown.is_terminal)
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table in our style; long cells fold."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    drawing = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        drawing.add_column(column, overflow="fold")
+    return drawing
 
 
 def _console(*, stderr: bool) -> Console:

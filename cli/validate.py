@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 def command(
     stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks, or paths of YAML files.")] = None,
 ) -> None:
-    """Check stack files and list every fault with its line; all stacks of the project by default."""
-    from cli.screen import progress
+    """Check stack files and list every error with its line; all stacks of the project by default."""
+    from cli.screen import say
     from operations.errors import OperationError, RequestError
     from operations.project import project_root, stack_file, stack_files
 
     root = project_root()
     names = stacks or list(stack_files(root))
     if not names:
-        raise RequestError("this project has no stack to check; write stacks/Pulumi.<name>.yaml")
+        raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
     sound = True
     for name in names:
         try:
             path = stack_file(root, name)
         except OperationError as error:
-            progress().print(str(error), highlight=False, markup=False, soft_wrap=True)
+            say(str(error))
             sound = False
         else:
             sound = _check(path) and sound
@@ -38,7 +38,7 @@ def command(
 
 
 def _check(path: Path) -> bool:
-    from cli.screen import progress, results
+    from cli.screen import say, show
     from operations.project import short_path
     from stackfile.errors import InvalidStack
     from stackfile.reader import read_stack
@@ -47,12 +47,12 @@ def _check(path: Path) -> bool:
     try:
         file = read_stack(path, shown_path=short_path(path))
         settings = validate(file)
-    except InvalidStack as faults:
-        progress().print(str(faults), highlight=False, markup=False, soft_wrap=True)
+    except InvalidStack as errors:
+        say(str(errors))
         return False
     for warning in advised(settings, file):
-        progress().print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
-    results().print(f"ok  {short_path(path)}: {_summary(settings)}", highlight=False, markup=False, soft_wrap=True)
+        say(f"warning: {warning}")
+    show(f"ok  {short_path(path)}: {_summary(settings)}")
     return True
 
 

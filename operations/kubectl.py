@@ -11,9 +11,13 @@ import re
 import subprocess
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from operations.errors import OperationError
+
+if TYPE_CHECKING:
+    from operations.status import StackStatus
+    from operations.workspace import Workspace
 
 _SECONDS = 15
 _CREATE = "aws eks update-kubeconfig --name CLUSTER"
@@ -86,3 +90,11 @@ class Kubectl:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             raise OperationError("there is no kubectl on PATH, and only it can log in to this cluster; install it") from None
+
+
+def kubectl_status(workspace: Workspace, context: str) -> StackStatus:
+    """The status of a stack on the cluster of `context`."""
+    from operations.status import stack_status
+
+    cluster, namespace = Kubectl(context), workspace.settings.namespace
+    return stack_status(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from operations.errors import OperationError, RequestError
-from operations.project import project_root, stack_files
+from operations.project import child_environment, project_root, stack_files
 from operations.revisions import checked_out, commit_of
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _plan_revision(root: Path, commit: str, stack: str) -> States | None:
             return None
         target = checkout / "earlier.json"
         line = [sys.executable, "-c", "from cli.main import run; run()", "plan", stack, "--save", str(target)]
-        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        environment = child_environment(PYTHONPATH=str(checkout))
         ended = subprocess.run(
             line, cwd=checkout, env=environment, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
         )

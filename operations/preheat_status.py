@@ -1,6 +1,6 @@
-"""Where each model's files stand, from the preheat Jobs and their pods: one row for each thing that a model waits for.
+"""The state of each model's files, from the preheat Jobs and their pods: conditions, termination messages, the newest log line.
 
-It reads what the cluster tells (conditions, last words, the newest line of a log) and never the share itself.
+It never reads the share itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from components.preheat.spec import artifact_job
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from stackfile.stack import StackSettings
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
@@ -24,7 +25,7 @@ _DONE = ("ready", "collected")
 
 @dataclass(frozen=True, kw_only=True)
 class PreheatRow:
-    """The files of one model, or of one artifact beside it: which round, and how far it is in the words of its Job."""
+    """The files of one model or of one of its artifacts: the round, its state, and the message of its Job."""
 
     name: str
     share: str
@@ -34,7 +35,7 @@ class PreheatRow:
 
     @property
     def done(self) -> bool:
-        """Whether servers may read these files."""
+        """True if servers may read these files."""
         return self.state in _DONE
 
 
@@ -44,8 +45,8 @@ def preheats(
     """A row for each model of `settings` that preheats, and for its artifacts, in the order of the stack file; `served` are the models with servers."""
     newest: dict[str, Any] = {}
     for job in jobs:
-        if _label(job, "component") == _COMPONENT:
-            name = _label(job, "instance")
+        if label(job, COMPONENT_LABEL) == _COMPONENT:
+            name = label(job, INSTANCE_LABEL)
             newest[name] = max(newest.get(name, job), job, key=lambda each: each["metadata"].get("creationTimestamp") or "")
     for model, spec in settings.models.items():
         if spec.preheat is None:
@@ -66,24 +67,25 @@ def _absent(*, served: bool) -> tuple[PreheatState, str]:
 def _state(job: Mapping[str, Any], pods: list[Any], last_line: LastLine) -> tuple[PreheatState, str]:
     status = job.get("status", {})
     conditions = {each["type"]: each for each in status.get("conditions", []) if each.get("status") == "True"}
-    words = next((said for said in map(_last_words, pods) if said), "")
+    message = next(filter(None, map(_termination_message, pods)), "")
     if "Complete" in conditions:
-        return "ready", words or f"completed {status.get('completionTime', '')}".strip()
+        return "ready", message or f"completed {status.get('completionTime', '')}".strip()
     if "Failed" in conditions or "FailureTarget" in conditions:
-        told = conditions.get("Failed") or conditions["FailureTarget"]
-        return "failed", words or f"{told.get('reason', '')}: {told.get('message', '')}".strip(": ")
+        failure = conditions.get("Failed") or conditions["FailureTarget"]
+        return "failed", message or f"{failure.get('reason', '')}: {failure.get('message', '')}".strip(": ")
     running = next((pod for pod in pods if pod.get("status", {}).get("phase") == "Running"), None)
     if running is not None:
-        return "copying", last_line(running["metadata"]["name"]) or _earlier(status, words) or "no line in its log yet"
-    return "waiting", _why_waiting(pods) or _earlier(status, words) or "its pod has not started yet"
+        return "copying", last_line(running["metadata"]["name"]) or _earlier(status, message) or "no line in its log yet"
+    reason = next((each for pod in pods if (each := waiting_reason(pod, "waits for a node"))), "")
+    return "waiting", reason or _earlier(status, message) or "its pod has not started yet"
 
 
-def _earlier(status: Mapping[str, Any], words: str) -> str:
+def _earlier(status: Mapping[str, Any], message: str) -> str:
     failed = status.get("failed", 0)
-    return f"try {failed + 1}, the one before said: {words}" if failed and words else ""
+    return f"try {failed + 1}; message of the last one: {message}" if failed and message else ""
 
 
-def _last_words(pod: Mapping[str, Any]) -> str:
+def _termination_message(pod: Mapping[str, Any]) -> str:
     for each in pod.get("status", {}).get("containerStatuses", []):
         ended = each.get("state", {}).get("terminated") or {}
         lines = str(ended.get("message") or "").strip().splitlines()
@@ -92,15 +94,15 @@ def _last_words(pod: Mapping[str, Any]) -> str:
     return ""
 
 
-def _why_waiting(pods: list[Any]) -> str:
-    for pod in pods:
-        for condition in pod.get("status", {}).get("conditions", []):
-            if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                return condition.get("message") or "waits for a node"
-        for each in (*pod.get("status", {}).get("initContainerStatuses", []), *pod.get("status", {}).get("containerStatuses", [])):
-            waiting = each.get("state", {}).get("waiting")
-            if waiting:
-                return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
+def waiting_reason(pod: Mapping[str, Any], otherwise: str) -> str:
+    """The reason why `pod` does not run: that of the scheduler (or `otherwise`), or that of a container. "" if there is none."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return condition.get("message") or otherwise
+    for each in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
+        if waiting := each.get("state", {}).get("waiting"):
+            return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
     return ""
 
 
@@ -121,5 +123,6 @@ def _round(job: Mapping[str, Any], otherwise: int) -> int:
     return otherwise
 
 
-def _label(thing: Mapping[str, Any], key: str) -> str:
-    return thing["metadata"].get("labels", {}).get(f"app.kubernetes.io/{key}", "")
+def label(manifest: Mapping[str, Any], name: str) -> str:
+    """The value of label `name`, "" if the object does not have it."""
+    return manifest["metadata"].get("labels", {}).get(name, "")

@@ -15,7 +15,8 @@ from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 
 if TYPE_CHECKING:
     from operations.contract import Contract
-    from operations.status import ModelRow, StackState
+    from operations.model_status import ModelRow
+    from operations.status import StackState
     from rehearsal.engine.wire.recording import Recording
 
 _VERSION = 1

@@ -125,7 +125,7 @@ def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
     assert re.search(r"qwen-3-8b +vllm +gaudi2 +4/4", output)
     shown = inferplan(state, "status", "onprem")
     assert shown.returncode == 0
-    assert "this is the rehearsal of onprem on this machine; ask the real one with --context NAME" in shown.stderr
+    assert "this is the rehearsal of onprem on this machine; read the real one with --context NAME" in shown.stderr
 
 
 def test_down_leaves_nothing(state, monkeypatch):

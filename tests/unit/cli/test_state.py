@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operations.contract import contract
-from operations.held_back import held_back
+from operations.model_status import queue_messages
 from operations.preheat_status import PreheatRow
 from operations.status import StackState, read_state
 from operations.workspace import open_workspace
@@ -83,9 +83,9 @@ def test_what_kueue_does_not_admit_is_told_in_its_words_by_what_waits(workspace,
     admitted = {"metadata": {"ownerReferences": [owner]}, "status": {"conditions": [{**reserved, "status": "True"}]}}
     answers = {"/apis": {"groups": [{"name": "kueue.x-k8s.io"}]}}
     settings = workspace.settings.model_copy(update={"queues": {"serving": None}})
-    told = held_back(settings, lambda path: answers.get(path, {"items": [admitted, waiting]}))
+    told = queue_messages(settings, lambda path: answers.get(path, {"items": [admitted, waiting]}))
     assert told == {(owner["kind"], owner["name"]): words}
-    assert held_back(settings, lambda path: {"groups": []} if path == "/apis" else pytest.fail("Kueue is not there to be asked")) == {}
+    assert queue_messages(settings, lambda path: {"groups": []} if path == "/apis" else pytest.fail("Kueue is not there to be asked")) == {}
 
 
 @pytest.mark.parametrize(("state", "settled"), [("ready", True), ("collected", True), ("copying", False), ("failed", False)])

@@ -77,7 +77,7 @@ def test_a_project_without_stacks_says_how_to_make_one(project, inferplan):
     shutil.rmtree(project / "stacks")
     code, _, err = inferplan("validate")
     assert code == 2
-    assert "write stacks/Pulumi.<name>.yaml" in err
+    assert "Create stacks/Pulumi.<name>.yaml" in err
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from operations.report_inputs import completed, read_or_explain
+from operations.report import completed, read_or_explain
 from review.guards import Guards
 from review.markdown import render
 from review.preview import Preview

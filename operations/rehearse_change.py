@@ -1,0 +1,105 @@
+"""Rehearses a change: brings up one revision of a stack on a simulated cluster and applies the next one over it.
+
+Each revision runs its own code from its own checkout. The working tree and other clusters do not change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from operations.project import child_environment, project_root, stack_file
+from operations.revisions import check_out, commit_of, remove
+
+if TYPE_CHECKING:
+    from review.findings import Findings
+
+# Revisions before 2026-11-22 have their runner in cli.
+_RUNNERS = ("operations/rehearsal_run.py", "cli/rehearsal_run.py")
+_DELETE_CLUSTERS = "from rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
+
+
+def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Callable[[str], None]) -> Findings:
+    """Bring up `base`, apply `head` over it, and return what happened.
+
+    Each revision may take `timeout` seconds; `say` receives the progress. Raises RequestError for an unknown revision or stack.
+    """
+    from review.findings import findings_of
+
+    root = project_root()
+    commits = [commit_of(root, each) for each in (base, head)]
+    with _workplace(root) as folder:
+        for name, commit in zip(("base", "head"), commits, strict=True):
+            check_out(root, commit, folder / name)
+            stack_file(folder / name, stack)
+        short = [each[:12] for each in commits]
+        change = {"stack": stack, "base": short[0], "head": short[1]}
+        say(f"bringing up {short[0]}")
+        code, records = _run(folder / "base", stack, timeout)
+        if code != 0:
+            return findings_of(records, outcome="base failed", **change)
+        say(f"applying {short[1]} over it")
+        code, records = _run(folder / "head", stack, timeout)
+        return findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
+
+
+def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
+    """The exit code of a run, None if it exceeded `timeout`, and the records of its diary."""
+    folder = checkout.parent
+    diary, log = folder / f"{checkout.name}.ndjson", folder / f"{checkout.name}.log"
+    environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
+    runner = next(path for each in _RUNNERS if (path := checkout / each).is_file())
+    with log.open("wb") as stream:
+        line = [sys.executable, str(runner), stack, str(diary)]
+        process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=stream, stderr=subprocess.STDOUT)
+        try:
+            code: int | None = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _stop(process)
+    records = _records(diary)
+    if code and not any(each["kind"] in ("refused", "failed") for each in records):
+        message = " / ".join(log.read_text(errors="replace").strip().splitlines()[-4:]) or f"it ended with code {code}"
+        records.append({"at": 0.0, "kind": "refused", "message": message})
+    return code, records
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    # After an interrupt the run finishes in order; a run that ignores it is killed.
+    for ending in (signal.SIGINT, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(ending)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+
+
+def _records(diary: Path) -> list[dict[str, Any]]:
+    records = []
+    for line in diary.read_text(encoding="utf-8", errors="replace").splitlines() if diary.exists() else ():
+        # The last line of a run that was killed may be cut.
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
+@contextlib.contextmanager
+def _workplace(root: Path) -> Iterator[Path]:
+    """A folder for checkouts, diaries and a cluster, which are removed after the block."""
+    folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
+    try:
+        yield folder
+    finally:
+        environment = child_environment(INFERPLAN_STATE_DIR=str(folder / "state"))
+        subprocess.run([sys.executable, "-c", _DELETE_CLUSTERS], env=environment, capture_output=True, check=False, timeout=600)
+        for each in ("base", "head"):
+            remove(root, folder / each)
+        shutil.rmtree(folder, ignore_errors=True)
