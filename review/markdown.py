@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 from review.figures import Table
 from review.graph import mermaid, tree
-from review.kinds import ROUTINE
 from review.markdown_resources import properties, resources
 from review.policies import PolicyResult
 from review.report import WEIGHTS, Report, StackReport
 from review.risk import Risk
 from review.text import attribute, code, prose, shortened
-from review.verdict import FAILED, ICONS, messages_text, plural
+from review.verdict import FAILED, ICONS, messages_text, plural, routine_text
 
 DEFAULT_BUDGET = 60_000
 SMALLEST_BUDGET = 4_000
@@ -93,7 +92,7 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"Unchanged: {prose(', '.join(alike))}{cost}.\n\n")
     yield from _picture(stack)
     if stack.outputs:
-        yield _folded(f"{len(stack.outputs)} stack outputs change", [properties(stack.outputs)], "table", 4)
+        yield _folded(f"{plural(len(stack.outputs), 'change')} of stack outputs", [properties(stack.outputs)], "table", 4)
     if said and stack.rank != FAILED:
         yield _folded(messages_text(stack.diagnostics), said, "message", 5)
     if stack.resources:
@@ -103,17 +102,10 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
 
 
 def _risks(stack: StackReport) -> Iterator[Section]:
-    serious = [_risk(each) for each in stack.risks if each.weight < ROUTINE]
-    if serious:
-        yield Section(head="### Risks\n\n", items=serious, tail="\n", noun="risk", rank=1)
-    routine = [_risk(each) for each in stack.risks if each.weight >= ROUTINE]
-    if routine:
-        yield _folded(
-            f"{plural(len(routine), 'routine step')}, deletions and replacements that lose no data, access or responses",
-            routine,
-            "line",
-            3,
-        )
+    if stack.serious:
+        yield Section(head="### Risks\n\n", items=[*map(_risk, stack.serious)], tail="\n", noun="risk", rank=1)
+    if stack.routine:
+        yield _folded(routine_text(stack.routine), [*map(_risk, stack.routine)], "line", 3)
 
 
 def _policies(stack: StackReport) -> Iterator[Section]:
@@ -122,7 +114,12 @@ def _policies(stack: StackReport) -> Iterator[Section]:
         yield Section(head="### Policy\n\n", items=evaluated, tail="\n", noun="policy result", rank=2)
     unsure = [_policy(each) for each in stack.policies if not each.evaluated]
     if unsure:
-        yield _folded(f"{len(unsure)} policies could not be evaluated: a value is unknown before the update", unsure, "policy result", 6)
+        yield _folded(
+            f"{'1 policy' if len(unsure) == 1 else f'{len(unsure)} policies'} could not be evaluated: a value is unknown before the update",
+            unsure,
+            "policy result",
+            6,
+        )
     # A run that broke off has not asked its packs to the end.
     if stack.policy_packs and not stack.policies and stack.rank > FAILED:
         yield Section(head=f"Policy: no violation found by {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
@@ -161,13 +158,13 @@ def _policy(result: PolicyResult) -> str:
 def _picture(stack: StackReport) -> Iterator[Section]:
     if stack.graph.drawable:
         picture = f"```mermaid\n{mermaid(stack.graph)}\n```\n"
-        yield _folded(f"Picture of {len(stack.graph.nodes)} changed components", [picture], "picture", 7)
+        yield _folded(f"Picture of {plural(len(stack.graph.nodes), 'changed component')}", [picture], "picture", 7)
     elif stack.graph.nodes:
         lines = [f"- {code(line)}\n" for line in tree(stack.graph)]
         shown = lines[:_MAX_COMPONENTS]
         if len(lines) > len(shown):
             shown.append(f"- and {len(lines) - len(shown):,} more\n")
-        yield _folded(f"{len(lines)} changed components", shown, "component", 10)
+        yield _folded(plural(len(lines), "changed component"), shown, "component", 10)
 
 
 def _rows(table: Table) -> Section:

@@ -16,6 +16,7 @@ from review.figures import Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, graph_of
 from review.guards import GuardReader, guard_risks
+from review.kinds import ROUTINE
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview, StepSummary
 from review.risk import REPLACED, Risk, once
@@ -75,6 +76,16 @@ class StackReport:
     memory: str = ""
     cost: str = ""
     cost_change: str = ""
+
+    @property
+    def serious(self) -> tuple[Risk, ...]:
+        """The risks that the verdict counts."""
+        return tuple(each for each in self.risks if each.weight < ROUTINE)
+
+    @property
+    def routine(self) -> tuple[Risk, ...]:
+        """Steps that lose no data, access or responses."""
+        return tuple(each for each in self.risks if each.weight == ROUTINE)
 
     @property
     def title(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from review.figures import Figures
 from review.findings import Findings
-from review.kinds import ROUTINE
+from review.kinds import RED, ROUTINE
 from review.policies import PolicyResult
 from review.preview import Preview
 from review.risk import Risk
@@ -40,18 +40,22 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
 
 
 def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
-    critical = sum(each.weight == 0 for each in risks)
     words = ["the update will be rejected"] if any(each.is_rejected for each in risks) else []
     words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
-    serious = sum(each.weight < ROUTINE for each in risks)
-    words += [plural(serious, "risk")] if serious else []
-    words += [f"{critical} critical"] if critical else []
+    words += _risk_count(risks)
     if words:
         return ", ".join(words), RISKY
     if preview.changed or preview.output_changes:
         return "no risky changes", CALM
     return "no changes", NOTHING
+
+
+def _risk_count(risks: Sequence[Risk]) -> list[str]:
+    serious, critical = (sum(each.weight < limit for each in risks) for limit in (ROUTINE, RED + 1))
+    if serious == critical:
+        return [plural(critical, "critical risk")] if critical else []
+    return [plural(serious, "risk"), *([f"{critical} of them critical"] if critical else [])]
 
 
 def plural(count: int, noun: str) -> str:
@@ -83,6 +87,11 @@ def counts_text(preview: Preview) -> str:
     if preview.failed_operations:
         words.append((preview.failed_operations, "errored"))
     return ", ".join(f"{count} {verb}" for count, verb in words) or "no resources"
+
+
+def routine_text(steps: Sequence[Risk]) -> str:
+    """The line over the steps that are no risk."""
+    return f"{plural(len(steps), 'routine step')}, deletions and replacements that lose no data, access or responses"
 
 
 def messages_text(diagnostics: Iterable[tuple[str, str, str]]) -> str:

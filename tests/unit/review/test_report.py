@@ -38,7 +38,9 @@ def changes() -> Report:
 def test_verdict_and_counts_stand_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
-    assert second.startswith("## ⚠️ <code>tiny/dev</code>: 2 risks, 1 critical · 1 to create, 1 to update, 2 to replace, 1 to delete")
+    assert second.startswith(
+        "## ⚠️ <code>tiny/dev</code>: 2 risks, 1 of them critical · 1 to create, 1 to update, 2 to replace, 1 to delete"
+    )
 
 
 def test_every_delete_and_replace_is_a_risk_with_its_cause(changes):
@@ -75,7 +77,7 @@ def test_a_mandatory_violation_blocks_and_shows_its_words():
 def test_a_policy_that_cannot_be_judged_is_folded_and_blocks_nothing():
     report = make_report([read_file(KUBERNETES.parent / "engine-events" / "31fea1f8" / "eventstream.json")])
     assert all(not each.evaluated for each in report.stacks[0].policies)
-    assert "policies could not be evaluated" in comment.render(report)
+    assert "1 policy could not be evaluated" in comment.render(report)
     assert not report.verdict.startswith("blocked")
 
 
@@ -428,3 +430,37 @@ def test_every_recorded_run_can_be_reported(folder):
     report = make_report([read_file(folder / "eventstream.json")])
     assert every_rendering(report)
     assert "{%" not in comment.render(report)
+
+
+BUCKET = "aws:s3/bucket:Bucket"
+ROUTINE = step("replace", CONFIG_MAP, "a", {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}, keys=["metadata.name"])
+LOSS = [step("delete", BUCKET, name, {"bucket": name}) for name in ("weights", "logs")]
+INTERRUPTION = step("update", DEPLOYMENT, "m", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}})
+
+
+@pytest.mark.parametrize(
+    ("events", "verdict"),
+    [
+        ([LOSS[0]], "1 critical risk"),
+        ([INTERRUPTION], "1 risk"),
+        ([LOSS[0], INTERRUPTION], "2 risks, 1 of them critical"),
+        ([LOSS[0], ROUTINE], "1 critical risk"),
+    ],
+)
+def test_a_reader_finds_as_many_risks_as_the_verdict_counts(events, verdict):
+    report = report_on(*events)
+    assert report.verdict == verdict
+    html = page.render(report)
+    listed = re.search(r"<h3>Risks</h3><ul[^>]*>(.*?)</ul>", html, re.DOTALL)
+    assert listed
+    shown = comment.render(report).partition("### Risks\n\n")[2].partition("\n\n")[0]
+    assert verdict.startswith(f"{listed[1].count('<li>')} ")
+    assert verdict.startswith(f"{shown.count('- ')} ")
+
+
+def test_a_page_without_risks_has_no_heading_for_them_and_folds_routine_steps():
+    html = page.render(report_on(ROUTINE))
+    assert "Risks" not in html
+    folded = re.search(r"<details><summary>1 routine step, [^<]*</summary><ul[^>]*>(.*?)</ul></details>", html, re.DOTALL)
+    assert folded
+    assert "ConfigMap a" in folded[1]

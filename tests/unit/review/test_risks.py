@@ -65,7 +65,7 @@ def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost()
     found = risks(*events)
     assert ("replaced", "weights", f"{PROTECTED}; then the new bucket is empty: copy the objects first") in found
     assert ("replaced", "weights and 2 more", PROTECTED) in found
-    assert report_on(*events).verdict == "the update will be rejected, 2 risks, 2 critical"
+    assert report_on(*events).verdict == "the update will be rejected, 2 critical risks"
     assert len(found) == 2
 
 
