@@ -90,7 +90,7 @@ def counts_text(preview: Preview) -> str:
 
 
 def routine_text(steps: Sequence[Risk]) -> str:
-    """The line over the steps that are no risk."""
+    """The line over the routine steps."""
     return f"{plural(len(steps), 'routine step')}, deletions and replacements that lose no data, access or responses"
 
 
