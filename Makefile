@@ -1,7 +1,7 @@
 # make up      from a clone to models that answer, on a control plane of this machine
 # make test    lint, types and every test
 # make check   lint, types and the quick tests
-# make docs    the generated pages: the reference of stack files, and one page per policy rule
+# make docs    the generated pages: stack files, accelerators, and one page per policy rule
 PYTHON ?= python3
 STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI where there is one
@@ -54,6 +54,7 @@ docs: setup
 	@rm -rf docs/policies/rules
 	@.venv/bin/python -m policies.pages docs/policies/rules
 	@.venv/bin/python -m stackfile.reference docs/reference/stack-file.md
+	@.venv/bin/python -m components.nodes.table docs/reference/accelerators.md
 
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock

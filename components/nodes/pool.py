@@ -29,7 +29,7 @@ AcceleratorName = Annotated[
     str,
     AfterValidator(lambda name: accelerators.lookup(name).name),
     Field(
-        description="An accelerator of docs/accelerators.md, such as nvidia-l40s or gaudi-2.",
+        description="An accelerator of components/nodes/accelerators.toml, for example nvidia-l40s or gaudi-2.",
         json_schema_extra=lambda schema: schema.update(enum=list(accelerators.accelerators())),
     ),
 ]
@@ -37,7 +37,7 @@ MachineName = Annotated[
     str,
     AfterValidator(lambda name: machines.machine(name).name),
     Field(
-        description="A machine of docs/accelerators.md, such as g6e.4xlarge or hls-gaudi2.",
+        description="A machine of components/nodes/machines.csv, for example g6e.4xlarge or hls-gaudi2.",
         json_schema_extra=lambda schema: schema.update(enum=list(machines.machines())),
     ),
 ]

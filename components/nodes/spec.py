@@ -27,7 +27,7 @@ class FixedPool(Pool):
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
     """Number of nodes."""
     machine: MachineChoice | None = None
-    """A machine of docs/accelerators.md, or the resources of one node. Default: the accelerator's usual machine."""
+    """A machine of components/nodes/machines.csv, or the resources of one node. Default: the accelerator's usual machine."""
     mig: MigProfile | None = None
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
 
@@ -139,7 +139,7 @@ class SimulatedPool(FixedPool):
 
     provider: Literal["simulated"]
     machine: MachineName | None = None
-    """A machine of docs/accelerators.md. Default: the accelerator's usual machine."""
+    """A machine of components/nodes/machines.csv. Default: the accelerator's usual machine."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=16)] | None = None
     """Zones of the nodes, which are spread over them in turn. Default: all nodes are in one zone."""
 
