@@ -25,6 +25,7 @@ class ImageFacts(NamedTuple):
     """One row of the catalogue.
 
     `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.
+    `backends` are the backends of a Triton image, empty where they are not known.
     `keeps_entrypoint` is true where the publisher names no program to call, so that a container has to rely on the entrypoint.
     """
 
@@ -41,6 +42,7 @@ class ImageFacts(NamedTuple):
     read: str
     digest: str | None = None
     keeps_entrypoint: bool = False
+    backends: tuple[str, ...] = ()
 
     @property
     def reference(self) -> str:
@@ -64,6 +66,12 @@ def family_of(image: str) -> ImageFacts | None:
     names = names_of(_without_digest(image))
     families = (row for row in catalogue().values() if any(re.fullmatch(rf"(?:{row.family})(?::.*)?", name) for name in names))
     return facts_of(image) or next(families, None)
+
+
+def backends_of(image: str) -> tuple[str, ...]:
+    """The backends of a Triton image; empty where nothing is known about the image."""
+    facts = family_of(image)
+    return () if facts is None else facts.backends
 
 
 @cache
@@ -90,6 +98,7 @@ def _row(name: str, data: dict[str, Any]) -> ImageFacts:
         read=data["read"],
         digest=data.get("digest"),
         keeps_entrypoint=data.get("keepsEntrypoint", False),
+        backends=tuple(data.get("backends", ())),
     )
 
 

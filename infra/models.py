@@ -41,19 +41,20 @@ class ModelFiles:
 
     def weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
         """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
-        if spec.weights is None:
+        weights = spec.stored_files
+        if weights is None:
             return None
-        source = self.stores[spec.weights.store].source(name if spec.preheat is None else bounded(name, "preheat"), spec.weights.path)
+        source = self.stores[weights.store].source(name if spec.preheat is None else bounded(name, "preheat"), weights.path)
         if spec.preheat is not None:
             target = self._share(spec.preheat.into)
             folder = spec.folder_on(self.targets[spec.pool])
             return PreheatJob(
-                name, spec.weights, spec.preheat, source=source, target=target, namespace=self.namespace, folder=folder, opts=self.opts
+                name, weights, spec.preheat, source=source, target=target, namespace=self.namespace, folder=folder, opts=self.opts
             ).mount
         if isinstance(source, VolumeClaim):
-            return ModelMount(claim=source, sub_path=spec.weights.path, gate=source.ready)
+            return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
         if not isinstance(source, ObjectStore):
-            raise TypeError(f"models.{name}.weights.store: no engine reads {spec.weights.store} itself; add preheat")
+            raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself; add preheat")
         return source
 
     def artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:

@@ -66,7 +66,7 @@ def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Ite
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:
     """One line for each store whose readers a NetworkPolicy cannot limit."""
-    read = {weights.store for model in settings.models.values() for weights in (model.weights, *model.artifacts.values()) if weights}
+    read = {weights.store for model in settings.models.values() for weights in (model.stored_files, *model.artifacts.values()) if weights}
     for name in settings.storage:
         if name in read:
             yield from _store_notes(name, settings)

@@ -87,7 +87,9 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
         given["config"] = {**given["config"], "inferplan:models": json.dumps(models)}
     recording = record(workspace.program, **given)
     jobs = {_instance(each.inputs): each.inputs for each in recording.of_type(_JOB)}
-    files = ({model: spec.weights} if spec.weights else {}) | {artifact_job(model, name): each for name, each in spec.artifacts.items()}
+    files = ({model: spec.stored_files} if spec.stored_files else {}) | {
+        artifact_job(model, name): each for name, each in spec.artifacts.items()
+    }
     return [_planned(workspace, spec, weights, name, jobs[name]) for name, weights in files.items()]
 
 

@@ -71,7 +71,7 @@ def _load_seconds(spec: Any) -> int | None:
     """Reading the weights and warming up, from what the model says of itself; None where it does not say its size."""
     from kube.quantity import bytes_of
 
-    size, rate = getattr(spec.weights, "size", None), getattr(spec, "load_mib_per_second", None)
+    size, rate = getattr(spec.stored_files, "size", None), getattr(spec, "load_mib_per_second", None)
     if size is None or not rate:
         return None
     return round(bytes_of(size) / 2**20 / rate) + (getattr(spec, "warmup_seconds", None) or 0)

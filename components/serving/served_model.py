@@ -100,7 +100,7 @@ class ServedModel(PodSettings, ABC):
 
     @model_validator(mode="after")
     def _files_have_a_source(self) -> Self:
-        if self.weights is None and self.preheat is not None:
+        if self.stored_files is None and self.preheat is not None:
             raise ValueError("preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat")
         if self.weights is None and (reader := self.reader_of_weights) is not None:
             raise ValueError(f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}")
@@ -148,6 +148,16 @@ class ServedModel(PodSettings, ABC):
     def accelerators_field(self) -> str:
         """The field that decides how many accelerators a pod has, as users write it."""
         return "accelerators"
+
+    @property
+    def stored_files(self) -> WeightsSpec | None:
+        """The directory of a store that the servers read; None if they read none."""
+        return self.weights
+
+    @property
+    def stored_files_field(self) -> str:
+        """The field that names the source."""
+        return "weights"
 
     @property
     def reader_of_weights(self) -> str | None:

@@ -78,7 +78,7 @@ def budget(spec: ServedModel, cards: int, target: NodeTarget) -> Timing:
     if warmup is None:
         warmup = _WARMUP_SECONDS["nvidia" if accelerator is None or not spec.warms_up else accelerator.vendor]
     return timing(
-        model_bytes=bytes_of(spec.weights.size) if spec.weights and spec.weights.size else memory,
+        model_bytes=bytes_of(spec.stored_files.size) if spec.stored_files and spec.stored_files.size else memory,
         load_mib_per_second=spec.load_mib_per_second,
         warmup_seconds=warmup,
         drain_seconds=spec.drain_seconds,

@@ -31,18 +31,18 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     yield from node_disks.errors(settings)
     filled: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, model in settings.models.items():
-        if model.weights is not None:
-            yield from _source_errors(name, model, model.weights, settings)
+        if model.stored_files is not None:
+            yield from _source_errors(name, model, model.stored_files, settings)
         yield from _target_errors(name, model, settings)
-        if model.preheat is not None and model.weights is not None and model.weights.size is not None:
+        if model.preheat is not None and model.stored_files is not None and model.stored_files.size is not None:
             artifacts = sum(bytes_of(each.size) for each in model.artifacts.values() if each.size is not None)
-            filled[model.preheat.into].append((name, bytes_of(model.weights.size) + artifacts))
+            filled[model.preheat.into].append((name, bytes_of(model.stored_files.size) + artifacts))
     for store, models in filled.items():
         yield from _overfull(store, models, settings)
 
 
 def _source_errors(name: str, model: ModelSpec, weights: WeightsSpec, settings: StackSettings) -> Iterator[SpecError]:
-    here = ("models", name, "weights")
+    here = ("models", name, model.stored_files_field)
     source = settings.storage.get(weights.store)
     if source is None:
         yield unknown((*here, "store"), weights.store, "store", settings.storage, "storage")
@@ -77,7 +77,7 @@ def not_listed(store: str, kind: str, fields: str) -> str:
 
 def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSettings) -> Iterator[SpecError]:
     """Check a model whose engine reads `store` without a preheat."""
-    path = ("models", name, "weights", "store")
+    path = ("models", name, model.stored_files_field, "store")
     source, remedy = settings.storage[store], "Add preheat: {into: <store of kind nfs>}"
     pool = settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
@@ -141,9 +141,9 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
     first = next((index for index, total in enumerate(used) if total > bytes_of(target.capacity)), None)
     if first is not None:
         name = models[first - 1][0]
-        weights = settings.models[name].weights
+        weights = settings.models[name].stored_files
         yield SpecError(
-            ("models", name, "weights", "size"),
+            ("models", name, settings.models[name].stored_files_field, "size"),
             f"{weights and weights.size} exceeds the free space of store {store!r}: its models need {used[-1] / 2**30:.0f}Gi"
             f"{' on each node' if isinstance(target, NodeDiskStoreSpec) else ''}, and its capacity is {target.capacity}. "
             f"Raise storage.{store}.capacity, or preheat fewer models into it.",

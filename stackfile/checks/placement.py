@@ -105,15 +105,15 @@ def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[S
 
 
 def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
-    if target.accelerator is None or model.weights is None or model.weights.size is None:
+    if target.accelerator is None or model.stored_files is None or model.stored_files.size is None:
         return
     cards = model.cards * model.pods
     device = target.accelerator.memory_bytes * cards
     fraction = model.usable_share
-    if bytes_of(model.weights.size) > device * fraction:
+    if bytes_of(model.stored_files.size) > device * fraction:
         yield SpecError(
-            ("models", name, "weights", "size"),
-            f"{model.weights.size} of weights do not fit into {cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of "
+            ("models", name, model.stored_files_field, "size"),
+            f"{model.stored_files.size} of weights do not fit into {cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of "
             f"{target.accelerator.name} ({fraction:.0%} is usable). Raise tensorParallelSize, quantize, or use a pool with more memory.",
         )
 

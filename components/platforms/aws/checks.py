@@ -152,7 +152,7 @@ def _unreachable_file_system(name: str, store: EfsStoreSpec, sections: Sections,
     for key, model in sections.models.items():
         pool = sections.node_pools.get(model.pool)
         filled = model.preheat is not None and model.preheat.into == name
-        mounts = filled or (model.preheat is None and model.weights is not None and model.weights.store == name)
+        mounts = filled or (model.preheat is None and model.stored_files is not None and model.stored_files.store == name)
         if mounts and pool is not None and not pool.creates_nodes:
             cause = f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not create"
         elif filled and cluster.create is None:

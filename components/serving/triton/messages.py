@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -32,6 +33,13 @@ def text_of(config: Any) -> str:
     from google.protobuf import text_format
 
     return text_format.MessageToString(config, as_utf8=True)
+
+
+def parse_into(message: Any, values: Mapping[str, Any]) -> None:
+    """Set fields of `message` from protobuf's JSON form."""
+    from google.protobuf import json_format
+
+    json_format.ParseDict(dict(values), message)
 
 
 def config_of(text: str) -> Any:

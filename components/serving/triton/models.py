@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
 
 from components.serving.triton.generation import Code, TextGeneration
+from components.serving.triton.sequences import SequenceBatching
 from components.serving.triton.tensors import (
     STREAM,
     DynamicBatching,
@@ -62,11 +63,12 @@ class RepositoryModel(Spec):
 
 
 class ExecutedModel(RepositoryModel):
-    """A model that the python backend executes: how often it is there, and how requests reach it."""
+    """A model that a backend executes: how often it is there, and how requests reach it."""
 
     instances: Annotated[int, Field(ge=1, le=256)] | None = None
     """Processes of this model in a replica; by default one for each card, or one where it uses none."""
     dynamic_batching: DynamicBatching | None = None
+    sequence_batching: SequenceBatching | None = None
     response_cache: bool = False
     """Answers a repeated request from memory; the service needs responseCacheSize. Triton 2.51 keeps failures too, as empty answers."""
     rate_limiter: RateLimiter | None = None
@@ -75,9 +77,29 @@ class ExecutedModel(RepositoryModel):
     """Further parameters that the model reads; never a secret."""
 
     @property
+    def backend(self) -> str:
+        """Triton's name of the backend."""
+        return "python"
+
+    @property
     def on_cards(self) -> bool:
         """Whether each instance holds an accelerator."""
         return False
+
+    @model_validator(mode="after")
+    def _sequences_fit(self) -> Self:
+        batching = self.sequence_batching
+        if batching is None:
+            return self
+        if self.dynamic_batching is not None:
+            raise ValueError("sequenceBatching and dynamicBatching exclude each other. Remove one of them")
+        twice = sorted({each.name for each in batching.control_input} & set(self.inputs))
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it")
+        large = [] if batching.oldest is None else [size for size in batching.oldest.preferred_batch_size if size > self.max_batch_size]
+        if large:
+            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.max_batch_size}; lower it, or raise maxBatchSize")
+        return self
 
     @model_validator(mode="after")
     def _batching_fits(self) -> Self:

@@ -28,7 +28,7 @@ def frontend_args(spec: TritonSpec, *, repository: str, weights: str, header: st
         f"--openai-port={spec.ports.http}",
         f"--default-max-tokens={_MAX_TOKENS}",
     ]
-    if any(isinstance(model, VllmModel) and model.adapter_names for model in spec.repository.values()):
+    if any(isinstance(model, VllmModel) and model.adapter_names for model in spec.models.values()):
         arguments.append(f"--lora-separator={SEPARATOR}")
     return [*arguments, "--openai-restricted-api", _GUARDED, header, f"Bearer {key}"]
 
@@ -45,8 +45,8 @@ def served_names(spec: TritonSpec) -> tuple[str, ...]:
     """The names that clients send as `model`: models, and each adapter after its model's name and the separator."""
     adapters = (
         f"{name}{SEPARATOR}{adapter}"
-        for name, model in spec.repository.items()
+        for name, model in spec.models.items()
         if isinstance(model, VllmModel)
         for adapter in model.adapter_names
     )
-    return (*spec.repository, *adapters)
+    return (*spec.models, *adapters)

@@ -11,8 +11,9 @@ from importlib.resources import files
 from typing import Any, assert_never
 
 from components.handles import NodeTarget
+from components.serving.triton.file_models import CustomModel, FileModel
 from components.serving.triton.kinds import AnyModel
-from components.serving.triton.messages import messages, text_of
+from components.serving.triton.messages import messages, parse_into, text_of
 from components.serving.triton.models import EnsembleModel, ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
 from components.serving.triton.spec import TritonSpec
@@ -21,12 +22,13 @@ from components.serving.triton.vllm_model import VllmModel
 
 # A version directory must exist even where nothing is in it, and a ConfigMap carries files only.
 _PLACEHOLDER = "composed of other models\n"
+_PLACEHOLDER_OF_BACKEND = "the backend brings the model\n"
 
 
 def repository_files(spec: TritonSpec, *, weights: str, target: NodeTarget) -> dict[str, str]:
     """The repository's files by path; `weights` is the directory of the model's weights inside the pod."""
     placed: dict[str, str] = {}
-    for name, model in spec.repository.items():
+    for name, model in spec.models.items():
         placed[f"{name}/config.pbtxt"] = text_of(config(name, model, spec, weights=weights, target=target))
         sources = sources_of(model, weights=weights, target=target)
         placed |= {f"{name}/{model.version}/{file}": text for file, text in sources.items()}
@@ -56,6 +58,10 @@ def config(name: str, model: AnyModel, spec: TritonServed, *, weights: str, targ
             if model.generator_file is not None:
                 own["generator_file"] = f"{weights}/{model.generator_file}"
             _parameters(made, own)
+        case FileModel() | CustomModel():
+            _execute(made, model, spec, target)
+            if model.file is not None:
+                made.default_model_filename = model.file.rpartition("/")[2]
         case VllmModel():
             made.backend = "vllm"
             made.model_transaction_policy.decoupled = True
@@ -91,7 +97,7 @@ def _version_policy(made: Any, policy: VersionPolicy) -> None:
 
 
 def _execute(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTarget) -> None:
-    made.backend = "python"
+    made.backend = model.backend
     if model.streams:
         made.model_transaction_policy.decoupled = True
     if model.response_cache:
@@ -99,6 +105,10 @@ def _execute(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTa
     _instances(made, model, spec, target)
     if model.dynamic_batching is not None:
         _batching(made.dynamic_batching, model.dynamic_batching)
+    if model.sequence_batching is not None:
+        # An empty message means default batching, but parsing an empty object would leave it unset.
+        made.sequence_batching.SetInParent()
+        parse_into(made.sequence_batching, model.sequence_batching.message())
     for number, warmup in enumerate(model.warmup):
         _warmup(made, model, f"warmup-{number}", warmup)
     _parameters(made, model.parameters)
@@ -163,6 +173,10 @@ def sources_of(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str
         case TextGenerationModel():
             source = model.source()
             return {"model.py": _payload("text_generation.py")} | ({} if source is None else {"generator.py": source})
+        case FileModel():
+            return {}
+        case CustomModel():
+            return {} if model.file is not None else {"custom.txt": _PLACEHOLDER_OF_BACKEND}
         case VllmModel():
             sources = {"model.json": json.dumps(model.settings(weights, target.accelerator), indent=2) + "\n"}
             if model.lora_adapters:

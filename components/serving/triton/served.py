@@ -53,6 +53,11 @@ class TritonServed(ServedModel):
     """Threads that load models side by side; 4 is Triton's own default."""
 
     @property
+    def has_whole_configs(self) -> bool:
+        """True if every config.pbtxt is complete, so that Triton must not derive missing parts from the models."""
+        return True
+
+    @property
     def server_options(self) -> Sequence[str]:
         """Arguments of tritonserver that only this engine gives."""
         return ()

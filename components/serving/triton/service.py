@@ -7,13 +7,14 @@ from dataclasses import replace
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, EndpointProtocol, ObjectStore, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
 from components.serving import workload
 from components.serving.engine import Site
 from components.serving.gaudi import torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.triton import openai
 from components.serving.triton.builds import in_build
+from components.serving.triton.file_models import CustomModel, FileModel
 from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonPorts, TritonServed
 from components.serving.triton.spec import TritonSpec
@@ -83,7 +84,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(site.weights),
         # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
-        mounts=[*model_mounts(weights, site.weights), *(repository_mount(model) for model in spec.repository)],
+        mounts=_mounts(spec, site.weights, weights),
         files=repository_files(spec, weights=weights, target=site.target),
     )
 
@@ -93,7 +94,7 @@ def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str
     arguments = [
         f"--model-repository={repository}",
         "--model-control-mode=none",
-        "--disable-auto-complete-config",
+        *(["--disable-auto-complete-config"] if spec.has_whole_configs else []),
         f"--http-port={spec.ports.http}",
         f"--grpc-port={spec.ports.grpc}",
         f"--metrics-port={spec.ports.metrics}",
@@ -120,6 +121,26 @@ def _image(spec: TritonSpec, site: Site) -> str:
     """The image that the user names, else the table's in the build that has what the repository's models import."""
     image = workload.image_of(spec, "triton", site.target)
     return image if spec.image is not None else in_build(image, spec.build)
+
+
+def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[core.VolumeMountArgs]:
+    """The weights, or the existing repository, and a mount for each model that the stack file describes.
+
+    A model in a file gets its directory of the weights as its version, and its configuration as a single file next to it.
+    """
+    if spec.existing is not None:
+        return model_mounts(REPOSITORY, weights)
+    mounts = model_mounts(path, weights)
+    for name, model in spec.models.items():
+        file = model.file if isinstance(model, FileModel | CustomModel) else None
+        if file is None or weights is None:
+            mounts.append(repository_mount(name))
+            continue
+        config = f"{name}/config.pbtxt"
+        mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{config}", sub_path=config, read_only=True))
+        directory = replace(weights, sub_path="/".join(filter(None, (weights.sub_path, file.rpartition("/")[0]))))
+        mounts += model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory)
+    return mounts
 
 
 def repository_mount(model: str) -> core.VolumeMountArgs:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Tag, field_validator, model_validator
 
 from components.handles import TextTensors
 from components.serving.triton import builds, graph
+from components.serving.triton.existing import ExistingRepository, GeneratedRepository, is_existing
+from components.serving.triton.file_models import backend_errors
 from components.serving.triton.kinds import AnyModel
 from components.serving.triton.models import EnsembleModel, ExecutedModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
-from components.serving.triton.tensors import ModelName
 from components.serving.triton.texts import text_tensors
 from components.serving.triton.vllm_model import VllmModel
 from components.spec import Bytes, SpecError
+from components.storage.spec import WeightsSpec
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
@@ -32,8 +34,11 @@ class TritonSpec(TritonServed):
     """A model repository behind NVIDIA Triton Inference Server. Words and values are Triton's own."""
 
     engine: Literal["triton"]
-    repository: Annotated[dict[ModelName, AnyModel], Field(min_length=1, max_length=64)]
-    """The repository's models by name."""
+    repository: Annotated[
+        Annotated[GeneratedRepository, Tag("generated")] | Annotated[ExistingRepository, Tag("existing")],
+        Discriminator(lambda written: "existing" if is_existing(written) else "generated"),
+    ]
+    """The repository's models by name, or an existing repository: its directory in a store, and the names of its models."""
     frontend: Literal["kserve", "openai"] = "kserve"
     """`openai` serves OpenAI's API instead of KServe's protocols, by Triton's own frontend; every model has kind vllm then."""
     response_cache_size: Bytes | None = None
@@ -48,15 +53,25 @@ class TritonSpec(TritonServed):
 
     @field_validator("repository")
     @classmethod
-    def _the_repository_holds_together(cls, repository: dict[str, AnyModel]) -> dict[str, AnyModel]:
-        found = list(graph.faults(repository))
+    def _the_repository_holds_together(
+        cls, repository: dict[str, AnyModel] | ExistingRepository
+    ) -> dict[str, AnyModel] | ExistingRepository:
+        found = [] if isinstance(repository, ExistingRepository) else list(graph.faults(repository))
         if found:
             raise ValueError("; ".join(found))
         return repository
 
     @model_validator(mode="after")
+    def _an_existing_repository_is_complete(self) -> Self:
+        if self.existing is not None and self.weights is not None:
+            raise ValueError("repository is a directory of a store, so nothing reads weights. Remove weights, or add them as artifacts")
+        if self.existing is not None and self.frontend == "openai":
+            raise ValueError("frontend: openai requires models of kind vllm in this file. Remove frontend, or describe the models here")
+        return self
+
+    @model_validator(mode="after")
     def _the_frontend_knows_the_models(self) -> Self:
-        others = [name for name in self.repository if name not in self._vllm]
+        others = [name for name in self.models if name not in self._vllm]
         if self.frontend == "openai" and others:
             raise ValueError(
                 f"frontend is openai and {', '.join(others)} is not of kind vllm; Triton's OpenAI frontend serves the vllm backend here, "
@@ -66,7 +81,7 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _the_cache_has_room(self) -> Self:
-        cached = sorted(name for name, model in self.repository.items() if isinstance(model, ExecutedModel) and model.response_cache)
+        cached = sorted(name for name, model in self.models.items() if isinstance(model, ExecutedModel) and model.response_cache)
         if cached and self.response_cache_size is None:
             raise ValueError(f"{', '.join(cached)} has responseCache and the service no responseCacheSize; write one, such as 64Mi")
         return self
@@ -100,7 +115,8 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _instances_have_shared_memory(self) -> Self:
-        needed = sum(model.instances or (self.cards if model.on_cards else 1) for model in self._executed.values())
+        python = [model for model in self._executed.values() if model.backend == "python"]
+        needed = sum(model.instances or (self.cards if model.on_cards else 1) for model in python)
         if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
             raise ValueError(
                 f"{needed} instances of python models take 1Mi of shared memory each from the start, and sharedMemory is {self.shared_memory}; "
@@ -110,7 +126,7 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _code_fits_a_config_map(self) -> Self:
-        size = sum(len(model.model_dump_json().encode()) for model in self.repository.values())
+        size = sum(len(model.model_dump_json().encode()) for model in self.models.values())
         if size > _FILES_LIMIT:
             raise ValueError(
                 f"the repository's own files are {size} bytes and a ConfigMap holds {_FILES_LIMIT}; move code into files beside the weights"
@@ -118,9 +134,34 @@ class TritonSpec(TritonServed):
         return self
 
     @property
+    def existing(self) -> ExistingRepository | None:
+        """The existing repository; None if this file describes the models."""
+        return self.repository if isinstance(self.repository, ExistingRepository) else None
+
+    @property
+    def models(self) -> dict[str, AnyModel]:
+        """The models that this file describes, by name."""
+        return {} if isinstance(self.repository, ExistingRepository) else self.repository
+
+    @property
+    def stored_files(self) -> WeightsSpec | None:
+        """The weights, or the existing repository."""
+        return self.existing or self.weights
+
+    @property
+    def stored_files_field(self) -> str:
+        """The field of the files."""
+        return "weights" if self.existing is None else "repository"
+
+    @property
+    def has_whole_configs(self) -> bool:
+        """True for models of this file: all parts of their config.pbtxt are written."""
+        return self.existing is None
+
+    @property
     def reader_of_weights(self) -> str | None:
         """The first model of the repository that reads files of the weights."""
-        return next((f"repository.{name} of kind {model.kind}" for name, model in self.repository.items() if model.reads_weights), None)
+        return next((f"repository.{name} of kind {model.kind}" for name, model in self.models.items() if model.reads_weights), None)
 
     @property
     def cards(self) -> int:
@@ -131,8 +172,10 @@ class TritonSpec(TritonServed):
     @property
     def public(self) -> tuple[str, ...]:
         """The models that clients call: those that are no other one's step."""
-        steps = {step.model_name for model in self.repository.values() if isinstance(model, EnsembleModel) for step in model.steps}
-        return tuple(name for name in self.repository if name not in steps)
+        if self.existing is not None:
+            return tuple(self.existing.models)
+        steps = {step.model_name for model in self.models.values() if isinstance(model, EnsembleModel) for step in model.steps}
+        return tuple(name for name in self.models if name not in steps)
 
     @property
     def takes_prompts(self) -> bool:
@@ -142,7 +185,11 @@ class TritonSpec(TritonServed):
     @property
     def texts(self) -> tuple[TextTensors, ...]:
         """The models that clients call with one prompt and that answer with text, and by which tensors."""
-        made = (text_tensors(name, self.repository[name], decoupled=graph.streaming(name, self.repository)) for name in self.public)
+        made = (
+            text_tensors(name, self.models[name], decoupled=graph.streaming(name, self.models))
+            for name in self.public
+            if name in self.models
+        )
         return tuple(text for text in made if text is not None)
 
     @property
@@ -155,7 +202,7 @@ class TritonSpec(TritonServed):
     def server_options(self) -> Sequence[str]:
         """Arguments for what the repository's models ask of the whole server."""
         options = []
-        if any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.repository.values()):
+        if any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.models.values()):
             options.append("--rate-limit=execution_count")
         if self.response_cache_size is not None:
             options.append(f"--cache-config=local,size={bytes_of(self.response_cache_size)}")
@@ -169,16 +216,16 @@ class TritonSpec(TritonServed):
     @property
     def libraries(self) -> set[str]:
         """The libraries of shipped generators that the repository's models load weights with."""
-        generating = (model for model in self.repository.values() if isinstance(model, TextGenerationModel))
+        generating = (model for model in self.models.values() if isinstance(model, TextGenerationModel))
         return {model.shipped for model in generating if model.shipped is not None}
 
     @property
     def _vllm(self) -> dict[str, VllmModel]:
-        return {name: model for name, model in self.repository.items() if isinstance(model, VllmModel)}
+        return {name: model for name, model in self.models.items() if isinstance(model, VllmModel)}
 
     @property
     def _executed(self) -> dict[str, ExecutedModel]:
-        return {name: model for name, model in self.repository.items() if isinstance(model, ExecutedModel)}
+        return {name: model for name, model in self.models.items() if isinstance(model, ExecutedModel)}
 
     @property
     def _on_cards(self) -> dict[str, ExecutedModel]:
@@ -195,6 +242,8 @@ class TritonSpec(TritonServed):
                 f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
                 "use engine: vllm, or kind: textGeneration",
             )
+        image = self.image or builds.in_build(target.accelerator.engine("triton").image or "", self.build)
+        yield from backend_errors(self._executed, image, gaudi=gaudi)
         wrong = None if self.image is None else self._fault_of_image(self.image)
         if wrong is not None:
             yield SpecError(("image",), wrong)

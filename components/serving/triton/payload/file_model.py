@@ -4,6 +4,8 @@ It runs inside the server and adds nothing to that class; a file that is missing
 """
 
 import json
+import os
+import sys
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -23,6 +25,8 @@ class TritonPythonModel:
     def initialize(self, args):
         """Loads the file and its model. Raises TritonModelException where there is none."""
         path = json.loads(args["model_config"])["parameters"]["file"]["string_value"]
+        # The source imports the modules in its own directory.
+        sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120 - as the rest of this file, for an older Python
         scope: dict[str, Any] = {"__name__": "model", "__file__": path}
         exec(_source(path), scope)  # noqa: S102 - running the user's own model is what this file is for
         if "TritonPythonModel" not in scope:
