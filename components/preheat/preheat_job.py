@@ -1,6 +1,6 @@
-"""The Job that copies a model onto a share, or onto each node's disk, and verifies it, and the mount that servers get from it.
+"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers.
 
-It asks for no accelerator, and runs on CPU nodes unless it is the accelerators' nodes whose disks it fills. What happens inside the Job is the payload's business.
+It requests no accelerator. It prefers CPU nodes, unless it fills the disks of accelerator nodes. Its program is in `payload`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from components.storage.spec import WeightsSpec
 
 COMPONENT = "preheat"
 _RETRIES = 4
-# A Job that did not succeed is replaced by the next update, and the new one resumes what is staged.
+# The next update replaces a Job that did not succeed, and the new one resumes from the staged files.
 REPEATED = {"pulumi.com/replaceUnready": "true"}
-# Exit codes of the payload that mean: the same input fails the same way (2 bad request, 3 refused).
+# Exit codes of the payload for "the same input fails the same way": 2 bad request, 3 rejected.
 _FINAL_EXIT_CODES = [2, 3]
-# Pulumi must wait longer than the Job may take: pulling images comes on top.
+# Pulumi must wait longer than the Job, by the time to pull images.
 _PULL_SECONDS = 900
 
 
 class PreheatJob(pulumi.ComponentResource):
-    """Makes the files of `weights` present and verified in `target`, on each node of it where it is node disks; lends `mount`.
+    """Copies the files of `weights` to `target`, or to each of its nodes, verified; servers use `mount`, whose gate is the Job.
 
-    The mount's gate is the Job. `folder` is a directory of `target` that the Job makes for the model's pods to write to.
-
-    The Job's name, in Kubernetes and in its URN, carries what it copies and how: an unchanged stack does nothing, and a
-    changed source, revision, round or payload creates a new Job before the old one is deleted. A finished Job stays for `ttlSecondsAfterFinished`,
-    long enough that a refresh rarely misses it: Pulumi would make a missing one again, which finds READY and moves nothing.
+    `folder` is a directory of `target` that the Job makes for the model's pods to write to. The Job's name, in Kubernetes and in
+    its URN, has a key of what it copies and how: a changed source, revision, round or payload creates a new Job before the old one is
+    deleted. A finished Job stays for `ttlSecondsAfterFinished`. If it is gone at a refresh, Pulumi creates it again, and it copies nothing.
     """
 
     mount: ModelMount
@@ -64,7 +62,7 @@ class PreheatJob(pulumi.ComponentResource):
             metadata=meta.ObjectMetaArgs(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
             data=files,
             immutable=True,
-            # The name is that of what the program does: other words in its docstrings change nothing.
+            # The name has a key of the instructions: a new wording of docstrings changes nothing.
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
         )
         own = selector(COMPONENT, name)
@@ -99,7 +97,7 @@ class PreheatJob(pulumi.ComponentResource):
 
 
 def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgs:
-    """One pod for a share, one for each of `nodes` that fill a disk of their own."""
+    """One pod for a share, one per node for node disks."""
     return batch.JobSpecArgs(
         template=template,
         completion_mode=None if nodes is None else "Indexed",
@@ -108,7 +106,7 @@ def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, ttl: int | N
         backoff_limit=_RETRIES + (nodes or 1) - 1,
         active_deadline_seconds=deadline,
         ttl_seconds_after_finished=ttl,
-        # A pod on its way out still writes; its successor would only wait for the lock.
+        # A terminating pod still writes; its successor would only wait for the lock.
         pod_replacement_policy="Failed",
         pod_failure_policy=batch.PodFailurePolicyArgs(
             rules=[
@@ -130,7 +128,7 @@ def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, ttl: int | N
 def _identify(
     pod: core.PodSpecArgs, source: ObjectStore, name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Gives `pod` the service account that may read `source`; returns what must be there before it starts."""
+    """Give `pod` the service account that may read `source`; returns the resources to create first."""
     identity = source.identity
     if identity is None:
         return []

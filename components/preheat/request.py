@@ -142,7 +142,7 @@ def _root(source: ModelSource, weights: WeightsSpec) -> str:
 
 
 def _source(source: ModelSource) -> list[Any]:
-    """What the pod reads of its source besides the request: address, credentials and CA by name."""
+    """The pod's view of its source besides the request: address, credentials and CA by name."""
     match source:
         case ObjectStore():
             reader = None if source.identity is None else source.identity.service_account

@@ -28,27 +28,27 @@ class PreheatSpec(Spec):
     into: Annotated[str, StringConstraints(min_length=1, max_length=63)]
     """The name of a store under storage that pods can mount and write: nfs, efs, pvc or nodeDisk."""
     round: Annotated[int, Field(ge=0, le=9999)] = 0
-    """Raise it by one to read the source again, into a directory of its own."""
+    """Raise it by one to read the source again, into a new directory."""
     keep: Annotated[int, Field(ge=1, le=20)] = 2
-    """How many rounds stay on the share, the newest first; 2 leaves the one that a rollout replaces."""
+    """Number of rounds that stay on the share, the newest first; 2 keeps the one that a rollout replaces."""
     include: tuple[Glob, ...] = ()
     """Only files that match one of these; empty for all."""
     exclude: tuple[Glob, ...] = ()
     """Files to leave out; wins over include."""
     allow_pickle: tuple[Glob, ...] = ()
-    """Files allowed although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); anything else of that kind is refused."""
+    """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other files of that kind are rejected."""
     timeout_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = None
-    """When to give up. Absent: from the weights' size at 50 MiB/s, half an hour at least; six hours where no size is stated."""
+    """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six hours without a size."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=3600, le=31_536_000)] | None = 2_592_000
-    """After how many seconds Kubernetes removes the finished Job; null for never. A removed one is made again, and moves nothing."""
+    """Seconds until Kubernetes removes the finished Job; null for never. The next update creates it again, and it copies nothing."""
     cpu: Cpu = "2"
     """CPU of the transfer; checksums run on as many cores."""
     memory: Bytes = "1Gi"
-    """Memory of the transfer. The program stays below 256Mi; the rest is page cache that keeps the share busy."""
+    """Memory of the transfer. The program needs less than 256Mi; the rest is page cache."""
     run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] = 65532
-    """The numeric user and group that writes; the share must let it write, since NFS takes no ownership from Kubernetes."""
+    """The numeric user and group that writes. The share must allow it, because NFS ignores fsGroup."""
     image: PinnedImage | None = None
-    """An image with Python 3.11 or newer, for a store of kind huggingface also with huggingface_hub. Absent: one that has it."""
+    """An image with Python 3.11 or newer, and with huggingface_hub for a store of kind huggingface. Absent: a suitable image."""
     rclone_image: PinnedImage = DEFAULT_RCLONE_IMAGE
     """An image with rclone at /usr/local/bin/rclone."""
 
@@ -60,13 +60,13 @@ class ArtifactSpec(WeightsSpec):
     """
 
     round: Annotated[int, Field(ge=0, le=9999)] = 0
-    """Raise it by one to read the source again, into a directory of its own; the weights' own round stays."""
+    """Raise it by one to read the source again, into a new directory; the round of the weights stays."""
     include: tuple[Glob, ...] = ()
     """Only files that match one of these; empty for all."""
     exclude: tuple[Glob, ...] = ()
     """Files to leave out; wins over include."""
     allow_pickle: tuple[Glob, ...] = ()
-    """Files allowed although loading them runs code; anything else of that kind is refused."""
+    """Files to copy although loading them runs code; other files of that kind are rejected."""
 
     def preheat(self, weights: PreheatSpec) -> PreheatSpec:
         """The settings of the model's `weights` with those of this artifact."""

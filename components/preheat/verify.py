@@ -41,12 +41,12 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether the directory holds exactly the files of READY."""
+        """True if the directory holds exactly the files of READY."""
         return self.manifest is not None and not self.differences and self.problem is None
 
     @property
     def remedy(self) -> str | None:
-        """What to do, None if nothing is wrong."""
+        """The remedy, None if nothing is wrong."""
         if self.good:
             return None
         return "raise preheat.round of the model and run up again; servers keep the round they run on until the new one is READY"

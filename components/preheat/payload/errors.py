@@ -37,11 +37,11 @@ class PreheatError(Exception):
     expected: str | None = None
     found: str | None = None
     transient: bool = False
-    """Whether reading the file again may help."""
+    """True if reading the file again may help."""
 
     @property
     def of_content(self) -> bool:
-        """Whether the source may have changed during the run, so that it is listed once more."""
+        """True if the source may have changed during the run, so that it is listed once more."""
         return self.transient or (self.code is Exit.REFUSED and self.file is not None)
 
     def __str__(self) -> str:

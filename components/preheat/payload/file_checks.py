@@ -41,13 +41,13 @@ Leaf = tuple[tuple[str | int, ...], Any]
 
 
 def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
-    """Whether `path` matches an include, if there is any, and no exclude."""
+    """True if `path` matches an include, if there is any, and no exclude."""
     inclusive = tuple(include)
     return (not inclusive or any(fnmatchcase(path, glob) for glob in inclusive)) and not any(fnmatchcase(path, glob) for glob in exclude)
 
 
 def storable(path: str) -> bool:
-    """Whether a file can be stored below the model's directory under this name on every file system."""
+    """True if a file can be stored below the model's directory under this name on every file system."""
     return path.isprintable() and not _SUBSTITUTE.search(path) and not any(part in ("", ".", "..") for part in path.split("/"))
 
 
@@ -119,7 +119,7 @@ def check_index(directory: Path, names: Iterable[str]) -> None:
 
 
 def _end_of_tensors(stream: IO[bytes], length: int) -> int:
-    """Where the last tensor ends, from the end of the header. Raises ValueError when tensors overlap or leave a gap."""
+    """The end of the last tensor, counted from the end of the header. Raises ValueError when tensors overlap or leave a gap."""
     spans: list[int] = []
     begin: tuple[str | int, int] | None = None
     for path, value in leaves(stream, length):

@@ -88,7 +88,7 @@ class HubSource(Source):
             problem, remedy = "the hub does not accept this repository's name, or its answer is not a list of files", "check weights.path"
             raise PreheatError(Exit.REFUSED, problem, remedy, file=self.name, found=_first_line(error)) from None
         except Exception as error:
-            # The client's own errors of the network are no OSErrors in every version of it.
+            # Not every version of the client raises an OSError for a network failure.
             if type(error).__module__.partition(".")[0] in ("huggingface_hub", "httpx", "httpx2", "httpcore", "httpcore2", "requests"):
                 raise self._explain(error) from None
             raise
@@ -109,7 +109,7 @@ class HubSource(Source):
             problem = f"the repository has no commit {self._revision}"
             return PreheatError(Exit.REFUSED, problem, "copy the commit from its page of files and versions", file=self.name)
         if isinstance(error, errors.RepositoryNotFoundError) or status in _DENIED:
-            problem = "there is no such repository, or it is private"
+            problem = "this repository does not exist, or it is private"
             return PreheatError(Exit.REFUSED, problem, f"check weights.path; if it is private, {token}", file=self.name)
         remedy = "check that it is up; the next run continues"
         return PreheatError(Exit.SOURCE, "the hub did not answer as it should", remedy, file=self.name, found=_first_line(error))

@@ -157,7 +157,7 @@ class _LargeFile:
 
 
 class Journal:
-    """How many bytes of each segment of a large file are written. It exists from the file's first byte to its last."""
+    """The number of written bytes of each segment of a large file. It exists from the file's first byte to its last."""
 
     def __init__(self, path: Path, size: int, segment: int) -> None:
         self._path = path
@@ -203,11 +203,11 @@ class Journal:
 
     @property
     def complete(self) -> bool:
-        """Whether every byte is written."""
+        """True if every byte is written."""
         return sum(self.done) == self.size
 
     def reach(self, position: int, halted: Callable[[], bool]) -> int:
-        """How far the file is written without a gap, once that is beyond `position`. Raises Stopped."""
+        """Wait until the file is written without a gap beyond `position`; returns how far. Raises Stopped."""
         with self._changed:
             while (end := self._prefix()) <= position:
                 if halted():

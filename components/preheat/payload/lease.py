@@ -81,7 +81,7 @@ class Lease:
         return False
 
     def held(self) -> bool:
-        """Whether the last heartbeat is so recent that no other run can have taken over."""
+        """True if the last heartbeat is so recent that no other run can have taken over."""
         return _now() < self._valid_until
 
     def check(self) -> None:

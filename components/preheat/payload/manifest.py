@@ -77,7 +77,7 @@ class Difference:
     expected: str
     found: str
     extra: bool = False
-    """Whether this is only an extra file: the manifest's own files may be right."""
+    """True if this is only an extra file: the manifest's own files may be right."""
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.expected}, found {self.found}"

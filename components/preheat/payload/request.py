@@ -22,9 +22,9 @@ class Request:
     kind: str
     """remote: an rclone remote such as an S3 bucket; local: a mounted directory; http: a base URL; hub: a Hugging Face repository."""
     root: str
-    """Where the model's files start: remote:bucket/path, a directory, a URL, or a repository's name."""
+    """The root of the model's files: remote:bucket/path, a directory, a URL, or a repository's name."""
     target: Path
-    """Where the share is mounted."""
+    """The mount point of the share."""
     directory: str
     """The directory below the share that becomes READY, for instance llama-3-8b/0123456789-r0."""
     job: str

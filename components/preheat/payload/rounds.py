@@ -32,7 +32,7 @@ class ReadyState:
     manifest: Manifest | None = None
     problems: tuple[str, ...] = ()
     wrong: bool = False
-    """Whether READY covers wrong bytes. An extra file, or an unreadable READY, is not wrong bytes."""
+    """True if READY covers wrong bytes. An extra file, or an unreadable READY, is not wrong bytes."""
 
 
 def ready_state(request: Request, source: str | None) -> ReadyState:

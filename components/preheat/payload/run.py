@@ -31,6 +31,7 @@ from .stream import Transfer
 _READINGS = 3
 _LISTINGS = 4
 _HEADROOM = 1 << 20
+_UPLOAD = "let the upload finish, then run the preheat again"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class _Preparation:
         changed: list[str] = []
         for _ in range(_LISTINGS):
             self._staging.settle(files)
-            proven = {file.path: proven[file.path] for file in files if _unchanged(proven.get(file.path), file)}
+            current = {(file.path, file.origin, file.size) for file in files}
+            proven = {path: entry for path, entry in proven.items() if (path, entry.origin, entry.size) in current}
             failure: PreheatError | None = None
             try:
                 proven |= self._bring([file for file in files if file.path not in proven])
@@ -115,8 +117,8 @@ class _Preparation:
     def _list(self) -> list[SourceFile]:
         files = chosen_files(self._request, self._source.files())
         if not files:
-            remedy = "check weights.path, and preheat.include and preheat.exclude"
-            raise PreheatError(Exit.REFUSED, f"no file to preheat at {self._source.name}", remedy)
+            problem = f"no file to preheat at {self._source.name}"
+            raise PreheatError(Exit.REFUSED, problem, "check weights.path, and preheat.include and preheat.exclude")
         refuse_names([file.path for file in files], self._request.allow_pickle)
         return files
 
@@ -203,7 +205,7 @@ class _Preparation:
         size_of_missing = sum(file.size for file in missing)
         need = size_of_missing + _HEADROOM - self._staging.bytes()
         if need > shutil.disk_usage(self._request.target).free:
-            # Half files of earlier holders can be copied from the source again; they are no reason to give up.
+            # Half files of earlier holders can be copied from the source again.
             self._staging.forget_all_stale()
         if need > (free := shutil.disk_usage(self._request.target).free):
             remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
@@ -229,14 +231,9 @@ def chosen_files(request: Request, files: Iterable[SourceFile]) -> list[SourceFi
     return sorted(chosen, key=lambda file: file.path)
 
 
-def _unchanged(entry: Entry | None, file: SourceFile) -> bool:
-    return entry is not None and (entry.origin, entry.size) == (file.origin, file.size)
-
-
 def _unfinished(failure: PreheatError) -> PreheatError:
     """The same failure, to be tried again: the source changed during the run, so an upload may only pause."""
-    remedy = "the source changed during this run: let the upload finish, then run the preheat again"
-    return replace(failure, code=Exit.SOURCE, remedy=remedy)
+    return replace(failure, code=Exit.SOURCE, remedy=f"the source changed during this run: {_UPLOAD}")
 
 
 def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:

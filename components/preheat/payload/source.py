@@ -1,4 +1,4 @@
-"""What a transfer needs of any model store: its files, the checksums that it publishes, and where rclone finds the bytes."""
+"""The interface of a model store for a transfer: its files, their published checksums, and their locations for rclone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SourceFile:
 
     @property
     def has_checksum(self) -> bool:
-        """Whether the source publishes a checksum of the bytes."""
+        """True if the source publishes a checksum of the bytes."""
         return not (self.sha256 is None and self.md5 is None and self.git_sha1 is None)
 
 
@@ -46,7 +46,7 @@ class Source:
         raise NotImplementedError
 
     def location(self, path: str) -> str:
-        """Where rclone finds a file."""
+        """The location of a file for rclone."""
         return f"{self.root}{'' if self.root.endswith(':') else '/'}{path}"
 
     def etag(self, path: str) -> str | None:  # noqa: ARG002 - most stores have none

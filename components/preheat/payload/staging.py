@@ -90,18 +90,18 @@ class Staging:
             self.forget_stale(path)
 
     def complete(self, file: SourceFile) -> bool:
-        """Whether all bytes of a file are staged, right or wrong."""
+        """True if all bytes of a file are staged, right or wrong."""
         try:
             return (self.files / file.path).lstat().st_size == file.size and not self.journal_path(file.path).exists()
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def holds(self, file: SourceFile) -> bool:
-        """Whether all bytes of this version of a file are staged."""
+        """True if all bytes of this version of a file are staged."""
         return self.origins().get(file.path) == file.origin and self.complete(file)
 
     def place(self, path: str) -> Path:
-        """Where a file is staged; makes its directories."""
+        """The staged path of a file; makes its directories."""
         return make_parents(self.files, path)
 
     def journal_path(self, path: str) -> Path:

@@ -34,7 +34,7 @@ Pull = Callable[[int, int, int], int]
 
 @dataclass(frozen=True)
 class Transfer:
-    """What all threads of one transfer share. `stop` ends it from outside, `halt` after the failure of one thread."""
+    """The state that all threads of one transfer share. `stop` ends it from outside, `halt` after the failure of one thread."""
 
     request: Request
     source: Source
@@ -50,7 +50,7 @@ class Transfer:
         return Retries(self.request.retries, self.request.backoff_seconds, self.stop, self.progress.say)
 
     def halted(self) -> bool:
-        """Whether every thread must end."""
+        """True if every thread must end."""
         return self.halt.is_set() or self.stop.is_set()
 
     def check(self) -> None:

@@ -108,7 +108,7 @@ class WebSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """What a server reports of one file: its size in bytes if known, and when it changed, in seconds since 1970."""
+    """The headers of one file: its size in bytes if known, and when it changed, in seconds since 1970."""
 
     size: int | None
     changed: float
