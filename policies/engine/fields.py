@@ -1,6 +1,6 @@
-"""Plain resource inputs as rules read them: every read of an unknown or misshapen value raises, with the path.
+"""Resource inputs as rules read them. Reading an unknown value, or one of the wrong type, raises an error with the path.
 
-A path holds keys and positions, never a value, so that no message made from one can show a secret.
+A path contains keys and positions, never a value, so a message with a path cannot show a secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*\Z")
 
 
 class Unknown:
-    """A value that only an update will know. There is one instance, `UNKNOWN`."""
+    """A value that is known only after an update. There is one instance, `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ UNKNOWN: Final = Unknown()
 
 
 class FieldError(Exception):
-    """A rule cannot read the field at `path`, of the resource `urn`; that is "" for a field of no resource. `why` is half a sentence."""
+    """A rule cannot read the field at `path` of the resource `urn`, "" for a field without a resource. `why` completes the message."""
 
     why = "cannot be read"
 
@@ -46,7 +46,7 @@ class UnknownFieldError(FieldError):
 
 
 class UnseenFieldError(FieldError):
-    """The object that the field refers to is not in the stack; `why` says so without the field's value."""
+    """The field refers to an object that is not in the stack; `why` says so without the field's value."""
 
     def __init__(self, field: Field, why: str) -> None:
         super().__init__(field)
@@ -54,7 +54,7 @@ class UnseenFieldError(FieldError):
 
 
 class MalformedFieldError(FieldError):
-    """The field is not of the type that its API gives it; `expected` names that type."""
+    """The field does not have the type of its API; `expected` names that type."""
 
     def __init__(self, field: Field, expected: str) -> None:
         super().__init__(field)
@@ -62,7 +62,7 @@ class MalformedFieldError(FieldError):
 
 
 class Field:
-    """A place in a resource's inputs. An absent one is a field too, and reads as None."""
+    """A field in a resource's inputs. An absent field reads as None."""
 
     __slots__ = ("_key", "_parent", "_raw")
 
@@ -72,7 +72,7 @@ class Field:
         self._key = key
 
     def at(self, *keys: str) -> Field:
-        """The field below, key by key. Raises MalformedFieldError where something other than a map is on the way."""
+        """The field below, key by key. Raises MalformedFieldError if a field on the path is not a map."""
         field = self
         for key in keys:
             raw = field._raw
@@ -86,26 +86,26 @@ class Field:
     @property
     def path(self) -> str:
         """The path, for example `spec.containers[0].image`."""
-        before = self._parent.path if self._parent is not None else ""
+        above = self._parent.path if self._parent is not None else ""
         if isinstance(self._key, int):
-            return f"{before}[{self._key}]"
+            return f"{above}[{self._key}]"
         if not _PLAIN_KEY.match(self._key):
-            return f"{before}[{self._key!r}]" if self._key else before
-        return f"{before}.{self._key}" if before else self._key
+            return f"{above}[{self._key!r}]" if self._key else above
+        return f"{above}.{self._key}" if above else self._key
 
     @property
     def urn(self) -> str:
-        """The resource that this is a field of, "" where it is of none."""
+        """The URN of the resource, "" for a field without one."""
         return self._parent.urn if self._parent is not None else ""
 
     @property
     def keys(self) -> tuple[str | int, ...]:
-        """The keys and positions that lead here from the top."""
+        """The keys and positions from the top to this field."""
         return (*self._parent.keys, self._key) if self._parent is not None else ()
 
     @property
     def above(self) -> Field:
-        """The field that this one is in; the top is in itself."""
+        """The parent field; the parent of the top is the top."""
         return self._parent or self
 
     @property
@@ -207,27 +207,27 @@ class Root(Field):
 
     @property
     def urn(self) -> str:
-        """The resource whose inputs these are."""
+        """The URN of the resource."""
         return self._urn
 
 
 def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:
-    """The items that pass `test`. What keeps an item from being tested is raised after all others had their turn. Raises FieldError."""
-    unread: FieldError | None = None
+    """The items that pass `test`. An error of a test is raised after all other items were tested. Raises FieldError."""
+    first_error: FieldError | None = None
     for item in items:
         try:
             passes = test(item)
         except FieldError as error:
-            unread = unread or error
+            first_error = first_error or error
             continue
         if passes:
             yield item
-    if unread is not None:
-        raise unread
+    if first_error is not None:
+        raise first_error
 
 
 class Unreadable:
-    """The fields that a stack rule could not read. As a context manager it records a FieldError of the block, and the rule continues after it."""
+    """The fields that a stack rule could not read. As a context manager, it records a FieldError of the block and suppresses it."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], FieldError] = {}

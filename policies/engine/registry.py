@@ -22,31 +22,26 @@ def all_rules() -> Mapping[str, AnyRule]:
 
 @cache
 def resource_rules() -> Mapping[str, tuple[Rule, ...]]:
-    """The rules on single resources, by the kind of resource that they look at."""
-    by_kind: dict[str, list[Rule]] = {}
-    for rule in all_rules().values():
-        if isinstance(rule, Rule):
-            for kind in rule.subject.kinds:
-                by_kind.setdefault(kind, []).append(rule)
-    return {kind: tuple(listed) for kind, listed in by_kind.items()}
+    """The rules on single resources, by kind of resource."""
+    rules = [rule for rule in all_rules().values() if isinstance(rule, Rule)]
+    kinds = {kind for rule in rules for kind in rule.subject.kinds}
+    return {kind: tuple(rule for rule in rules if kind in rule.subject.kinds) for kind in kinds}
 
 
 def rules_for(resource: Resource) -> tuple[Rule, ...]:
-    """The rules that look at `resource`: those of its kind, and those that find what they look at by structure."""
-    listed = resource_rules().get(resource.kind, ())
-    for also, rules in _by_structure():
-        if also(resource):
-            listed += tuple(rule for rule in rules if resource.kind not in rule.subject.kinds)
-    return listed
+    """The rules that check `resource`: those of its kind, and those whose subject recognizes its structure."""
+    by_kind = resource_rules().get(resource.kind, ())
+    by_structure = (rule for also, rules in _by_structure().items() if also(resource) for rule in rules)
+    return (*by_kind, *(rule for rule in by_structure if resource.kind not in rule.subject.kinds))
 
 
 @cache
-def _by_structure() -> tuple[tuple[Callable[[Resource], bool], tuple[Rule, ...]], ...]:
+def _by_structure() -> Mapping[Callable[[Resource], bool], list[Rule]]:
     by_test: dict[Callable[[Resource], bool], list[Rule]] = {}
     for rule in all_rules().values():
         if isinstance(rule, Rule) and rule.subject.also:
             by_test.setdefault(rule.subject.also, []).append(rule)
-    return tuple((also, tuple(rules)) for also, rules in by_test.items())
+    return by_test
 
 
 @cache

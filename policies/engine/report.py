@@ -16,9 +16,9 @@ _STRICTNESS = {Level.DISABLED: 0, Level.ADVISORY: 1, Level.MANDATORY: 2}
 
 
 class Change(NamedTuple):
-    """One setting that differs from the pack's own: `key` is `level` or the name of a parameter.
+    """One setting that differs from the default: `key` is `level` or the name of a parameter.
 
-    `lowered` is False only where the rule became stricter: whether a parameter allows more cannot be told from its value.
+    `lowered` is False only if the level became stricter. A changed parameter counts as lowered, because its value does not say.
     """
 
     rule: str
@@ -29,13 +29,13 @@ class Change(NamedTuple):
 
     @property
     def message(self) -> str:
-        """One line: the rule, and what it was and is."""
-        what = "" if self.key == "level" else f".{self.key}"
-        return f"{self.rule}{what}: {self.value} instead of {self.default}"
+        """One line: the rule, the value and the default."""
+        parameter = "" if self.key == "level" else f".{self.key}"
+        return f"{self.rule}{parameter}: {self.value} instead of {self.default}"
 
 
 def changes_of(settings: Settings, rules: Mapping[str, AnyRule]) -> tuple[Change, ...]:
-    """Every level and every parameter of `settings` that differs from what `rules` have, in the order of the rules' ids."""
+    """The levels and parameters of `settings` that differ from the defaults, in the order of `rules`."""
     changes: list[Change] = []
     for rule in rules.values():
         level = settings.level(rule)
@@ -49,15 +49,8 @@ def changes_of(settings: Settings, rules: Mapping[str, AnyRule]) -> tuple[Change
     return tuple(changes)
 
 
-def rules_run(settings: Settings, rules: Mapping[str, AnyRule]) -> int:
-    """The number of of `rules` are evaluated for a stack with `settings`."""
-    return sum(settings.level(rule) is not Level.DISABLED for rule in rules.values())
-
-
 def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={_text(each)}" for key, each in sorted(value.items())) or "nothing"
-    return (", ".join(map(_text, value)) or "nothing") if isinstance(value, list) else str(value)
+    return (", ".join(value) or "nothing") if isinstance(value, list) else str(value)
 
 
 _RUN = (Level.MANDATORY, Level.ADVISORY)
@@ -72,10 +65,10 @@ class Exempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`violations` keep a stack from being applied; `advice` does not. Each list is in the order of resources.
+    """The verdict on a stack, in the order of its resources. `violations` block it, `advice` does not.
 
-    `rules` counts the rules that were evaluated, `changes` is what the stack's settings change about the pack. `places` holds, by rule
-    and URN, the place in the stack file that a finding comes from.
+    `rules` counts the rules that ran, `changes` are settings that differ from the defaults. `places` has the line of the stack file that
+    causes a violation, by rule and URN.
     """
 
     stack: str
@@ -95,13 +88,13 @@ class Report:
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
-    """Every rule on every resource of `stack`, and on the stack as a whole."""
+    """Run all rules on the resources of `stack` and on the stack as a whole."""
     outcomes = [outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)]
     return make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
 
 
 def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> Report:
-    """`outcomes` sorted into what they lead to."""
+    """Sort `outcomes` into violations, advice and exempt ones."""
     violations: list[Outcome] = []
     advice: list[Outcome] = []
     exempt: list[Exempt] = []
@@ -115,7 +108,8 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
             advice.append(outcome)
     used = {each.exemption for each in exempt}
     unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
-    changes, rules = changes_of(settings, all_rules()), rules_run(settings, all_rules())
+    rules = sum(settings.level(rule) is not Level.DISABLED for rule in all_rules().values())
+    changes = changes_of(settings, all_rules())
     return Report(stack, tuple(violations), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules)
 
 

@@ -1,4 +1,4 @@
-"""Resources and stacks as the rules see them: type, name, inputs with marks for unknowns, and the edges between them."""
+"""Resources and stacks as rules read them: types, names, inputs with marks for unknowns, and dependencies."""
 
 from __future__ import annotations
 
@@ -68,11 +68,10 @@ def _nothing(_: Resource) -> frozenset[str]:
 
 
 class Subject(NamedTuple):
-    """Which resources rules look at, and which parts of them. `kinds` are type tokens without the API version.
+    """The resources that a rule checks, and the parts of them. `kinds` are type tokens without the API version.
 
-    Rules of one subject share the parts of a resource, which are taken apart once. `inapplicable` names the rules that cannot be
-    obeyed by a resource, because of what it is and not of how it is called. `also` finds resources of any
-    other kind that hold such parts.
+    Rules of one subject share the parts of a resource. `inapplicable` returns the rules that a resource cannot obey, for example a device
+    plugin. `also` finds such parts in resources of other kinds.
     """
 
     name: str
@@ -88,7 +87,7 @@ def objects(*kinds: str) -> Subject:
 
 
 class Stack:
-    """All resources of one stack. A rule puts what it could not read into `doubts`: `with stack.unreadable:` around what one resource decides."""
+    """All resources of one stack. In a block `with stack.unreadable:` a field that cannot be read is recorded, and the rule continues after it."""
 
     def __init__(self, name: str, resources: Iterable[Resource]) -> None:
         self.name = name
@@ -100,7 +99,7 @@ class Stack:
         self._by_urn = {each.urn: each for each in self.resources}
 
     def for_rule(self) -> Stack:
-        """The same stack with no doubts yet."""
+        """The same stack without recorded fields."""
         view = copy.copy(self)
         view.unreadable = Unreadable()
         return view
@@ -114,17 +113,16 @@ class Stack:
             yield from self._by_kind.get(kind, ())
 
     def dependencies_of(self, resource: Resource) -> set[str]:
-        """The URNs of all resources that `resource` waits for, by whatever number of steps."""
+        """The URNs of all resources that `resource` depends on, directly or not."""
         seen: set[str] = set()
         waiting = list(resource.dependencies)
         while waiting:
             urn = waiting.pop()
             if urn not in seen:
                 seen.add(urn)
-                further = self._by_urn.get(urn)
-                waiting += further.dependencies if further else ()
+                waiting += self._by_urn[urn].dependencies if urn in self._by_urn else ()
         return seen
 
     def by_urn(self, urn: str) -> Resource | None:
-        """The resource with that URN, None where there is none."""
+        """The resource with that URN, or None."""
         return self._by_urn.get(urn)

@@ -1,4 +1,4 @@
-"""The types of rules. A rule has no state; its check is a function of resource inputs and of the rule's parameters."""
+"""The types of rules and the decorators that make them. A check depends only on the inputs of resources and on its parameters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Level(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """Why there is an outcome at all: rules that pass leave none."""
+    """The state of an outcome. A rule that passes has none."""
 
     VIOLATION = "violation"
     NOT_EVALUATED = "not evaluated"
@@ -42,9 +42,9 @@ class State(enum.StrEnum):
 
 
 class Violation(NamedTuple):
-    """One violation: the path of the field, and what is wrong in words that never hold the field's value.
+    """The path of a field and the problem, in words that never contain the field's value.
 
-    `urn` is "" for the resource that was looked at; stack rules name the resource, or "" for the stack as a whole.
+    `urn` is "" for the checked resource. A stack rule names the resource, or "" for the stack as a whole.
     """
 
     path: str
@@ -100,8 +100,8 @@ class Parameters:
 class Rule(NamedTuple):
     """A rule on one resource at a time.
 
-    `refs` name what the rule mirrors (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA, or `inference`).
-    `check` yields findings of one part of a resource.
+    `refs` name the rules of others that require the same (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA), or `inference`.
+    `check` yields the violations of one part of a resource.
     """
 
     id: str
@@ -132,7 +132,7 @@ class StackRule(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """One safe change: `value` goes to the place that `keys` lead to, and nothing else moves."""
+    """One safe change: set the field at `keys` to `value`."""
 
     keys: tuple[str | int, ...]
     value: Any
@@ -180,5 +180,5 @@ def _texts(check: Callable[..., Violations]) -> tuple[str, str, str, str]:
 
 
 def violation(at: Field, problem: str, *, urn: str = "") -> Violation:
-    """A finding at the field `at`."""
+    """A violation at the field `at`."""
     return Violation(at.path, problem, urn)
