@@ -1,7 +1,7 @@
-"""Seven policies that run all rules under Pulumi's analyzer protocol, with the verdicts of `inferplan check`.
+"""Seven Pulumi policies that run all rules, with the same results as `inferplan check`.
 
-One Pulumi policy per rule would decode each resource a hundred times. The SDK reports an unknown as advice instead of a violation, so
-inputs become plain data with marks for unknowns first, and a separate policy blocks what could not be evaluated.
+One Pulumi policy per rule would decode each resource a hundred times. The SDK reports an unknown value only as advice, so inputs are
+converted to plain data with marks for unknowns, and a separate policy blocks what could not be evaluated.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from policies.engine.report import changes_of, exemption_message, expiry_message
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level, State
 from policies.engine.settings import EXEMPTION_KEYS, Exemption, Settings, SettingsError, parse_settings, read_settings, today
-from policies.wire import inputs_kept_by, plain, resource_of, stack_name, whole
+from policies.wire import inputs_in_outputs, plain, resource_of, stack_name, whole
 
 NAME = "inferplan"
 _FOLDER = Path(__file__).parent / "stacks"
 
 
 class _Pack:
-    """State that the dispatchers share: the settings of each stack, and for each resource its inputs, unevaluated outcomes and exemptions."""
+    """State that the policies share: the settings of each stack; the inputs, unevaluated outcomes and exemptions of each resource."""
 
     def __init__(self) -> None:
         self._inputs: dict[str, Mapping[str, Any]] = {}
         self._mandatory: dict[str, Resource] = {}
         self._settings: dict[tuple[str, str], Settings] = {}
-        self._unjudged: dict[str, list[Outcome]] = {}
+        self._not_evaluated: dict[str, list[Outcome]] = {}
         self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
 
     def settings(self, stack: str, config: Mapping[str, Any]) -> Settings:
-        """The stack's file with `config`, which `--policy-pack-config` gives, over it."""
+        """The settings of the stack's file, overridden by `config` from `--policy-pack-config`."""
         key = (stack, repr(sorted(config.items())))
         if key not in self._settings:
             day = today()
             from_file = read_settings(_FOLDER / f"{stack}.json", all_rules(), day)
-            given = {name: value for name, value in config.items() if name != "enforcementLevel"}
-            over = parse_settings(whole(given), all_rules(), day, where="--policy-pack-config")
+            settings = {name: value for name, value in config.items() if name != "enforcementLevel"}
+            over = parse_settings(whole(settings), all_rules(), day, where="--policy-pack-config")
             self._settings[key] = Settings(
                 today=day,
                 levels={**from_file.levels, **over.levels},
@@ -60,8 +60,8 @@ class _Pack:
         return self._settings[key]
 
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
-        """Runs the rules of `level` on one resource; keeps what they could not evaluate for the stack policies."""
-        # Both levels of one resource follow each other: the second one shares what the first one took apart.
+        """Run the rules of `level` on one resource. A stack policy reports what they could not evaluate."""
+        # The advisory policy follows the mandatory one for each resource, so both share its parts.
         resource = self._mandatory.pop(args.urn, None) if level is Level.ADVISORY else None
         if resource is None:
             resource = resource_of(args, plain(args.props))
@@ -71,24 +71,24 @@ class _Pack:
         try:
             settings = self.settings(stack_name(resource.urn), args.get_config())
         except SettingsError as faults:
-            # Without settings nothing can be judged, so nothing passes.
+            # Without valid settings, nothing passes.
             if level is Level.MANDATORY:
                 report(str(faults), None)
             return
-        unjudged = []
+        not_evaluated = []
         for outcome in self._live(evaluate_resource(resource, settings, [level]), settings, (resource.urn, level)):
             if outcome.state is State.NOT_EVALUATED and level is Level.MANDATORY:
-                unjudged.append(outcome)
+                not_evaluated.append(outcome)
             else:
                 report(outcome.message, None)
         if level is Level.MANDATORY:
-            self._unjudged[resource.urn] = unjudged
+            self._not_evaluated[resource.urn] = not_evaluated
 
     def stack(self, level: Level, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Runs the stack rules of `level` on all resources."""
-        # The engine sends the inputs of each resource before the outputs of all; a targeted run leaves out those it does not touch.
+        """Run the stack rules of `level` on all resources."""
+        # The engine sends the inputs of each resource first, then the outputs of all. A targeted run does not send all inputs.
         resources = [
-            resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_kept_by(each)) for each in args.resources
+            resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_in_outputs(each)) for each in args.resources
         ]
         if not resources:
             return
@@ -104,12 +104,12 @@ class _Pack:
             if outcome.state is not State.NOT_EVALUATED or level is Level.ADVISORY:
                 report(outcome.message, outcome.urn or None)
         if level is Level.MANDATORY:
-            self._unjudged[""] = [outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED]
+            self._not_evaluated[""] = [outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED]
             for exemption in settings.expired:
                 report(expiry_message(exemption), None)
 
     def _live(self, outcomes: Iterable[Outcome], settings: Settings, place: tuple[str, Level]) -> list[Outcome]:
-        """The outcomes that no exemption covers; the exemptions that cover the others are kept for the list of them."""
+        """The outcomes that no exemption covers. It records the exemptions of the others for `exemptions`."""
         live: list[Outcome] = []
         self._exempt[place] = set()
         for outcome in outcomes:
@@ -121,9 +121,9 @@ class _Pack:
         return live
 
     def exemptions(self, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Lists what the settings of the stack lower, and the exemptions that cover something, each once."""
-        # The last policy of a run: the next run sends every resource again.
-        exempt, self._exempt, self._inputs, self._unjudged, self._mandatory = self._exempt, {}, {}, {}, {}
+        """Report the settings that lower rules, and the exemptions in use, each once."""
+        # This is the last policy of a run. The next run sends every resource again.
+        exempt, self._exempt, self._inputs, self._not_evaluated, self._mandatory = self._exempt, {}, {}, {}, {}
         if not args.resources:
             return
         try:
@@ -138,23 +138,23 @@ class _Pack:
         for message in sorted(map(exemption_message, used)):
             report(message, None)
 
-    def unjudged(self, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Refuses what mandatory rules could not judge, not even by what the stack says about it: the resources that a value comes from."""
-        left: list[Outcome] = []
+    def not_evaluated(self, args: StackValidationArgs, report: ReportViolation) -> None:
+        """Report what mandatory rules could not evaluate, not even with the dependencies that only stack policies receive."""
+        remaining: list[Outcome] = []
         for each in args.resources:
-            if self._unjudged.get(each.urn):
-                left += self._judged_again(each, args)
-        for outcome in (*left, *self._unjudged.get("", ())):
+            if self._not_evaluated.get(each.urn):
+                remaining += self._evaluate_again(each, args)
+        for outcome in (*remaining, *self._not_evaluated.get("", ())):
             report(f"not evaluated: {outcome.message}", outcome.urn or None)
 
-    def _judged_again(self, given: Any, args: StackValidationArgs) -> Iterator[Outcome]:
-        resource = resource_of(given, self._inputs[given.urn])
-        settings = self.settings(stack_name(given.urn), args.get_config())
-        outcomes = self._live(evaluate_resource(resource, settings, [Level.MANDATORY]), settings, (given.urn, Level.MANDATORY))
-        return (each for each in outcomes if each.state is State.NOT_EVALUATED)
+    def _evaluate_again(self, each: Any, args: StackValidationArgs) -> Iterator[Outcome]:
+        resource = resource_of(each, self._inputs[each.urn])
+        settings = self.settings(stack_name(each.urn), args.get_config())
+        outcomes = self._live(evaluate_resource(resource, settings, [Level.MANDATORY]), settings, (each.urn, Level.MANDATORY))
+        return (outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED)
 
     def remediate(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
-        """The resource with the safe changes made that its rules ask for; None where there is none to make."""
+        """The inputs of the resource with safe changes that fix violations, or None."""
         resource = resource_of(args, plain(args.props))
         try:
             settings = self.settings(stack_name(resource.urn), args.get_config())
@@ -190,7 +190,7 @@ def dispatchers() -> list[Policy]:
         StackValidationPolicy(
             name=f"{NAME}-not-evaluated",
             description="Mandatory rules that could not be evaluated.",
-            validate=pack.unjudged,
+            validate=pack.not_evaluated,
             enforcement_level=EnforcementLevel.MANDATORY,
             config_schema=schema,
         ),
@@ -204,7 +204,7 @@ def dispatchers() -> list[Policy]:
         ResourceValidationPolicy(
             name=f"{NAME}-remediate",
             description="Safe changes that satisfy rules. They are made only if this policy's level is remediate.",
-            remediate=pack.remediate,  # pyrefly: ignore[bad-argument-type] - the SDK's annotation forgets plain maps, its code takes them
+            remediate=pack.remediate,  # pyrefly: ignore[bad-argument-type] - the SDK accepts plain maps, although its annotation does not
             enforcement_level=EnforcementLevel.DISABLED,
             config_schema=schema,
         ),

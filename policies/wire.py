@@ -1,4 +1,4 @@
-"""Resources as the policy SDK hands them over, as plain data with `UNKNOWN` marks. It never lets the SDK's own error escape."""
+"""Resources of the policy SDK as plain data with `UNKNOWN` marks, without the SDK's error for unknown values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from policies.engine.fields import UNKNOWN
 from policies.engine.resource import Resource
 
 _STACK_OF = re.compile(r"urn:pulumi:([^:]+)::")
-# Where the Kubernetes provider keeps an object's inputs in its outputs.
-_KEPT_INPUTS = "__inputs"
-# The SDK's marks for unknowns of each type (pulumi_policy/proxy.py): where secrets keep their marks, unknowns arrive as these.
+# The output of the Kubernetes provider with an object's inputs.
+_INPUTS = "__inputs"
+# The SDK's marks for unknowns of each type (pulumi_policy/proxy.py).
 _UNKNOWNS = frozenset(
     [
         "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
@@ -27,32 +27,18 @@ _UNKNOWNS = frozenset(
 
 
 def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """`properties`, which raise at every unknown, as plain data; secrets are in plain text, as for every analyzer."""
-    return _plain_map(properties)
+    """`properties` of the SDK as plain data. Secrets are in plain text, as for every analyzer."""
+    return {key: _item(properties, key) for key in properties}
 
 
-def _plain_map(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _item(container: Any, key: str | int) -> Any:
+    """One item as plain data. The SDK raises an error at unknown items."""
     from pulumi_policy.proxy import UnknownValueError
 
-    told: dict[str, Any] = {}
-    for key in properties:
-        try:
-            told[key] = _plain(properties[key])
-        except UnknownValueError:
-            told[key] = UNKNOWN
-    return told
-
-
-def _plain_list(items: Sequence[Any]) -> list[Any]:
-    from pulumi_policy.proxy import UnknownValueError
-
-    told: list[Any] = []
-    for position in range(len(items)):
-        try:
-            told.append(_plain(items[position]))
-        except UnknownValueError:
-            told.append(UNKNOWN)
-    return told
+    try:
+        return _plain(container[key])
+    except UnknownValueError:
+        return UNKNOWN
 
 
 def _plain(value: Any) -> Any:
@@ -61,30 +47,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
-        return _plain_map(value)
-    return _plain_list(value) if isinstance(value, Sequence) else value
+        return plain(value)
+    return [_item(value, place) for place in range(len(value))] if isinstance(value, Sequence) else value
 
 
-def inputs_kept_by(given: Any) -> Mapping[str, Any]:
-    """The inputs in the outputs that a stack policy is given, or the outputs where the provider keeps no inputs.
+def inputs_in_outputs(resource: Any) -> Mapping[str, Any]:
+    """The inputs that the Kubernetes provider stores in the outputs of `resource`; the outputs for other providers.
 
-    Outputs hold what the server filled in, and what controllers write while the object lives; rules judge what is declared.
+    Outputs of Kubernetes objects also contain defaults of the server and values of controllers. Rules check declared values.
     """
-    properties = plain(given.props)
-    kept = properties.get(_KEPT_INPUTS) if given.resource_type.startswith("kubernetes:") else None
-    return kept if isinstance(kept, dict) else properties
+    outputs = plain(resource.props)
+    inputs = outputs.get(_INPUTS) if resource.resource_type.startswith("kubernetes:") else None
+    return inputs if isinstance(inputs, dict) else outputs
 
 
-def resource_of(given: Any, inputs: Mapping[str, Any]) -> Resource:
-    """The resource that the SDK hands over, with `inputs` in plain data."""
-    options, provider = given.opts, given.provider
-    urn = given.urn
-    dependencies = tuple(each.urn for each in getattr(given, "dependencies", ()))
-    sources = getattr(given, "property_dependencies", {})
+def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
+    """A resource of the SDK, with `inputs` as plain data."""
+    options, provider = resource.opts, resource.provider
+    urn = resource.urn
+    dependencies = tuple(each.urn for each in getattr(resource, "dependencies", ()))
+    sources = getattr(resource, "property_dependencies", {})
     return Resource(
-        type=given.resource_type,
+        type=resource.resource_type,
         urn=urn,
-        name=given.name,
+        name=resource.name,
         inputs=inputs,
         parent=options.parent or "",
         dependencies=dependencies,
@@ -95,13 +81,13 @@ def resource_of(given: Any, inputs: Mapping[str, Any]) -> Resource:
 
 
 def stack_name(urn: str) -> str:
-    """The stack that a URN is of."""
+    """The stack in a URN."""
     match = _STACK_OF.match(urn)
     return match.group(1) if match else ""
 
 
 def whole(value: Any) -> Any:
-    """`value` with whole numbers as such: the protocol carries every number as a float."""
+    """`value` with integers in place of whole floats. The protocol has floats only."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

@@ -189,8 +189,8 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
 
 
 def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:
-    given = content.get("parameters") if isinstance(content, dict) else None
-    for rule, values in given.items() if isinstance(given, dict) else ():
+    parameters = content.get("parameters") if isinstance(content, dict) else None
+    for rule, values in parameters.items() if isinstance(parameters, dict) else ():
         for name, value in values.items() if rule in rules and isinstance(values, dict) else ():
             parameter = rules[rule].parameters.get(name)
             if parameter is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _WILD = re.compile(r"[*?]")
 _PARTS = 6
-# Services whose ARNs begin with the resource's name, not with its type.
+# Services whose ARNs have no type before the name.
 _UNTYPED = frozenset(["s3", "sns", "sqs", "execute-api"])
 _TYPED = re.compile(r"[A-Za-z][\w-]*[/:]")
 _ONLY_WILD = re.compile(r"[*?/:]*\*[*?/:]*")
@@ -28,7 +28,7 @@ class Arn(NamedTuple):
 
     @property
     def names_every(self) -> bool:
-        """True if the resource part takes every resource of a type, or all types: `*`, `role/*`, `secret:*`, `*/*`."""
+        """True if the ARN matches every resource, or every resource of a type: `*`, `role/*`, `secret:*`, `*/*`."""
         rest = self.resource
         if self.service not in _UNTYPED:
             rest = _TYPED.sub("", rest, count=1)
@@ -42,10 +42,10 @@ def parse_arn(text: str) -> Arn | None:
 
 
 def names_every_resource(pattern: str) -> bool:
-    """True if a `Resource` takes every resource, or every resource of a type in some account."""
+    """True if a `Resource` matches every resource, or every resource of a type."""
     arn = parse_arn(pattern)
     if arn is None:
-        # IAM fills in what is missing behind the last star: `*`, `arn:aws:iam::*`.
+        # The last star also matches the missing parts: `*`, `arn:aws:iam::*`.
         return bool(_ONLY_WILD.fullmatch(pattern)) or (pattern.startswith("arn:") and pattern.endswith("*"))
     return arn.names_every
 
@@ -56,18 +56,18 @@ def text_like(pattern: str, text: str) -> bool:
 
 
 def arn_like(pattern: str, text: str) -> bool:
-    """ArnLike and ArnEquals: each of the six parts by itself, with `*` and `?` inside a part."""
-    parts, given = pattern.split(":", _PARTS - 1), text.split(":", _PARTS - 1)
-    return len(parts) == len(given) == _PARTS and all(text_like(part, each) for part, each in zip(parts, given, strict=True))
+    """ArnLike and ArnEquals: they compare the six parts one by one; `*` and `?` match inside a part."""
+    patterns, parts = pattern.split(":", _PARTS - 1), text.split(":", _PARTS - 1)
+    return len(patterns) == len(parts) == _PARTS and all(map(text_like, patterns, parts))
 
 
 def action_like(pattern: str, action: str) -> bool:
-    """True if `pattern` takes an action; case never counts in actions."""
+    """True if `pattern` matches an action. Case does not matter."""
     return text_like(pattern.lower(), action.lower())
 
 
 def overlaps(pattern: str, other: str) -> bool:
-    """True if some action is taken by both patterns: `s3:Get*` and `s3:*Object`."""
+    """True if an action can match both patterns: `s3:Get*` and `s3:*Object`."""
     return _meet(pattern.lower(), other.lower())
 
 

@@ -1,7 +1,7 @@
 """Condition operators of IAM: whether a condition holds for the value, the values or the absence of a key in a request.
 
 Rules: "IAM JSON policy elements: Condition operators" and "Conditions with multiple context keys or values" of the IAM User
-Guide, read 2026-11-22. An unknown operator holds for every request, so it limits no one.
+Guide, read 2026-11-22. An unknown operator holds for every request.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _ORDERS = {
 
 
 def _number(order: Callable[[float, float], bool]) -> Test:
-    return lambda expected, given: _tried(lambda: order(float(given), float(expected)))
+    return lambda expected, actual: _tried(lambda: order(float(actual), float(expected)))
 
 
 def _date(order: Callable[[float, float], bool]) -> Test:
-    return lambda expected, given: _tried(lambda: order(_seconds(given), _seconds(expected)))
+    return lambda expected, actual: _tried(lambda: order(_seconds(actual), _seconds(expected)))
 
 
 def _seconds(text: str) -> float:
     return float(text) if text.isdigit() else dt.datetime.fromisoformat(text).timestamp()
 
 
-def _within(expected: str, given: str) -> bool:
-    return _tried(lambda: ipaddress.ip_address(given) in ipaddress.ip_network(expected, strict=False))
+def _within(expected: str, actual: str) -> bool:
+    return _tried(lambda: ipaddress.ip_address(actual) in ipaddress.ip_network(expected, strict=False))
 
 
 def _tried(test: Callable[[], bool]) -> bool:
@@ -51,18 +51,18 @@ def _tried(test: Callable[[], bool]) -> bool:
 
 
 _TESTS: Mapping[str, Test] = {
-    "stringequals": lambda expected, given: expected == given,
-    "stringequalsignorecase": lambda expected, given: expected.lower() == given.lower(),
+    "stringequals": lambda expected, actual: expected == actual,
+    "stringequalsignorecase": lambda expected, actual: expected.lower() == actual.lower(),
     "stringlike": text_like,
     "arnequals": arn_like,
     "arnlike": arn_like,
-    "bool": lambda expected, given: expected.lower() == given.lower(),
-    "binaryequals": lambda expected, given: expected == given,
+    "bool": lambda expected, actual: expected.lower() == actual.lower(),
+    "binaryequals": lambda expected, actual: expected == actual,
     "ipaddress": _within,
     **{f"numeric{name}": _number(order) for name, order in _ORDERS.items()},
     **{f"date{name}": _date(order) for name, order in _ORDERS.items()},
 }
-# The negated ones by the operators that they negate.
+# Negated operators, with the operators that they negate.
 _NEGATED = {
     **{f"{kind}not{rest}": f"{kind}{rest}" for kind, rest in (("string", "equals"), ("string", "equalsignorecase"), ("string", "like"))},
     "arnnotequals": "arnequals",
@@ -82,27 +82,27 @@ class Operator(NamedTuple):
 
     @property
     def negated(self) -> bool:
-        """True if it asks that nothing matches."""
+        """True if the condition holds if nothing matches."""
         return self.name in _NEGATED
 
-    def holds(self, expected: Iterable[str], given: Request) -> bool:
-        """True if the condition holds for a request in which the key has the value `given`."""
+    def holds(self, expected: Iterable[str], value: Request) -> bool:
+        """True if the condition holds for a request with `value` for the key."""
         if self.name == "null":
-            return any((given is None or given == []) == (each.lower() == "true") for each in expected)
+            return any((value is None or value == []) == (each.lower() == "true") for each in expected)
         test = _TESTS.get(_NEGATED.get(self.name, self.name))
         if test is None:
             return True
-        values = list(expected)
-        if given is None or given == []:
-            # A set operator looks at values alone: of none, all hold and none holds; IfExists counts without a set.
+        patterns = list(expected)
+        if value is None or value == []:
+            # Without a value, ForAllValues holds and ForAnyValue does not.
             return self.set_ == "forallvalues" or (self.set_ != "foranyvalue" and (self.if_exists or self.negated))
-        several = [given] if isinstance(given, str) else given
-        verdicts = [any(test(each, one) for each in values) != self.negated for one in several]
+        values = [value] if isinstance(value, str) else value
+        verdicts = [any(test(each, one) for each in patterns) != self.negated for one in values]
         return any(verdicts) if self.set_ == "foranyvalue" else all(verdicts)
 
 
 def parse_operator(text: str) -> Operator:
-    """`ForAnyValue:StringLikeIfExists` by its parts."""
+    """The parts of `ForAnyValue:StringLikeIfExists`."""
     set_, _, name = text.strip().lower().rpartition(":")
     return Operator(name.removesuffix("ifexists"), set_, name.endswith("ifexists") and name != "ifexists")
 
@@ -114,6 +114,6 @@ class Condition(NamedTuple):
     key: str
     values: tuple[str, ...]
 
-    def holds(self, given: Request) -> bool:
-        """True if a request with that value of the key passes."""
-        return self.operator.holds(self.values, given)
+    def holds(self, value: Request) -> bool:
+        """True if the condition holds for a request with `value` for the key."""
+        return self.operator.holds(self.values, value)

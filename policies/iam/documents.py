@@ -12,12 +12,12 @@ from policies.iam import strangers
 from policies.iam.conditions import Condition, parse_operator
 
 _KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy", "aws:iam:GroupPolicy", "aws:iam:Role"])
-# Resources of a stack whose ARN a statement may wait for, with the service that their actions are of.
-_MAKERS = {"aws:kms/key:Key": "kms"}
+# Types of resources whose new ARN can make a statement unknown, with the service of their actions.
+_ARN_SOURCES = {"aws:kms/key:Key": "kms"}
 
 
 class Statement(NamedTuple):
-    """One statement, at `field`. Its lists raise for what is unknown only after what is known, so that a violation next to it is found."""
+    """One statement at `field`. Its lists raise for unknown items after the known ones, so that a violation in a known item is reported."""
 
     field: Field
     raw: dict[str, Any]
@@ -29,12 +29,12 @@ class Statement(NamedTuple):
 
     @property
     def actions(self) -> list[str]:
-        """The actions, empty where the statement has only NotAction."""
+        """The actions, empty if the statement has NotAction instead."""
         return _words_at(self.field.at("Action"))
 
     @property
     def resources(self) -> list[str]:
-        """The resources, empty where the statement has only NotResource."""
+        """The resources, empty if the statement has NotResource instead."""
         return _words_at(self.field.at("Resource"))
 
     @property
@@ -49,107 +49,106 @@ class Statement(NamedTuple):
 
     @property
     def kinds_of_principals(self) -> frozenset[str]:
-        """`AWS`, `Service`, `Federated`: what kinds of principals the statement names."""
+        """The kinds of principals: `AWS`, `Service`, `Federated`."""
         principal = self.raw.get("Principal")
         return frozenset(principal) if isinstance(principal, dict) else frozenset(["AWS"] if principal else [])
 
     def conditions(self) -> Iterator[Condition]:
         """Each key of the condition block, with its operator and values."""
-        listed = self.raw.get("Condition") or {}
-        for operator, tests in listed.items() if isinstance(listed, dict) else ():
+        block = self.raw.get("Condition")
+        for operator, tests in block.items() if isinstance(block, dict) else ():
             for key, value in tests.items() if isinstance(tests, dict) else ():
                 yield Condition(parse_operator(operator), key.lower(), tuple(_words(value, self.field.at("Condition"))))
 
     def is_narrow(self) -> bool:
-        """True if the conditions exclude strangers: principals of another account, organization or network."""
-        return not strangers.pass_(self.conditions())
+        """True if the conditions exclude principals of other accounts, organizations and networks."""
+        return not strangers.can_pass(self.conditions())
 
     def is_public(self) -> bool:
         """True if the statement allows any principal."""
         return self.effect == "Allow" and "*" in self.principals and not self.is_narrow()
 
 
-def listed(document: Resource) -> Iterator[Field]:
-    """The statements of a resource's documents, each by itself: an unknown of one hides nothing of another. Raises FieldError."""
+def document_statements(document: Resource) -> Iterator[Field]:
+    """The statements of a resource's documents. Each is one part, so an unknown in one does not hide a violation in another. Raises FieldError."""
     if document.kind == "aws:iam:Role":
         documents = [each.at("policy") for each in document.at("inlinePolicies").each()]
     else:
         documents = [document.at("policy")]
-    service = _made_by(document)
-    for place in documents:
-        yield from (_with_siblings(each, service) for each in _parsed(place))
+    service = _unknown_service(document)
+    for field in documents:
+        yield from (_with_known_resource(each, service) for each in _parsed(field))
 
 
 def sources_of(resource: Resource, key: str) -> set[str]:
-    """The types of the stack's resources that the value of `key` is made of."""
+    """The types of the resources that the property `key` depends on."""
     return {urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2] for urn in resource.property_dependencies.get(key, ())}
 
 
-def _made_by(document: Resource) -> str:
-    """The service of the stack's own resources that the unknown parts of a document come from; "" for several, or none."""
+def _unknown_service(document: Resource) -> str:
+    """The service of the resources that make parts of a document unknown, "" for several services or none."""
     types = sources_of(document, "policy")
-    return _MAKERS.get(types.pop(), "") if len(types) == 1 else ""
+    return _ARN_SOURCES.get(types.pop(), "") if len(types) == 1 else ""
 
 
-def _with_siblings(statement: Field, service: str) -> Field:
-    """`statement` with an unknown Resource read as one ARN of `service`: what the same update makes has one, and no wildcard in it.
+def _with_known_resource(statement: Field, service: str) -> Field:
+    """`statement` with an unknown Resource replaced by an ARN of `service`, if the statement allows actions of that service only.
 
-    Only where the statement allows no other service. The value is judged again when the update knows it.
+    The new resource gets an ARN without wildcards. The update checks the known value again.
     """
     raw = statement.value
     if not service or not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
         return statement
     try:
-        elsewhere = any(not each.startswith(f"{service}:") for each in Statement(statement, raw).actions)
+        other_services = any(not each.startswith(f"{service}:") for each in Statement(statement, raw).actions)
     except UnknownFieldError:
-        elsewhere = True
-    if elsewhere:
+        other_services = True
+    if other_services:
         return statement
     return Field({**raw, "Resource": f"arn:aws:{service}:::made-by-this-stack"}, statement.above, statement.keys[-1])
 
 
-DOCUMENTS = Subject("document", _KINDS, listed)
-"""The fields with documents that grant permissions to their holders, including the inline policies of a role."""
+DOCUMENTS = Subject("document", _KINDS, document_statements)
+"""The statements that grant permissions to roles and users, including the inline policies of a role."""
 
 
 def statements(field: Field) -> Iterator[Statement]:
-    """The statements of the document, or the one statement, at `field`: those that are known first. Raises FieldError."""
-    listed = [field] if isinstance(field.value, dict) and "Statement" not in field.value else list(_parsed(field))
-    for each in sorted(listed, key=lambda each: _has_unknown(each.value)):
+    """The statements of the document or statement at `field`, known ones first. Raises FieldError."""
+    fields = [field] if isinstance(field.value, dict) and "Statement" not in field.value else list(_parsed(field))
+    for each in sorted(fields, key=lambda each: _has_unknown(each.value)):
         yield Statement(each, each.value)
 
 
 def _parsed(field: Field) -> Iterator[Field]:
-    """The statements of the document at `field`, with the places that they have in it. Raises FieldError."""
+    """The statements of the document at `field`, as fields. Raises FieldError."""
     text = field.value
     if text is None:
         return
     try:
         document = json.loads(text) if isinstance(text, str) else text
-        listed = document["Statement"]
+        entries = document["Statement"]
     except (ValueError, KeyError, TypeError):
         raise MalformedFieldError(field, "a policy document") from None
-    place = Field(listed if isinstance(listed, list) else [listed], field, "Statement")
-    for each in place.each():
+    for each in Field(entries if isinstance(entries, list) else [entries], field, "Statement").each():
         if not isinstance(each.value, dict):
             raise MalformedFieldError(field, "a policy document")
         yield each
 
 
-_NOWHERE = Field(UNKNOWN)
+_NO_FIELD = Field(UNKNOWN)
 
 
 class _Words(list[str]):
-    """The known words. After the last one it raises `unread`, the error of those that could not be read."""
+    """The known words. Iteration raises `error` after the last one, if a word is unknown."""
 
-    def __init__(self, known: list[str], unread: UnknownFieldError | None) -> None:
+    def __init__(self, known: list[str], error: UnknownFieldError | None) -> None:
         super().__init__(known)
-        self._unread = unread
+        self._error = error
 
     def __iter__(self) -> Iterator[str]:
         yield from super().__iter__()
-        if self._unread is not None:
-            raise self._unread
+        if self._error is not None:
+            raise self._error
 
     def __contains__(self, word: object) -> bool:
         return any(each == word for each in self)
@@ -159,26 +158,26 @@ class _Words(list[str]):
 
 
 def _words_at(field: Field) -> list[str]:
-    """The words at `field`, a list or a single one. Raises UnknownFieldError where nothing of it is known."""
+    """The words at `field`, a list or a single one. Raises UnknownFieldError if the whole value is unknown."""
     value = field.value
     known: list[str] = []
-    unread: UnknownFieldError | None = None
+    first_error: UnknownFieldError | None = None
     for each in field.each() if isinstance(value, list) else [field]:
         try:
             known += _words(each.value, each)
         except UnknownFieldError as error:
-            unread = unread or error
-    return _Words(known, unread)
+            first_error = first_error or error
+    return _Words(known, first_error)
 
 
-def _words(value: Any, at: Field = _NOWHERE) -> list[str]:
+def _words(value: Any, at: Field = _NO_FIELD) -> list[str]:
     if value is None:
         return []
     if isinstance(value, list):
         return [word for each in value for word in _words(each, at)]
     if _has_unknown(value):
         raise UnknownFieldError(at)
-    # JSON says true where IAM compares text.
+    # IAM compares a JSON boolean as text.
     return [value] if isinstance(value, str) else [json.dumps(value)]
 
 
@@ -192,43 +191,26 @@ def _has_unknown(value: Any) -> bool:
 
 BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
 BUCKET_POLICIES = ("aws:s3:BucketPolicy", *BUCKETS)
-# Where the policy of each kind stands.
-_PLACES = {
-    **dict.fromkeys(BUCKET_POLICIES, "policy"),
-    "aws:s3:AccessPoint": "policy",
-    "aws:s3control:AccessPointPolicy": "policy",
-    "aws:s3control:ObjectLambdaAccessPointPolicy": "policy",
-    "aws:s3control:MultiRegionAccessPointPolicy": "policy",
-    "aws:kms:Key": "policy",
-    "aws:kms:KeyPolicy": "policy",
-    "aws:kms:ExternalKey": "policy",
-    "aws:kms:ReplicaKey": "policy",
-    "aws:efs:FileSystemPolicy": "policy",
-    "aws:ecr:RepositoryPolicy": "policy",
-    "aws:ecr:RegistryPolicy": "policy",
-    "aws:ecrpublic:RepositoryPolicy": "policy",
-    "aws:secretsmanager:Secret": "policy",
-    "aws:secretsmanager:SecretPolicy": "policy",
-    "aws:sqs:Queue": "policy",
-    "aws:sqs:QueuePolicy": "policy",
-    "aws:sns:Topic": "policy",
-    "aws:sns:TopicPolicy": "policy",
-    "aws:backup:VaultPolicy": "policy",
-    "aws:cloudwatch:EventBusPolicy": "policy",
-    "aws:cloudwatch:LogResourcePolicy": "policyDocument",
-    "aws:dynamodb:ResourcePolicy": "policy",
-    "aws:glacier:Vault": "accessPolicy",
-    "aws:lambda:LayerVersionPermission": "policy",
-    "aws:opensearch:DomainPolicy": "accessPolicies",
-    "aws:apigateway:RestApiPolicy": "policy",
-}
 KEYS = ("aws:kms:Key", "aws:kms:KeyPolicy", "aws:kms:ExternalKey", "aws:kms:ReplicaKey")
+# The key of the policy in each kind.
+_POLICY_KEYS = {
+    **dict.fromkeys((*BUCKET_POLICIES, *KEYS, "aws:s3:AccessPoint", "aws:efs:FileSystemPolicy"), "policy"),
+    **{f"aws:s3control:{name}Policy": "policy" for name in ("AccessPoint", "ObjectLambdaAccessPoint", "MultiRegionAccessPoint")},
+    **{f"aws:ecr{name}Policy": "policy" for name in (":Repository", ":Registry", "public:Repository")},
+    **{f"aws:{name}": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
+    **{f"aws:{name}Policy": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
+    **{f"aws:{name}Policy": "policy" for name in ("backup:Vault", "cloudwatch:EventBus", "dynamodb:Resource", "apigateway:RestApi")},
+    "aws:lambda:LayerVersionPermission": "policy",
+    "aws:cloudwatch:LogResourcePolicy": "policyDocument",
+    "aws:glacier:Vault": "accessPolicy",
+    "aws:opensearch:DomainPolicy": "accessPolicies",
+}
 
 
 def document_of(resource: Resource) -> Field:
     """The field with the policy of a resource."""
-    return resource.at(_PLACES[resource.kind])
+    return resource.at(_POLICY_KEYS[resource.kind])
 
 
-GRANTS = Subject("grant", frozenset(_PLACES), lambda resource: (document_of(resource),))
-"""The policies of resources, each as one part."""
+GRANTS = Subject("grant", frozenset(_POLICY_KEYS), lambda resource: (document_of(resource),))
+"""The policies of resources."""

@@ -1,8 +1,8 @@
-"""True if a stranger passes the conditions of a statement: a principal of another account, organization and network.
+"""Conditions that strangers pass. A stranger is a principal of another account, organization and network.
 
-Each key that tells who or where a request comes from is given the values that a stranger's request has. A statement is
-public if for every such key one of those values, its absence included, passes all conditions on it. Every other key (user
-agent, referrer, TLS, the service in between) is the stranger's own choice and limits no one.
+A request of a stranger has known values for each key that identifies its sender or its network. The statement is public if, for
+every such key, one of these values or its absence passes all conditions. Other keys (user agent, referrer, TLS, the calling service)
+are the stranger's choice and limit no one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from policies.iam.arns import is_wild, parse_arn
 from policies.iam.conditions import Condition, Request
-from policies.subjects.networks import is_everybody, network
+from policies.subjects.networks import is_internet, network
 
 _ACCOUNT = "000000000000"
 _ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"
 _ANY_ARN: tuple[Request, ...] = (None, _ARN, f"arn:aws:iam::{_ACCOUNT}:user/zzzz", f"arn:aws:sts::{_ACCOUNT}:assumed-role/zzzz/zzzz")
 _PATH = ["o-zzzzzzzzzz/r-zzzz/ou-zzzz-zzzzzzzz/"]
-# What a stranger's request has under the keys that tell one from another ("AWS global condition context keys", read 2026-11-22).
+# The values of a stranger's request ("AWS global condition context keys", read 2026-11-22).
 _IDENTITY: dict[str, tuple[Request, ...]] = {
     "aws:principalarn": _ANY_ARN,
     "aws:principalaccount": (None, _ACCOUNT),
@@ -43,35 +43,35 @@ _IDENTITY: dict[str, tuple[Request, ...]] = {
 _ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
 
 
-def pass_(conditions: Iterable[Condition]) -> bool:
+def can_pass(conditions: Iterable[Condition]) -> bool:
     """True if a stranger's request can pass all of `conditions`."""
     by_key: dict[str, list[Condition]] = {}
     for each in conditions:
         by_key.setdefault(each.key, []).append(each)
-    return all(_passes(key, listed) for key, listed in by_key.items())
+    return all(_passes(*entry) for entry in by_key.items())
 
 
 def _passes(key: str, conditions: list[Condition]) -> bool:
     if key in _ADDRESSES:
-        return all(_admits_everybody(each) for each in conditions)
+        return all(_allows_internet(each) for each in conditions)
     variants = _IDENTITY.get(key)
     if variants is None:
         return True
     patterns = (value for each in conditions for value in each.values)
-    return any(all(each.holds(given) for each in conditions) for given in (*variants, *filter(None, map(_forged, patterns))))
+    return any(all(each.holds(value) for each in conditions) for value in (*variants, *filter(None, map(_stranger_arn, patterns))))
 
 
-def _admits_everybody(condition: Condition) -> bool:
+def _allows_internet(condition: Condition) -> bool:
     if condition.operator.name != "ipaddress" or condition.holds(None):
         return condition.operator.name in ("notipaddress", "null") or condition.holds(None)
     try:
-        return is_everybody(map(network, condition.values))
+        return is_internet(map(network, condition.values))
     except ValueError:
         return True
 
 
-def _forged(pattern: str) -> str | None:
-    """A stranger's ARN that `pattern` takes, None where its account, or its name where it has none, is fixed."""
+def _stranger_arn(pattern: str) -> str | None:
+    """A stranger's ARN that matches `pattern`, None if the account, or without one the name, is fixed."""
     arn = parse_arn(pattern)
     if arn is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
-from policies.subjects.networks import Network, block_of, is_everybody
+from policies.subjects.networks import Network, block_of, is_internet
 
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
@@ -50,7 +50,7 @@ def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violat
             continue
         if not (rule.at("fromPort").text() == rule.at("toPort").text() and rule.at("toPort").text() in parameters["ports"]):
             blocks += [(rule.at(name), block_of(each)) for name in BLOCKS for each in rule.at(name).items()]
-    if is_everybody(block for _field, block in blocks):
+    if is_internet(block for _field, block in blocks):
         yield from (violation(field, "opens the group to the internet") for field in dict.fromkeys(field for field, _block in blocks))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.engine.resource import Resource, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
-from policies.subjects.networks import block_of, is_everybody
+from policies.subjects.networks import block_of, is_internet
 from policies.subjects.programs import at_least
 
 
@@ -29,7 +29,7 @@ def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations
     vpc = cluster.at("vpcConfig")
     if vpc.at("endpointPublicAccess").flag() is not False:
         blocks = list(vpc.at("publicAccessCidrs").each())
-        if not blocks or is_everybody(map(block_of, blocks)):
+        if not blocks or is_internet(map(block_of, blocks)):
             yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
         if vpc.at("endpointPrivateAccess").flag() is not True:
             yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")

@@ -15,16 +15,9 @@ OFF = ("0", "false", "no", "off")
 DEVELOPMENT_VARIABLES = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR")
 # vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates and tensors of a client are code
 # (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex AI and SageMaker do not check the key of its restricted APIs.
-DEVELOPMENT_OPTIONS = frozenset(
-    [
-        "--allow-sagemaker",
-        "--allow-vertex-ai",
-        "--allowed-local-media-path",
-        "--enable-custom-logit-processor",
-        "--enable-prompt-embeds",
-        "--profiler-config",
-        "--trust-request-chat-template",
-    ]
+DEVELOPMENT_OPTIONS = re.compile(
+    "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
+    "|trust-request-chat-template)"
 )
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 
@@ -43,7 +36,7 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
         # --profiler-config.profiler sets a field of an option that is a map.
-        if name.replace("_", "-").partition(".")[0] in DEVELOPMENT_OPTIONS and not (equals and value.lower() in ("", *OFF)):
+        if DEVELOPMENT_OPTIONS.fullmatch(name.replace("_", "-").partition(".")[0]) and not (equals and value.lower() in ("", *OFF)):
             yield violation(word.field, "enables a development feature")
         if name == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
             yield violation(word.field, "lets every website send requests with the browser's credentials")
@@ -106,19 +99,9 @@ TRUST_VARIABLE = re.compile(r"(?i)^(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE$"
 SHORTEST, OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")
 # Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
-IMPORTS = frozenset(
-    [
-        "--config",
-        "--io-processor-plugin",
-        "--logits-processor-pattern",
-        "--logits-processors",
-        "--middleware",
-        "--reasoning-parser-plugin",
-        "--scheduler-cls",
-        "--tool-parser-plugin",
-        "--worker-cls",
-        "--worker-extension-cls",
-    ]
+IMPORTS = re.compile(
+    "--(config|io-processor-plugin|logits-processor-pattern|logits-processors|middleware|reasoning-parser-plugin|scheduler-cls"
+    "|tool-parser-plugin|worker-cls|worker-extension-cls)"
 )
 # Options of Triton that load libraries from a directory. Anyone who can write models could put libraries there.
 FOLDERS = ("--backend-directory", "--repoagent-directory")
@@ -159,7 +142,7 @@ def _other_code(container: Container) -> Violations:
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for word in container.arguments:
         name = word.text.partition("=")[0].replace("_", "-")
-        if is_vllm(container) and name in IMPORTS:
+        if is_vllm(container) and IMPORTS.fullmatch(name):
             yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
         if CONNECTOR_MODULE.search(word.text):
             yield violation(word.field, "imports a connector from a module path")

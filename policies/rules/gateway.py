@@ -7,7 +7,7 @@ import re
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
-from policies.subjects.networks import block_of, is_everybody
+from policies.subjects.networks import block_of, is_internet
 from policies.subjects.routes import SECURITY_POLICY
 
 ROUTES = ("kubernetes:gateway.networking.k8s.io:HTTPRoute", "kubernetes:gateway.networking.k8s.io:GRPCRoute")
@@ -112,7 +112,7 @@ def _unauthenticated(spec: Field) -> Violations:
         yield violation(spec.at("authorization", "defaultAction"), "allows requests that match no rule")
     for rule in spec.at("authorization", "rules").each():
         blocks = rule.at("principal", "clientCIDRs")
-        if rule.at("action").text() == "Allow" and is_everybody(map(block_of, blocks.each())):
+        if rule.at("action").text() == "Allow" and is_internet(map(block_of, blocks.each())):
             yield violation(blocks, "allows any source")
     for path in (("extAuth",), ("jwt",)):
         if spec.at(*path, "failOpen").flag() or spec.at(*path, "optional").flag():

@@ -6,7 +6,7 @@ from kube.names import COMPONENT_LABEL
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack, objects
 from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
-from policies.subjects.networks import NETWORK_POLICY, Network, admits_everybody, block_of, is_everybody, isolates, network, opens, sides_of
+from policies.subjects.networks import NETWORK_POLICY, Network, block_of, cover_internet, is_internet, isolates, network, opens, sides_of
 from policies.subjects.placement import labels_at, same_namespace
 from policies.subjects.workloads import engines_of, selecting, serving_workloads
 
@@ -121,7 +121,7 @@ def _any_source(spec: Field) -> Violations:
         peers = list(rule.at("from").each())
         if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
             yield violation(rule.at("from"), "allows any source")
-    if len(rules) > 1 and admits_everybody(
+    if len(rules) > 1 and cover_internet(
         peer.at("ipBlock") for rule in rules for peer in rule.at("from").each() if not peer.at("ipBlock").absent
     ):
         yield violation(spec.at("ingress"), "allows any address, through several rules together")
@@ -135,7 +135,7 @@ def _cilium_violations(spec: Field) -> Violations:
             if not {*ANY_SOURCE}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
                 yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
             blocks = map(block_of, rule.at(f"{peers_at}CIDR").each())
-            if is_everybody(blocks) or admits_everybody(rule.at(f"{peers_at}CIDRSet").each()):
+            if is_internet(blocks) or cover_internet(rule.at(f"{peers_at}CIDRSet").each()):
                 yield violation(rule, "covers all addresses")
 
 

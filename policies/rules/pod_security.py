@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
 from policies.subjects.device_plugins import inapplicable_rules
@@ -119,21 +121,9 @@ def pod_disallow_unmasked_proc(container: Container, _: Parameters) -> Violation
         yield violation(field, "is not Default")
 
 
-SAFE_SYSCTLS = frozenset(
-    [
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.tcp_wmem",
-    ]
+SAFE_SYSCTLS = re.compile(
+    r"kernel\.shm_rmid_forced|net\.ipv4\.(ip_local_port_range|ip_local_reserved_ports|ip_unprivileged_port_start|ping_group_range"
+    r"|tcp_fin_timeout|tcp_keepalive_(intvl|probes|time)|tcp_rmem|tcp_syncookies|tcp_wmem)"
 )
 
 
@@ -146,7 +136,7 @@ def pod_disallow_unsafe_sysctls(pod: PodTemplate, _: Parameters) -> Violations:
     allowed.
     """
     for each in pod.at("securityContext", "sysctls").each():
-        if each.at("name").text() not in SAFE_SYSCTLS:
+        if not SAFE_SYSCTLS.fullmatch(each.at("name").text()):
             yield violation(each.at("name"), "changes the whole node")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
 from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
-from policies.subjects.networks import names
+from policies.subjects.networks import is_narrow
 
 _API = "kubernetes:rbac.authorization.k8s.io"
 CLUSTER_ROLE = f"{_API}:ClusterRole"
@@ -137,7 +137,7 @@ def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
                 yield violation(verb, "lets its subjects escalate their privileges")
     yield from (violation(place, power) for place, power in powers(role))
     for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
-        if not names(selector):
+        if not is_narrow(selector):
             yield violation(selector, "aggregates the permissions of every cluster role")
 
 

@@ -136,5 +136,5 @@ def stack_require_unique_routes(stack: Stack, _: Parameters) -> Violations:
 
 def _meet(one: Claim, other: Claim) -> bool:
     """True if one request can match both claims. Claims on two Gateways, or on two classes of Ingress, never meet."""
-    same_kind = {each.startswith("class ") for each in (*one.entrances, *other.entrances)}
-    return len(same_kind) != 1 or not one.entrances or not other.entrances or bool(one.entrances & other.entrances)
+    same_kind = {each.startswith("class ") for each in (*one.gateways, *other.gateways)}
+    return len(same_kind) != 1 or not one.gateways or not other.gateways or bool(one.gateways & other.gateways)

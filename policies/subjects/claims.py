@@ -1,4 +1,4 @@
-"""Accelerators that pods claim (Dynamic Resource Allocation): how many of which vendor. It evaluates no expression and reads no ResourceSlice."""
+"""Accelerators that pods claim (Dynamic Resource Allocation), without CEL expressions and ResourceSlices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {
     "resourceClaimName": (f"{_API}:ResourceClaim", ("spec",)),
     "resourceClaimTemplateName": (f"{_API}:ResourceClaimTemplate", ("spec", "spec")),
 }
-# Device classes that the vendors' drivers install. Those of compute domains are networks between accelerators.
+# Device classes of the vendors' drivers.
 _CLASSES = {
     "gpu.nvidia.com": "nvidia",
     "mig.nvidia.com": "nvidia",
@@ -25,52 +25,53 @@ _CLASSES = {
 
 
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
-    """The number of of each vendor's accelerators a pod asks for, by name of resource or by claim.
+    """The number of accelerators that a pod requests, by vendor. Claims count too.
 
-    Raises FieldError, UnseenFieldError if the number of a claim is unknown: the stack does not declare it, or it claims all devices.
+    Raises FieldError, and UnseenFieldError for a claim of an unknown size: the stack does not declare it, or it claims all devices.
     """
     total = dict(pod.demand)
     for reference in pod.at("resourceClaims").each():
-        for vendor, count in _claimed(stack, pod.resource, reference).items():
+        for vendor, count in _demand_of_claim(stack, pod.resource, reference).items():
             total[vendor] = total.get(vendor, 0) + count
     return total
 
 
-def _claimed(stack: Stack, owner: Resource, reference: Field) -> dict[str, float]:
+def _demand_of_claim(stack: Stack, owner: Resource, reference: Field) -> dict[str, float]:
     total: dict[str, float] = {}
     for key, (kind, path) in _KINDS.items():
         name = reference.at(key)
         if not name.text():
             continue
-        alike = matching(
+        claims = matching(
             stack.of(kind), lambda each, name=name: each.at("metadata", "name").text() == name.text() and same_namespace(each, owner)
         )
-        claim = next(alike, None)
+        claim = next(claims, None)
         if claim is None:
             raise UnseenFieldError(name, "names a claim that the stack does not declare")
         for request in claim.at(*path, "devices", "requests").each():
-            vendor, count = _requested(request)
+            vendor, count = _demand_of_request(request)
             if vendor:
                 total[vendor] = total.get(vendor, 0) + count
     return total
 
 
-def _requested(request: Field) -> tuple[str, float]:
-    """Vendor and number of one request; since resource.k8s.io/v1beta2 the fields are in `exactly`. Raises FieldError."""
+def _demand_of_request(request: Field) -> tuple[str, float]:
+    """The vendor and number of one request. Since resource.k8s.io/v1beta2 they are in `exactly`. Raises FieldError."""
     if not request.at("firstAvailable").absent:
         raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
     exactly = request if request.at("exactly").absent else request.at("exactly")
     if exactly.at("allocationMode").text() == "All":
         raise UnseenFieldError(exactly.at("allocationMode"), "claims all devices of a node")
     name = exactly.at("deviceClassName")
+    # A compute domain is a network between accelerators.
     if name.text().startswith("compute-domain-") and name.text().endswith(".nvidia.com"):
         return "", 0
     for ending, vendor in _CLASSES.items():
         if f".{name.text()}".endswith(f".{ending}"):
-            return vendor, _one_or(exactly.at("count"))
+            return vendor, _number_or_one(exactly.at("count"))
     raise UnseenFieldError(name, "is a device class that no rule knows")
 
 
-def _one_or(count: Field) -> float:
+def _number_or_one(count: Field) -> float:
     number = count.number()
     return 1 if number is None else number

@@ -1,8 +1,8 @@
-"""Device plugins as their vendors ship them: what such a DaemonSet needs of its node, which no other pod may have.
+"""Device plugins of vendors, which need rights on the node that no other pod may have.
 
-A kubelet takes plugins only through a socket in its own folder, so the folder is mounted from the node and written as root; some
-open the devices themselves. What is inapplicable is bound to the vendor's image and to the shape of the vendor's manifest: another
-path, another image, a second container, and every rule applies again.
+A plugin registers through a socket in the kubelet's folder, so it mounts that folder and writes to it as root. Some plugins also open
+the devices. Rules are waived only for the vendor's image in the shape of the vendor's manifest: with another path or image, or a second
+container, every rule applies.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from policies.subjects.programs import image_of
 _DAEMON_SET = "kubernetes:apps:DaemonSet"
 _SOCKETS = frozenset(["/var/lib/kubelet/device-plugins"])
 _SHARES = ("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace")
-# Every plugin mounts the kubelet's folder, and runs as the image's root since the folder belongs to root.
+# Every plugin mounts the kubelet's folder and runs as root, which owns that folder.
 _ALL = frozenset(["pod-disallow-host-path", "pod-require-non-root", "pod-require-read-only-root", "pod-restrict-volume-types"])
-# A privileged container: the API server rejects allowPrivilegeEscalation: false with it, and it has every capability.
+# A privileged container has every capability, and the API server rejects it with allowPrivilegeEscalation: false.
 _PRIVILEGED = frozenset(
     ["pod-disallow-privileged", "pod-disallow-privilege-escalation", "pod-require-drop-all-capabilities", "pod-require-seccomp"]
 )
@@ -54,16 +54,16 @@ _MANIFESTS: Mapping[str, _Manifest] = {
 
 
 def inapplicable_rules(resource: Resource) -> frozenset[str]:
-    """The rules that the vendor of a device plugin makes impossible to obey; none for anything else, nor where a field cannot be read."""
+    """The rules that a device plugin cannot obey; none for other resources, or if a field cannot be read."""
     if resource.kind != _DAEMON_SET:
         return frozenset()
     try:
-        return _excuses(resource)
+        return _waived_rules(resource)
     except FieldError:
         return frozenset()
 
 
-def _excuses(resource: Resource) -> frozenset[str]:
+def _waived_rules(resource: Resource) -> frozenset[str]:
     pod = resource.at("spec", "template", "spec")
     containers = list(pod.at("containers").each())
     if len(containers) != 1 or any(True for key in ("initContainers", "ephemeralContainers") for _ in pod.at(key).each()):

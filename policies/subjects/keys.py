@@ -14,7 +14,7 @@ from policies.engine.fields import Field, MalformedFieldError
 from policies.engine.resource import Resource, Subject
 
 KEYS = Subject("object", frozenset(["kubernetes:core:Secret"]), lambda resource: (resource,))
-# Entries of these names are API keys that callers send; files of a proxy hold many; the rest may be certificates.
+# Names of entries with one API key, and endings of files with many. Other entries can be certificates.
 _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
 _FILES = (".conf", ".map", ".keys")
 SHAPES = re.compile(
@@ -24,16 +24,16 @@ SHAPES = re.compile(
 )
 """The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords in URLs."""
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
-# A line of a proxy's map: a key is found by its holder and version, or by a part of its own that another map gives to a holder.
+# Lines of nginx maps: a key by consumer and version, or an imported key by an id that another line assigns to a consumer.
 _VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
 _HEX = re.compile(r"[0-9a-fA-F]+")
-# How many bits a digit of a random text of 32 hexadecimal digits has at the least, as measured by its own digits.
-_EVEN = 3.0
-_BROUGHT = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
+# The smallest Shannon entropy per digit of 32 random hexadecimal digits, in bits.
+_RANDOM_DIGIT = 3.0
+_IMPORTED = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
-    """Each API key with its place: the value of an entry, and the bearer tokens in a proxy's file. Raises FieldError."""
+    """Each API key with its field: the value of an entry, and the bearer tokens in a file. Raises FieldError."""
     for name, field, text in _entries(secret):
         if name in _NAMES:
             if not _is_pem(text):
@@ -43,39 +43,36 @@ def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
 
 
 def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
-    """The number of versions of one key are valid at once, for each key: one per word in an entry, one per `name_version "..."` line in a file.
-
-    Raises FieldError.
-    """
+    """The number of valid versions of each key: the words of an entry, or the lines of a consumer in a file. Raises FieldError."""
     for name, field, text in _entries(secret):
         if name in _NAMES:
             yield field, 0 if _is_pem(text) else len(text.split())
         else:
-            listed = {*_VERSION.findall(text), *_BROUGHT.findall(text)}
-            holders = Counter(holder for _key, holder in listed)
-            yield from ((field, count) for count in holders.values())
+            lines = {*_VERSION.findall(text), *_IMPORTED.findall(text)}
+            consumers = Counter(consumer for _key, consumer in lines)
+            yield from ((field, count) for count in consumers.values())
 
 
 def _entries(secret: Resource) -> Iterator[tuple[str, Field, str]]:
     for name, field in secret.at("stringData").entries():
-        if _holds_keys(name):
+        if _contains_keys(name):
             yield name, field, field.text()
     for name, field in secret.at("data").entries():
-        if _holds_keys(name):
+        if _contains_keys(name):
             yield name, field, decoded(field)
 
 
 def _is_pem(text: str) -> bool:
-    """True if an entry holds a certificate's private key, which clients never send."""
+    """True if an entry contains the private key of a certificate."""
     return "-----BEGIN " in text
 
 
-def _holds_keys(name: str) -> bool:
+def _contains_keys(name: str) -> bool:
     return name in _NAMES or name.endswith(_FILES)
 
 
 def decoded(field: Field) -> str:
-    """The text that base64 stands for. Raises FieldError."""
+    """The text encoded in base64. Raises FieldError."""
     try:
         return base64.b64decode(field.text(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -83,15 +80,15 @@ def decoded(field: Field) -> str:
 
 
 def entropy_bits(text: str) -> float:
-    """The number of bits the weakest version of a key has: by its length and by how evenly its characters are spread."""
+    """The entropy of the weakest version of a key in bits, from its length and the frequency of its characters."""
     return min((_bits(word) for word in text.split()), default=0.0)
 
 
 def _bits(word: str) -> float:
     counts = Counter(word)
     shannon = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
-    if _HEX.fullmatch(word) and shannon >= _EVEN:
-        # For a short text the spread is estimated too low: sixteen random bytes would seem to have less than 128 bits.
+    if _HEX.fullmatch(word) and shannon >= _RANDOM_DIGIT:
+        # Shannon's formula is too low for short texts: sixteen random bytes would have less than 128 bits.
         return 4.0 * len(word)
     return shannon * len(word)
 

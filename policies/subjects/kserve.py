@@ -1,4 +1,4 @@
-"""The fields of KServe's kinds that hold pods, containers and models (API of August 2026). Runtimes are not merged into services."""
+"""Pods, containers and models in KServe's kinds (API of August 2026), without merging runtimes into services."""
 
 from __future__ import annotations
 
@@ -12,33 +12,21 @@ _API = "kubernetes:serving.kserve.io"
 INFERENCE_SERVICE = f"{_API}:InferenceService"
 LLM_SERVICE = f"{_API}:LLMInferenceService"
 SERVICES = (INFERENCE_SERVICE, LLM_SERVICE)
-"""Kinds whose pods run; the other kinds are read by those."""
+"""The kinds that run pods. They read the other kinds."""
 RUNTIMES = (f"{_API}:ServingRuntime", f"{_API}:ClusterServingRuntime")
 _LLM_CONFIG = f"{_API}:LLMInferenceServiceConfig"
 KINDS = (*SERVICES, *RUNTIMES, _LLM_CONFIG)
 _COMPONENTS = ("predictor", "transformer", "explainer")
-# Where a predictor says which container of a runtime it completes: `model`, or the frameworks by name as older manifests have them.
-_MODELS = (
-    "model",
-    "sklearn",
-    "xgboost",
-    "tensorflow",
-    "pytorch",
-    "triton",
-    "onnx",
-    "huggingface",
-    "pmml",
-    "lightgbm",
-    "paddle",
-)
+# The keys of a predictor with a container that completes a runtime: `model`, or a framework in older manifests.
+_MODELS = ("model", "sklearn", "xgboost", "tensorflow", "pytorch", "triton", "onnx", "huggingface", "pmml", "lightgbm", "paddle")
 _LLM_PODS = (("template",), ("worker",), ("prefill", "template"), ("prefill", "worker"))
 _LLM_HELPERS = (("router", "scheduler", "template"), ("router", "scheduler", "tokenizer", "template"))
 
 
 class Part(NamedTuple):
-    """One pod template. `models` are containers that stand outside its list; `stores` say where its weights come from.
+    """One pod template. `models` are containers outside its list, `stores` the URIs of its weights.
 
-    A `partial` one is of a kind without the pod's own fields, such as `enableServiceLinks`.
+    A `partial` template is of a kind without all fields of a pod, for example without `enableServiceLinks`.
     """
 
     metadata: Field
@@ -66,7 +54,7 @@ def parts_of(resource: Resource) -> Iterator[Part]:
 
 
 def _workers(spec: Field) -> Iterator[Part]:
-    """The other pods of an engine that spans several."""
+    """The worker pods of an engine with several pods."""
     if not spec.at("workerSpec").absent:
         yield Part(spec, spec.at("workerSpec"), partial=True)
 
@@ -74,19 +62,19 @@ def _workers(spec: Field) -> Iterator[Part]:
 def _of_llm(resource: Resource, spec: Field) -> Iterator[Part]:
     stores = (spec.at("model", "uri"),)
     for keys in (*_LLM_PODS, *_LLM_HELPERS):
-        # The cluster fills in the template of a service without one, so the service is checked too.
+        # A service without a template gets one in the cluster, so it is checked too.
         if not spec.at(*keys).absent or (keys == ("template",) and resource.kind == LLM_SERVICE):
             yield Part(spec.at(*keys[:-1]), spec.at(*keys), stores=stores)
             stores = ()
 
 
 def owner_of(pod: Field) -> Field:
-    """The map that sets the number of the pods at `pod`: a component of an InferenceService, or a workload of an LLMInferenceService."""
+    """The map with the number of pods of a template: a component of an InferenceService or a workload of an LLMInferenceService."""
     return pod.above if pod.keys[-1] in ("workerSpec", "template", "worker") else pod
 
 
 def copies(pod: Field, *, least: bool) -> float:
-    """The number of pods there may be of a template at once, or at the `least`. Raises FieldError."""
+    """The number of pods of a template, at most or at the `least`. Raises FieldError."""
     owner = owner_of(pod)
     if pod.keys[1:3] == ("router", "scheduler"):
         return owner.at("replicas").number() or 1
@@ -99,12 +87,12 @@ def copies(pod: Field, *, least: bool) -> float:
 
 
 def _first(*fields: Field) -> float:
-    """The first number that is given, one where none is. Raises FieldError."""
+    """The first number that is set, or 1. Raises FieldError."""
     return next((each.number() or 0 for each in fields if not each.absent), 1)
 
 
 def group_size(pod: Field) -> float:
-    """The number of pods one engine spans. Raises FieldError."""
+    """The number of pods of one engine. Raises FieldError."""
     owner = owner_of(pod)
     if not owner.at("workerSpec").absent:
         return owner.at("workerSpec", "pipelineParallelSize").number() or 2

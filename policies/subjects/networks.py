@@ -10,7 +10,7 @@ from policies.engine.resource import Resource
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Blocks that no stranger on the internet has an address in (IANA special-purpose registries, read 2026-11-22).
+# Blocks without public addresses (IANA special-purpose registries, read 2026-11-22).
 _PRIVATE = tuple(
     map(
         ipaddress.ip_network,
@@ -21,17 +21,17 @@ _PRIVATE = tuple(
         ),
     )
 )
-# The largest block of one organization is a /8 of IPv4 and a /16 of IPv6. Larger blocks do not limit anyone.
+# The largest block of one organization is a /8 of IPv4 and a /16 of IPv6. A larger block is open to everyone.
 _LARGEST = {4: 2**24, 6: 2**112}
 
 
 def network(text: str) -> Network:
-    """The block that `text` names; bits of a host are ignored, as Kubernetes and AWS ignore them. Raises ValueError."""
+    """The CIDR block in `text`. Like Kubernetes and AWS, it ignores the bits of the host. Raises ValueError."""
     return ipaddress.ip_network(text.strip(), strict=False)
 
 
-def is_everybody(blocks: Iterable[Network]) -> bool:
-    """True if `blocks` together cover more public addresses than one organisation holds."""
+def is_internet(blocks: Iterable[Network]) -> bool:
+    """True if `blocks` together cover more public addresses than one organization has."""
     left = without(blocks, _PRIVATE)
     return any(_size(left, version) > most for version, most in _LARGEST.items())
 
@@ -60,62 +60,61 @@ NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
 
 
 def sides_of(policy: Resource) -> set[str]:
-    """`Ingress`, `Egress` or both: which traffic of its pods a policy isolates, as Kubernetes takes it where nothing is said. Raises FieldError."""
-    given = set(policy.at("spec", "policyTypes").texts())
-    if given:
-        return given
+    """`Ingress`, `Egress` or both: the traffic that a policy isolates, with the defaults of Kubernetes. Raises FieldError."""
+    if policy.at("spec", "policyTypes").has_items:
+        return set(policy.at("spec", "policyTypes").texts())
     return {"Ingress", "Egress"} if policy.at("spec", "egress").has_items else {"Ingress"}
 
 
 def opens(peers: Iterable[Field]) -> bool:
-    """True if peers together are more addresses than one organisation has, or every pod of the cluster. Raises FieldError."""
-    listed = list(peers)
-    return any(map(_is_every_pod, listed)) or admits_everybody(each.at("ipBlock") for each in listed if not each.at("ipBlock").absent)
+    """True if a peer is every pod, or the peers together cover the internet. Raises FieldError."""
+    peers = list(peers)
+    return any(map(_is_every_pod, peers)) or cover_internet(each.at("ipBlock") for each in peers if not each.at("ipBlock").absent)
 
 
-def admits_everybody(blocks: Iterable[Field]) -> bool:
-    """True if blocks, each a `cidr` with its `except`, cover the internet together. Raises FieldError."""
+def cover_internet(blocks: Iterable[Field]) -> bool:
+    """True if the blocks, each a `cidr` with its `except`, together cover the internet. Raises FieldError."""
     parts: list[Network] = []
     for each in blocks:
         holes = [block_of(hole) for hole in each.at("except").each()]
         parts += without([block_of(each.at("cidr"))], holes)
-    return is_everybody(parts)
+    return is_internet(parts)
 
 
 def block_of(field: Field) -> Network:
-    """The block of addresses that a field names. Raises FieldError."""
+    """The CIDR block in a field. Raises FieldError."""
     try:
         return network(field.text())
     except ValueError:
-        raise MalformedFieldError(field, "a block of addresses") from None
+        raise MalformedFieldError(field, "a CIDR block") from None
 
 
 def _is_every_pod(peer: Field) -> bool:
     if not peer.at("ipBlock").absent:
         return False
     if peer.at("namespaceSelector").absent:
-        # Pods of the policy's own namespace; without labels, all of them.
-        return not peer.at("podSelector").absent and not names(peer.at("podSelector"))
-    return not names(peer.at("namespaceSelector")) and not names(peer.at("podSelector"))
+        # Pods of the policy's namespace; without labels, all of them.
+        return not peer.at("podSelector").absent and not is_narrow(peer.at("podSelector"))
+    return not is_narrow(peer.at("namespaceSelector")) and not is_narrow(peer.at("podSelector"))
 
 
 def isolates(policy: Resource, side: str) -> bool:
-    """True if a policy denies that side of all pods of its namespace but for what it names. Raises FieldError."""
+    """True if a policy denies that side for all pods of its namespace by default. Raises FieldError."""
     pods = policy.at("spec", "podSelector")
     if side not in sides_of(policy) or pods.at("matchLabels").value or pods.at("matchExpressions").value:
         return False
     peers_at, rules = ("from", policy.at("spec", "ingress")) if side == "Ingress" else ("to", policy.at("spec", "egress"))
     for rule in rules.each():
         peers = list(rule.at(peers_at).each())
-        if admits_everybody(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
+        if cover_internet(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
             return False
-        # The address of name servers is not known, so egress may name a port only. Ingress must name its peers.
+        # A rule for egress may have ports without peers, because the addresses of name servers are not known.
         if not peers and (side == "Ingress" or not rule.at("ports").has_items):
             return False
     return True
 
 
-def names(selector: Field) -> bool:
-    """True if a selector of labels leaves something out: that a label is there, or is not one value, leaves out next to nothing."""
-    listed = (each.at("operator").text() in ("In", "DoesNotExist") for each in selector.at("matchExpressions").each())
-    return bool(selector.at("matchLabels").value) or any(listed)
+def is_narrow(selector: Field) -> bool:
+    """True if a label selector is narrow. Exists and NotIn exclude almost nothing."""
+    expressions = (each.at("operator").text() in ("In", "DoesNotExist") for each in selector.at("matchExpressions").each())
+    return bool(selector.at("matchLabels").value) or any(expressions)

@@ -15,17 +15,17 @@ from policies.subjects.pods import PodTemplate
 
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
-# Labels that the kubelet, the cloud and discovery put on a node when it is there.
-_GIVEN = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
-_ENDLESS = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
-# Taints that Kubernetes and the cloud's controller put on a node while it starts, fails or drains: no pool is declared with them.
+# Labels that the kubelet, the cloud and feature discovery add to a running node.
+_ADDED_LABELS = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
+_UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
+# Taints that Kubernetes and the cloud's controller add while a node starts, fails or drains.
 # https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
-_LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-_SCALERS_OF_NODES = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
+_LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_NODE_SCALERS = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
 
 
 class Node(NamedTuple):
-    """One declared node: its labels, its taints and its accelerators by vendor. What is unknown of it may suit any pod: `labels` are None then."""
+    """One declared node with its accelerators by vendor. Unknown labels are None and match any pod."""
 
     labels: dict[str, str] | None
     taints: tuple[Field, ...]
@@ -38,7 +38,7 @@ def labels_at(field: Field) -> dict[str, str]:
 
 
 def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
-    """True if a label selector (matchLabels, matchExpressions) takes `labels`; an empty one takes all. Raises FieldError."""
+    """True if a label selector (matchLabels, matchExpressions) matches `labels`. Raises FieldError."""
     if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
         return False
     return all(_expression(each, labels) for each in selector.at("matchExpressions").each())
@@ -58,25 +58,25 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
 
 
 def grows_by_itself(stack: Stack) -> bool:
-    """True if something in the stack adds nodes as pods ask for them, so that no list of nodes is whole."""
-    return any(True for _ in stack.of(*_SCALERS_OF_NODES))
+    """True if the stack adds nodes on demand (Karpenter), so its list of nodes is not complete."""
+    return any(True for _ in stack.of(*_NODE_SCALERS))
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack itself declares, those of EKS node groups at their greatest size.
+    """The nodes that the stack declares, with EKS node groups at their maximum size.
 
-    What cannot be read is among the stack's doubts; it counts as whatever suits, so that no verdict on a pod rests on it.
+    It records what it cannot read, and counts it as suitable, so that no pod is blocked because of it.
     """
     for each in stack.of("kubernetes:core:Node"):
-        labels, taints, accelerators = None, (), _ENDLESS
+        labels, taints, accelerators = None, (), _UNLIMITED
         with stack.unreadable:
             labels = labels_at(each.at("metadata", "labels"))
-            taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE))
+            taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE_TAINTS))
         with stack.unreadable:
             accelerators = _allocatable(each)
         yield Node(labels, taints, accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
-        labels, taints, accelerators, size = None, (), _ENDLESS, None
+        labels, taints, accelerators, size = None, (), _UNLIMITED, None
         with stack.unreadable:
             labels, taints = labels_at(group.at("labels")), tuple(map(_taint, group.at("taints").each()))
         with stack.unreadable:
@@ -98,24 +98,24 @@ def _allocatable(node: Resource) -> dict[str, float]:
 
 
 def _taint(taint: Field) -> Field:
-    """A taint of a node group in the words of Kubernetes. Raises FieldError."""
+    """A taint of a node group with the effects of Kubernetes. Raises FieldError."""
     effect = _EKS_EFFECTS.get(taint.at("effect").text(), "")
     return Field({"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect})
 
 
 def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
-    # A node group leaves the type to its launch template where that reserves a capacity block.
+    # A node group for a capacity block has its instance type in the launch template.
     templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
     types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
     if any(each.startswith("dl1.") for each in types):
         return {"habana": 8}
     if "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
-        # Without an instance type, the number of accelerators of a node is unknown and does not limit anything.
-        return {"nvidia": min((_cards(each) for each in types), default=math.inf)}
+        # Without an instance type, the number of accelerators is unknown, so it is not limited.
+        return {"nvidia": min((_accelerators_of(each) for each in types), default=math.inf)}
     return {}
 
 
-def _cards(instance_type: str) -> float:
+def _accelerators_of(instance_type: str) -> float:
     family, _, size = instance_type.partition(".")
     if family.startswith("p"):
         return 1 if size == "4xlarge" else 8
@@ -123,10 +123,11 @@ def _cards(instance_type: str) -> float:
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
-    """True if a pod's nodeSelector and tolerations let it onto `node`, as far as can be told before the node runs. Raises FieldError."""
+    """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running node gets. Raises FieldError."""
     labels = node.labels
     if labels is not None and any(
-        labels.get(key) != value and (key in labels or not _GIVEN.match(key)) for key, value in labels_at(pod.at("nodeSelector")).items()
+        labels.get(key) != value and (key in labels or not _ADDED_LABELS.match(key))
+        for key, value in labels_at(pod.at("nodeSelector")).items()
     ):
         return False
     return all(tolerates(pod, taint) for taint in node.taints)
@@ -150,7 +151,7 @@ def tolerates(pod: PodTemplate, taint: Field) -> bool:
 
 
 def same_namespace(one: Resource, other: Resource) -> bool:
-    """True if two namespaced objects are neighbours. Raises FieldError."""
+    """True if two objects are in the same namespace. Raises FieldError."""
     return one.at("metadata", "namespace").text() == other.at("metadata", "namespace").text()
 
 
@@ -159,24 +160,24 @@ _CLUSTER = "kubernetes:kueue.x-k8s.io:ClusterQueue"
 
 
 def queue_of(resource: Resource) -> Field:
-    """The label by which an object waits in a queue of its namespace."""
+    """The label with the queue of an object."""
     return resource.at("metadata", "labels", QUEUE_LABEL)
 
 
 def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
-    """The LocalQueues that the stack declares in a namespace, those that are known first. Raises FieldError."""
+    """The LocalQueues that the stack declares in a namespace. Raises FieldError."""
     return matching(stack.of(_LOCAL), lambda each: each.at("metadata", "namespace").text() in ("", namespace))
 
 
 def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
-    """The LocalQueue of that name, None where the stack declares none in that namespace. Raises FieldError."""
+    """The LocalQueue of that name in a namespace, or None. Raises FieldError."""
     return next(matching(local_queues(stack, namespace), lambda each: each.at("metadata", "name").text() == name), None)
 
 
 def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
-    """The ClusterQueue that a LocalQueue draws from, None where the stack does not declare it. Raises FieldError."""
-    wanted = local.at("spec", "clusterQueue").text()
-    return next(matching(stack.of(_CLUSTER), lambda each: each.at("metadata", "name").text() == wanted), None)
+    """The ClusterQueue of a LocalQueue, None if the stack does not declare it. Raises FieldError."""
+    name = local.at("spec", "clusterQueue").text()
+    return next(matching(stack.of(_CLUSTER), lambda each: each.at("metadata", "name").text() == name), None)
 
 
 def covered(queue: Resource) -> Iterator[str]:

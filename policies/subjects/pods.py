@@ -1,4 +1,4 @@
-"""Pod templates wherever Kubernetes and its serving operators keep them."""
+"""Pod templates in the objects of Kubernetes and of serving operators, with their containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.subjects import kserve, structure
 from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.programs import Word, words_of
 
-# Kinds whose every pod is there to answer requests.
+# Kinds whose pods all serve requests.
 _REPLICATED = {
     "kubernetes:apps:Deployment",
     "kubernetes:apps:StatefulSet",
@@ -27,9 +27,10 @@ _REPLICATED = {
 
 @dataclass(frozen=True)
 class Container:
-    """One container of a pod template. `init` containers end before the others start: one that restarts always is a sidecar, and none.
+    """One container of a pod template.
 
-    `ephemeral` ones are put into a running pod by hand: the API gives them no resources, ports or probes. `pod` is where they all stand.
+    `init` containers end before the others start; one that always restarts is a sidecar instead. `ephemeral` containers are added to a
+    running pod for debugging and cannot have resources, ports or probes.
     """
 
     field: Field
@@ -38,14 +39,14 @@ class Container:
     ephemeral: bool = False
 
     def at(self, *keys: str) -> Field:
-        """The field below the container; Tekton calls its resources otherwise."""
+        """The field below the container. Tekton calls `resources` `computeResources`."""
         if keys[:1] == ("resources",) and not self.field.at("computeResources").absent:
             keys = ("computeResources", *keys[1:])
         return self.field.at(*keys)
 
     @cached_property
     def arguments(self) -> tuple[Word, ...]:
-        """Command and arguments, word by word; a shell's script as the words in it. Raises FieldError."""
+        """The words of the command, its arguments and a shell script in them. Raises FieldError."""
         return words_of((*self.at("command").each(), *self.at("args").each()), self.environment())
 
     @cached_property
@@ -54,20 +55,20 @@ class Container:
         return tuple(each.text for each in self.arguments)
 
     def option(self, *names: str) -> str | None:
-        """The value of a command-line option, "" for one without a value, None where it is absent. The last one counts.
+        """The last value of a command-line option, "" for an option without a value, None if it is absent.
 
-        Underscores in a long option are read as hyphens, as the servers do.
+        Underscores in a long option count as hyphens, as in the servers.
         """
-        told: str | None = None
+        last: str | None = None
         for position, word in enumerate(self.words):
             name, equals, value = word.partition("=")
             if (name.replace("_", "-") if name.startswith("--") else name) in names:
                 following = self.words[position + 1] if position + 1 < len(self.words) else ""
-                told = value if equals else "" if following.startswith("-") else following
-        return told
+                last = value if equals else "" if following.startswith("-") else following
+        return last
 
     def accelerators(self) -> Iterator[tuple[str, str, Field]]:
-        """Vendor, `limits` or `requests`, and the field, for every accelerator that is asked for."""
+        """The vendor, `limits` or `requests`, and the field of each request for accelerators."""
         for side in ("limits", "requests"):
             for name, field in self.at("resources", side).entries():
                 if vendor_of(name):
@@ -75,17 +76,17 @@ class Container:
 
     @property
     def accelerated(self) -> bool:
-        """True if the container asks for accelerators, by name or by one of its pod's claims. Raises FieldError."""
+        """True if the container requests accelerators, by name or by a claim. Raises FieldError."""
         return any(True for _ in self.accelerators()) or self.at("resources", "claims").has_items
 
     def environment(self) -> dict[str, Field]:
-        """The environment by name; each field is the whole entry. Raises UnknownFieldError."""
+        """The entries of `env` by name. Raises UnknownFieldError."""
         return {each.at("name").text(): each for each in self.at("env").each()}
 
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """One pod template: `metadata` and `spec`, in which resource. The rest only KServe has: `kserve.Part` tells what it is."""
+    """One pod template of a resource. `kserve.Part` explains `models`, `stores` and `partial`, which only KServe sets."""
 
     resource: Resource
     metadata: Field
@@ -100,24 +101,24 @@ class PodTemplate:
 
     @property
     def inherits(self) -> bool:
-        """True if containers inherit the pod's security context: only the runtimes of KServe have none."""
+        """True if containers inherit the pod's security context. Runtimes of KServe have none."""
         return not self.partial or self.resource.kind not in kserve.KINDS
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """Every container: the main ones first, then init containers and sidecars, then ephemeral ones. Raises UnknownFieldError."""
+        """All containers: main ones, then init containers and sidecars, then ephemeral ones. Raises UnknownFieldError."""
         main = tuple(Container(each, self) for each in (*self.models, *self.at("containers").each()))
         first = tuple(Container(each, self, init=each.at("restartPolicy").text() != "Always") for each in self.at("initContainers").each())
         return (*main, *first, *(Container(each, self, ephemeral=True) for each in self.at("ephemeralContainers").each()))
 
     @property
     def running(self) -> tuple[Container, ...]:
-        """The containers that run as long as the pod does: main ones and sidecars."""
+        """The main containers and sidecars."""
         return tuple(each for each in self.containers if not (each.init or each.ephemeral))
 
     @property
     def servers(self) -> tuple[Container, ...]:
-        """Containers that answer in a pod that is meant to run indefinitely: those with ports, and whatever holds accelerators in a replica."""
+        """The running containers that serve requests: those with ports, and in replicas those with accelerators. A batch job has none."""
         if self.runs_to_end:
             return ()
         replicated = self.resource.kind in _REPLICATED
@@ -125,13 +126,13 @@ class PodTemplate:
 
     @property
     def probed(self) -> tuple[Container, ...]:
-        """The servers that need their own probes. KubeRay adds probes to the pods of Ray."""
+        """The servers that need probes. KubeRay adds probes to the pods of Ray."""
         return () if self.resource.kind in RAY_CLUSTERS else self.servers
 
     def images(self) -> Iterator[Field]:
-        """Every image that a node pulls for the pod: those of containers, and those mounted as volumes. Raises FieldError."""
+        """The images of containers and of image volumes. Raises FieldError."""
         for container in self.containers:
-            # Where KServe fills in the image, the runtime that it comes from is judged by itself.
+            # Without an image, KServe takes that of a runtime, which is checked separately.
             if self.resource.kind not in kserve.KINDS or not container.at("image").absent:
                 yield container.at("image")
         for volume in self.at("volumes").each():
@@ -145,17 +146,17 @@ class PodTemplate:
 
     @cached_property
     def demand(self) -> dict[str, float]:
-        """The number of of each vendor's accelerators the containers ask for together. Raises UnknownFieldError, MalformedFieldError."""
-        total = _asked(self.running)
+        """The number of accelerators that the containers request together, by vendor. Raises UnknownFieldError, MalformedFieldError."""
+        total = _requests(self.running)
         for container in self.containers:
             if container.init:
-                # An init container runs before the rest, so its devices are theirs afterwards.
-                for vendor, count in _asked([container]).items():
+                # An init container ends first, and the others then get its devices.
+                for vendor, count in _requests([container]).items():
                     total[vendor] = max(total.get(vendor, 0), count)
         return {vendor: count for vendor, count in total.items() if count}
 
 
-def _asked(containers: Iterable[Container]) -> dict[str, float]:
+def _requests(containers: Iterable[Container]) -> dict[str, float]:
     total: dict[str, float] = {}
     for container in containers:
         for vendor, side, field in container.accelerators():
@@ -187,21 +188,27 @@ def _fields_at(field: Field, path: tuple[str, ...]) -> Iterator[Field]:
         yield from _fields_at(item, path[star + 1 :])
 
 
-def _elsewhere(resource: Resource) -> bool:
-    """True if a resource of a kind that no table names holds pods."""
-    if not resource.kind.startswith("kubernetes:"):
-        return False
-    return bool(resource.parts(_HOLDS))
+def _is_unknown_kind_with_pods(resource: Resource) -> bool:
+    """True if a Kubernetes object of an unknown kind contains pods."""
+    return resource.kind.startswith("kubernetes:") and bool(resource.parts(_CONTAINS_PODS))
 
 
 _KINDS = frozenset([*PATHS, *kserve.KINDS])
-_HOLDS = Subject("holds pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
-PODS = Subject("pods", _KINDS, _templates, inapplicable_rules, _elsewhere)
+_CONTAINS_PODS = Subject("contains pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
+PODS = Subject("pods", _KINDS, _templates, inapplicable_rules, _is_unknown_kind_with_pods)
 CONTAINERS = Subject(
-    "containers", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers), inapplicable_rules, _elsewhere
+    "containers",
+    _KINDS,
+    lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers),
+    inapplicable_rules,
+    _is_unknown_kind_with_pods,
 )
-"""Every container of every template, each judged alone: what is unknown of one hides nothing of another."""
+"""All containers. Each is checked alone, so an unknown in one does not hide a violation in another."""
 IMAGES = Subject(
-    "images", _KINDS, lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()), inapplicable_rules, _elsewhere
+    "images",
+    _KINDS,
+    lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()),
+    inapplicable_rules,
+    _is_unknown_kind_with_pods,
 )
-"""The places of all images."""
+"""The fields with images."""

@@ -54,7 +54,7 @@ _ENDS = ";&|\n"
 
 
 class Word(NamedTuple):
-    """One word and its field. The words of a shell script share one field."""
+    """One word and its field. All words of a shell script have the same field."""
 
     field: Field
     text: str
@@ -66,7 +66,7 @@ class Word(NamedTuple):
 
 
 def words_of(parts: Iterable[Field], environment: Mapping[str, Field]) -> tuple[Word, ...]:
-    """The words of `command` and `args`, with what `environment` (whole entries, by name) says for its references. Raises FieldError."""
+    """The words of `command` and `args`, with references to `environment` (entries by name) replaced. Raises FieldError."""
     words = [Word(each, _expanded(each.text(), _REFERENCE, environment)) for each in parts]
     script = _script_at(words)
     if script is None:
@@ -75,7 +75,7 @@ def words_of(parts: Iterable[Field], environment: Mapping[str, Field]) -> tuple[
 
 
 def _expanded(text: str, pattern: re.Pattern[str], environment: Mapping[str, Field]) -> str:
-    """`text` with each reference to a literal variable in place; others stay as they are written."""
+    """`text` with references to literal variables replaced. Other references stay."""
 
     def value(match: re.Match[str]) -> str:
         entry = environment.get(next(group for group in match.groups() if group))
@@ -99,6 +99,6 @@ def _split(script: Word, environment: Mapping[str, Field]) -> Iterator[Word]:
     try:
         words = list(lexer)
     except ValueError:
-        # An open quote: the shell would refuse the script, or a here-document holds it.
+        # An open quote: the script is invalid, or the quote is in a here-document.
         words = text.split()
     return (Word(script.field, _expanded(each, _SHELL_REFERENCE, environment)) for each in words)

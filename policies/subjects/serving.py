@@ -1,4 +1,4 @@
-"""Engines as their command lines tell them. It knows the words of vLLM, SGLang, TGI and TensorRT-LLM, and no class of ours."""
+"""Which engine a container runs, and which model, from its image and command line."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from policies.subjects.pods import Container, PodTemplate
 from policies.subjects.programs import image_of
 
 _SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
-# Images that start vLLM by themselves; pytriton-vllm and the like start another server, which loads it.
+# Images whose entrypoint is vLLM. Others, such as pytriton-vllm, start a server that loads vLLM.
 _IMAGE = re.compile(r"(?!.*triton)(.*[-_])?vllm")
-# Options of vLLM that take no value, by how they begin: the word behind one may be the model.
+# Prefixes of vLLM's options without a value. The word after one can be the model.
 _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calculate|headless|async|language-model-only)(-|$)")
 
 
 def is_vllm(container: Container) -> bool:
-    """True if a container runs vLLM: by its command, or by its image unless it only takes that image to the node."""
-    if _names_vllm(container):
-        return True
-    return bool(_IMAGE.match(image_of(container.at("image")).base)) and not _only_pulls(container)
+    """True if the command names vLLM, or the image is one of vLLM and the container does not only pull it."""
+    return _names_vllm(container) or (bool(_IMAGE.match(image_of(container.at("image")).base)) and not _only_pulls(container))
 
 
 def starts_vllm(container: Container) -> bool:
-    """True if the container's own command line, or its image's, starts the engine: a follower only joins one that another pod starts."""
+    """True if the container starts vLLM. A follower only joins an engine that another pod starts."""
     return is_vllm(container) and (container.at("command").absent or _names_vllm(container))
 
 
@@ -31,24 +29,24 @@ def _names_vllm(container: Container) -> bool:
 
 
 def _only_pulls(container: Container) -> bool:
-    """True if a container has a command of its own that names no vLLM, and no accelerator to run one on."""
+    """True if a container without accelerators runs another command than vLLM."""
     command = [each.text() for each in container.at("command").each()]
     return bool(command) and not any("vllm" in word for word in container.words) and not container.accelerated
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
-    """The containers that serve models: those with accelerators, and those that run vLLM."""
+    """The containers with accelerators, and those that run vLLM."""
     return tuple(each for each in pod.running if each.accelerated or is_vllm(each))
 
 
 def model_of(container: Container) -> str:
-    """The model that a server serves, "" where the command line does not say."""
+    """The model on the command line of a server, "" if there is none."""
     kserve = container.at("modelFormat", "name").text() == "huggingface"
     if not kserve and not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
         return ""
-    named = container.option("--model", "--model-path", "--model-id")
-    if named is not None:
-        return named
+    model = container.option("--model", "--model-path", "--model-id")
+    if model is not None:
+        return model
     tgi = container.environment().get("MODEL_ID")
     if tgi is not None and "text-generation" in image_of(container.at("image")).base:
         return tgi.at("value").text()
@@ -56,13 +54,13 @@ def model_of(container: Container) -> str:
 
 
 def _positional(container: Container) -> str:
-    """The first word of `vllm serve` that is neither an option nor an option's value."""
+    """The first argument of `vllm serve` that is not an option or the value of one."""
     words = list(container.arguments)
     texts = [each.text.rpartition("/")[2] for each in words]
     if "vllm" in texts:
         words = words[texts.index("vllm") + 1 :]
     elif not container.at("command").absent:
-        # Another program starts the server, and knows the model itself.
+        # Another program starts the server and chooses the model.
         return ""
     if words and words[0].text == "serve":
         words = words[1:]

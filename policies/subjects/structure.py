@@ -1,4 +1,4 @@
-"""Pods inside kinds that no table names: a map with a list of containers is a pod, wherever an operator keeps it."""
+"""Pods in objects of unknown kinds: each map with a list of containers is a pod."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from policies.engine.fields import UNKNOWN, Field
 
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
-# Where Argo Workflows, Tekton and Knative Eventing keep containers outside a pod's lists: one, or a list of them.
+# Keys of Argo Workflows, Tekton and Knative Eventing with one container, or a list of containers.
 _LOOSE = ("container", "script", "steps", "sidecars", "stepTemplate")
-# Fields that only a pod, a container or what becomes one has.
+# Fields that only pods, containers and their templates have.
 _TELLTALE = ("securityContext", "podSecurityContext", "hostPath", "hostNetwork", "hostPID", "hostIPC", "privileged", "podSpecPatch")
 
 
 def holds_pods(inputs: Any) -> bool:
-    """True if `inputs` contains containers, or an unknown part that could."""
+    """True if `inputs` contains containers, or an unknown value in place of them."""
     waiting = [inputs]
     while waiting:
         here = waiting.pop()
@@ -29,7 +29,7 @@ def holds_pods(inputs: Any) -> bool:
 
 
 def holds_settings_of_pods(inputs: Any) -> bool:
-    """True if `inputs` contains a field that decides what a pod may do. A schema of a kind describes such fields, as maps with a type."""
+    """True if `inputs` contains security settings of a pod. In a schema, such fields are maps with a `type`, which do not count."""
     waiting = [inputs]
     while waiting:
         here = waiting.pop()
@@ -43,24 +43,21 @@ def holds_settings_of_pods(inputs: Any) -> bool:
 
 
 def pods_at(top: Field) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
-    """Metadata, spec and loose containers of each pod below `top`. Loose ones belong to the outermost map with settings of pods.
-
-    Raises FieldError.
-    """
+    """The metadata, spec and loose containers of each pod below `top`. Raises FieldError."""
     spec = top.at("spec")
     owner = (
         spec.at("workflowSpec") if not spec.at("workflowSpec").absent else spec.at("taskSpec") if not spec.at("taskSpec").absent else spec
     )
-    loose = tuple(each for found in _below(top) for each in _loose(found))
+    loose = tuple(each for map_ in _below(top) for each in _loose(map_))
     if loose:
         yield owner.at("podMetadata"), owner, loose
-    for found in _below(top):
-        if any(_is_list(_raw(found, name)) for name in _LISTS):
-            yield found.above.at("metadata") if found.keys else found, found, ()
+    for map_ in _below(top):
+        if any(_is_list(_raw(map_, name)) for name in _LISTS):
+            yield map_.above.at("metadata") if map_.keys else map_, map_, ()
 
 
 def _below(field: Field) -> Iterator[Field]:
-    """Every map at and below `field`; unknown parts are left to the caller."""
+    """All maps at and below `field`, without unknown parts."""
     waiting = [field]
     while waiting:
         here = waiting.pop()
@@ -74,11 +71,10 @@ def _below(field: Field) -> Iterator[Field]:
             waiting += here.each()
 
 
-def _loose(found: Field) -> Iterator[Field]:
+def _loose(map_: Field) -> Iterator[Field]:
     for name in _LOOSE:
-        if _is_loose(_raw(found, name)):
-            place = found.at(name)
-            yield from place.each() if isinstance(place.value, list) else (place,)
+        if _is_loose(_raw(map_, name)):
+            yield from map_.at(name).items()
 
 
 def _raw(field: Field, name: str) -> Any:

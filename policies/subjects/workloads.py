@@ -27,12 +27,12 @@ def templates_of(workload: Resource) -> tuple[PodTemplate, ...]:
 
 
 def replicas_of(workload: Resource) -> float | None:
-    """The number of replicas a workload asks for; None where it leaves that to an autoscaler or to Kubernetes, which takes one."""
+    """The number of replicas, None if an autoscaler or the default of Kubernetes, one, decides it."""
     return workload.at("spec", "replicas").number()
 
 
 def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
-    """The number of pods there may be of a template at once; for workers of Ray that an autoscaler adds, the most, or the `least`. Raises FieldError."""
+    """The number of pods of a template, at most or at the `least` if an autoscaler changes it. Raises FieldError."""
     resource = pod.resource
     if resource.kind == LEADER_WORKER_SET:
         groups = resource.at("spec", "replicas").number() or 1
@@ -52,11 +52,11 @@ def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
     group = _ray_group(pod)
     if group is None:
         return 1
-    given, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
+    replicas, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
     hosts = group.at("numOfHosts").number() or 1
     if not _ray_cluster(pod.resource).at("enableInTreeAutoscaling").flag():
-        return hosts * given
-    return hosts * ((group.at("minReplicas").number() or 0) if least else max(given, most))
+        return hosts * replicas
+    return hosts * ((group.at("minReplicas").number() or 0) if least else max(replicas, most))
 
 
 def count_of(pod: PodTemplate) -> Field:
@@ -68,7 +68,7 @@ def count_of(pod: PodTemplate) -> Field:
 
 
 def labels_of(pod: PodTemplate) -> dict[str, str]:
-    """The labels that the pods of a template carry: those written there, and those that its operator adds. Raises FieldError."""
+    """The labels of the pods of a template, including those that an operator adds. Raises FieldError."""
     labels = {key: each.text() for key, each in pod.metadata.at("labels").entries()}
     if pod.resource.kind in kserve.SERVICES:
         return kserve.labels_of(pod.spec, pod.resource) | labels
@@ -84,7 +84,7 @@ def _ray_cluster(resource: Resource) -> Field:
 
 
 def _ray_group(pod: PodTemplate) -> Field | None:
-    """The worker group that a template is of, None for the head."""
+    """The worker group of a template, None for the head."""
     *_, group, position, _template, _spec = (None, None, *pod.spec.keys)
     if group != "workerGroupSpecs":
         return None
@@ -92,7 +92,7 @@ def _ray_group(pod: PodTemplate) -> Field | None:
 
 
 def group_size_of(pod: PodTemplate) -> float:
-    """The number of pods one engine spans: those of a group of a LeaderWorkerSet or of KServe, one anywhere else. Raises FieldError."""
+    """The number of pods of one engine, which is above 1 only for LeaderWorkerSets and KServe. Raises FieldError."""
     if pod.resource.kind in kserve.SERVICES:
         return kserve.group_size(pod.spec)
     if pod.resource.kind == LEADER_WORKER_SET:
@@ -101,14 +101,14 @@ def group_size_of(pod: PodTemplate) -> float:
 
 
 def strategy_of(pod: PodTemplate) -> Field:
-    """The rollout settings of an object, separate for each component of an InferenceService."""
+    """The rollout settings. Each component of an InferenceService has its own."""
     if pod.resource.kind == kserve.INFERENCE_SERVICE:
         return kserve.owner_of(pod.spec).at("deploymentStrategy")
     return pod.resource.at("spec", "strategy")
 
 
 def rollout_of(pod: PodTemplate) -> tuple[int, int]:
-    """The number of pods a workload adds (maxSurge) and leaves out (maxUnavailable) while it rolls; a StatefulSet adds none. Raises FieldError."""
+    """maxSurge and maxUnavailable as numbers of pods. A StatefulSet adds none. Raises FieldError."""
     if pod.resource.short_kind == "StatefulSet":
         return 0, 1
     strategy = strategy_of(pod)
@@ -121,7 +121,7 @@ def rollout_of(pod: PodTemplate) -> tuple[int, int]:
 
 
 def share(field: Field, replicas: int, *, up: bool) -> int:
-    """A number of pods, or a percentage of `replicas`, as a number; a quarter where nothing is said. Raises FieldError."""
+    """A number of pods, or a percentage of `replicas`, as a number; 25% by default. Raises FieldError."""
     text = field.text() or "25%"
     number = amount(text.removesuffix("%"))
     if number is None:
@@ -155,7 +155,7 @@ def scaled_by(scaler: Resource, workload: Resource) -> bool:
 
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
-    """The number of replicas a workload has at the least: its own number, or that of the autoscaler which owns it. Raises FieldError."""
+    """The smallest number of replicas: the declared one or the minimum of the autoscaler. Raises FieldError."""
     declared = replicas_of(workload)
     if declared is not None:
         return declared
@@ -166,22 +166,19 @@ def least_replicas(stack: Stack, workload: Resource) -> float:
 
 
 def least_pods(stack: Stack, pod: PodTemplate) -> float:
-    """The number of pods of a template there are at the least. Raises FieldError."""
+    """The smallest number of pods of a template. Raises FieldError."""
     return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
 
 
 def pods_of(stack: Stack) -> Iterator[PodTemplate]:
-    """The pod templates of all workloads, those of serving operators too; one that cannot be read is among the stack's doubts."""
+    """The pod templates of all workloads, including those of serving operators. It records what it cannot read."""
     for workload in serving_workloads(stack):
         with stack.unreadable:
             yield from templates_of(workload)
 
 
 def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
-    """The workloads, those of serving operators too, whose pods ask for accelerators or run vLLM, with those pods.
-
-    One that cannot be told is among the stack's doubts.
-    """
+    """The workloads whose pods request accelerators or run vLLM, with those pods. It records what it cannot read."""
     for pod in pods_of(stack):
         with stack.unreadable:
             if engine_containers(pod) or pod.demand or pod.at("resourceClaims").has_items:
@@ -189,16 +186,13 @@ def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
 
 
 def selecting(stack: Stack, kind: str, workload: Resource, pod: PodTemplate, *path: str) -> Iterator[Resource]:
-    """The resources of `kind`, in the workload's namespace, whose label selector at `path` takes the pod; those that are known first.
-
-    Raises FieldError.
-    """
+    """The resources of `kind` in the workload's namespace whose label selector at `path` matches the pod. Raises FieldError."""
     labels = labels_of(pod)
     return matching(stack.of(kind), lambda each: same_namespace(each, workload) and matches_labels(each.at(*path), labels))
 
 
 def claims_of(pod: PodTemplate, *, writing: bool) -> set[str]:
-    """The PersistentVolumeClaims that a pod mounts; with `writing` only those it may write to. Raises FieldError."""
+    """The PersistentVolumeClaims of a pod; with `writing`, only those that it can write to. Raises FieldError."""
     claims = set()
     for volume in pod.at("volumes").each():
         claim = volume.at("persistentVolumeClaim")

@@ -11,7 +11,7 @@ import pytest
 from policies.iam import strangers
 from policies.iam.arns import action_like, arn_like, names_every_resource, overlaps
 from policies.iam.conditions import Condition, parse_operator
-from policies.subjects.networks import is_everybody, network
+from policies.subjects.networks import is_internet, network
 
 MISSING = None
 OPERATORS = (
@@ -200,7 +200,7 @@ ORG = {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}
     ],
 )
 def test_a_stranger_passes_what_holds_no_stranger_back(block, public):
-    assert strangers.pass_(conditions(block)) is public
+    assert strangers.can_pass(conditions(block)) is public
 
 
 @pytest.mark.parametrize(
@@ -223,4 +223,4 @@ def test_a_stranger_passes_what_holds_no_stranger_back(block, public):
     ],
 )
 def test_blocks_are_everybody_by_what_they_cover_together(blocks, everybody):
-    assert is_everybody(map(network, blocks)) is everybody
+    assert is_internet(map(network, blocks)) is everybody
