@@ -18,11 +18,11 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.benchmark.spec import BenchmarkSpec
-from components.devices import NO_DEVICES
 from components.gateway.routes import public_path
 from components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, policy, tcp
+from components.pod_parts import NO_DEVICES
 
 COMPONENT = "benchmark"
 GATEWAY_PORT = 8080

@@ -13,10 +13,10 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.gateway import alb, elb, nlb
 from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, InternalAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from components.handles import GatewayRequirements
+from components.platforms.aws.load_balancers import LOAD_BALANCER_CLASS, POD_GATES, NlbSpec
 
 if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec, NginxGatewaySpec
@@ -29,7 +29,7 @@ def requirements(spec: GatewaySpec | None) -> GatewayRequirements:
     balancer = None if spec is None else spec.access.balancer
     if balancer is None:
         return GatewayRequirements()
-    return GatewayRequirements(load_balancers=balancer.load_balancer_services, labels=elb.POD_GATES)
+    return GatewayRequirements(load_balancers=balancer.load_balancer_services, labels=POD_GATES)
 
 
 def expose(
@@ -44,17 +44,17 @@ def expose(
             if grpc:
                 _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, access), opts)
         case LoadBalancerAccess(nlb=balancer):
-            annotated = _annotated(metadata, nlb.annotations(balancer, drain_seconds=spec.drain_seconds), name=f"{name}-nlb")
+            annotated = _annotated(metadata, balancer.annotations(drain_seconds=spec.drain_seconds), name=f"{name}-nlb")
             core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods), opts=opts)
         case InternalAccess():
             pass
 
 
-def _balancer_service(spec: nlb.NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
+def _balancer_service(spec: NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
     """Return the Service that the load balancer controller handles, in addition to the one inside the cluster."""
     return core.ServiceSpecArgs(
         type="LoadBalancer",
-        load_balancer_class=nlb.LOAD_BALANCER_CLASS,
+        load_balancer_class=LOAD_BALANCER_CLASS,
         allocate_load_balancer_node_ports=False,
         load_balancer_source_ranges=spec.inbound_cidrs,
         selector=dict(pods),
@@ -75,7 +75,7 @@ def _ingress_metadata(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, acc
     if access.tls is not None and access.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = access.tls.cluster_issuer
     if access.alb is not None:
-        annotations |= alb.annotations(access.alb, read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
+        annotations |= access.alb.annotations(read_seconds=spec.read_timeout_seconds, drain_seconds=spec.drain_seconds)
     return _annotated(metadata, annotations)
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from components.gateway.alb import LONGEST_READ_SECONDS, AlbSpec
-from components.gateway.elb import BalancerSpec
-from components.gateway.nlb import KEEPALIVE_SECONDS, NlbSpec
+from components.platforms.aws.load_balancers import KEEPALIVE_SECONDS, LONGEST_READ_SECONDS, AlbSpec, BalancerSpec, NlbSpec
 from components.spec import DnsLabel, DnsName, Spec
 
 if TYPE_CHECKING:

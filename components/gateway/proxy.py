@@ -14,7 +14,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from components.gateway import keys, routes
-from components.gateway.alb import LONGEST_IDLE_SECONDS
 from components.gateway.answers import (
     CORS_HEADERS,
     CORS_REQUEST_HEADERS,
@@ -27,6 +26,7 @@ from components.gateway.answers import (
 from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
 from components.gateway.serve_routes import SOCKET_KIND, serve_site
+from components.platforms.aws.load_balancers import LONGEST_IDLE_SECONDS
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:

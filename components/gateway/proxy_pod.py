@@ -16,7 +16,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
-from components.spread import spread
+from components.pod_parts import spread
 from kube.names import DOMAIN
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from components.gateway.alb import AlbSpec
 from components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of
 from components.gateway.exposure_spec import errors as exposure_errors
-from components.gateway.nlb import NlbSpec
 from components.gateway.notes import ENVOY_DIFFERENCES
+from components.platforms.aws.load_balancers import AlbSpec, NlbSpec
 from components.spec import Bytes, DnsName, PinnedImage, Spec
 from images.catalogue import default_image
 

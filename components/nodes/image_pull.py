@@ -13,9 +13,9 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.devices import no_devices
 from components.handles import NodeTarget
 from components.naming import bounded, labels, selector
+from components.pod_parts import no_devices
 from images.catalogue import default_image
 
 COMPONENT = "image-pull"

@@ -14,10 +14,9 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.ca_bundle import CA_FILE, ca_mount, ca_of, ca_volume
-from components.devices import NO_DEVICES, no_devices
 from components.egress import store_edges
 from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.pod_parts import CA_FILE, NO_DEVICES, ca_mount, ca_of, ca_volume, no_devices
 from components.preheat.request import SOURCE, image_of
 from components.preheat.spec import PreheatSpec
 from kube.names import HOSTNAME_LABEL, POOL_LABEL

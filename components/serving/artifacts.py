@@ -1,22 +1,40 @@
-"""How a server gets the artifacts beside its weights: mounted read-only, each behind a look for its READY mark.
+"""How a server gets its files: mounted read-only, behind init containers that end with an error until the files are complete.
 
-It asks the model's own volume for further directories; artifacts lie on the same share.
+The init containers run in the small image of the preheat, with no device and a read-only root: in an engine's image they would claim
+accelerators. Artifacts are further directories on the volume of the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import ModelMount
+from components.pod_parts import no_devices
 from components.preheat.spec import PreheatSpec
 from components.preheat.verify import ready_check
 from components.serving import workload
-from components.serving.gates import gate
+from images.catalogue import default_image
 
 ARTIFACTS = "/artifacts"
+
+
+def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgs, preheat: PreheatSpec | None) -> core.ContainerArgs:
+    """The init container `name` that runs `command` and sees `mount` alone; a failing command keeps the server from starting."""
+    return core.ContainerArgs(
+        name=name,
+        image=(preheat.image if preheat is not None else None) or default_image("preheat"),
+        command=list(command),
+        working_dir="/",
+        env=no_devices(),
+        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+        security_context=workload.container_security(read_only_root=True),
+        # The message appears in the pod's status, which people read first, and not in the log of a container that is gone.
+        termination_message_policy="FallbackToLogsOnError",
+        volume_mounts=[mount],
+    )
 
 
 def artifact_path(name: str, path: str = "") -> str:

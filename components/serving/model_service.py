@@ -24,10 +24,9 @@ from components.network import policy as network_policy
 from components.preheat.spec import PreheatSpec
 from components.preheat.verify import ready_check
 from components.serving import groups, workload
-from components.serving.artifacts import with_artifacts
-from components.serving.efa import missing_libraries
+from components.serving.artifacts import gate, with_artifacts
 from components.serving.engine import Site
-from components.serving.gates import gate
+from components.serving.hardware import missing_libraries
 from components.serving.served_model import ServedModel
 from kube.names import SERVER_KEY
 

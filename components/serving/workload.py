@@ -15,12 +15,11 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, SecretRef
 from components.naming import selector
-from components.serving import gaudi, placement
-from components.serving.demand import DISK, Scratch, demand_of, scratch_of, share_of
-from components.serving.efa import network_environment
+from components.pod_parts import spread
+from components.serving import placement
+from components.serving.demand import DISK, PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Scratch, Timing, demand_of, scratch_of, share_of, timing
+from components.serving.hardware import gaudi_environment, gaudi_mounts, gaudi_volumes, network_environment
 from components.serving.served_model import ServedModel
-from components.serving.timing import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, timing
-from components.spread import spread
 from kube.quantity import bytes_of, size_quantity
 
 COMPONENT = "model"
@@ -217,7 +216,7 @@ def environment(
     """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **gaudi.environment(spec.cards, target), **network_environment(spec, target), **given}
+    clear = {**base, **gaudi_environment(spec.cards, target), **network_environment(spec, target), **given}
     for name, value in spec.env.items():
         if isinstance(value, str):
             clear[name] = value
@@ -245,7 +244,7 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgs]:
         core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=size_quantity(sizes.shm))),
         core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit=size_quantity(sizes.tmp))),
         core.VolumeArgs(name="cache", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit=size_quantity(sizes.cache))),
-        *gaudi.volumes(target),
+        *gaudi_volumes(target),
     ]
 
 
@@ -255,5 +254,5 @@ def scratch_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
         core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
         core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
         core.VolumeMountArgs(name="cache", mount_path=CACHE),
-        *gaudi.mounts(target),
+        *gaudi_mounts(target),
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from components.spec import SpecError
+from components.spec import KeyPath, SpecError
+from stackfile import errors
 
 if TYPE_CHECKING:
     from stackfile.stack import StackSettings
@@ -16,14 +17,19 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from stackfile.checks import access, affinity, artifacts, benchmark, data, names, placement, queues
+    from stackfile.checks import access, artifacts, benchmark, data, names, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
-    yield from affinity.errors(settings)
+    yield from placement.affinity_errors(settings)
     yield from queues.errors(settings)
     yield from data.errors(settings)
     yield from artifacts.errors(settings)
     yield from settings.cluster.errors(settings)
     yield from benchmark.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
+
+
+def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:
+    """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the known names."""
+    return SpecError(path, errors.unknown(noun, name, known, remedy=f"Add one under {section}."))

@@ -10,9 +10,8 @@ from components.preheat.spec import artifact_job
 from components.spec import KeyPath, SpecError
 from components.storage.volume_spec import NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-from stackfile.checks import data
+from stackfile.checks import data, unknown
 from stackfile.checks.data import not_a_source, not_listed
-from stackfile.checks.references import unknown
 
 if TYPE_CHECKING:
     from components.preheat.spec import ArtifactSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.spec import KeyPath, SpecError
-from stackfile.checks.references import unknown
+from stackfile.checks import unknown
 
 if TYPE_CHECKING:
     from components.benchmark.spec import BenchmarkSpec

@@ -14,8 +14,7 @@ from components.storage.spec import S3StoreSpec
 from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from kube.quantity import bytes_of
-from stackfile.checks import node_disks
-from stackfile.checks.references import unknown
+from stackfile.checks import unknown
 
 if TYPE_CHECKING:
     from components.serving.spec import ModelSpec
@@ -28,7 +27,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check stores, weights and preheats."""
-    yield from node_disks.errors(settings)
+    yield from node_disk_errors(settings)
     filled: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, model in settings.models.items():
         if model.stored_files is not None:
@@ -98,7 +97,7 @@ def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSetti
             ("models", name, "env", "AWS_CA_BUNDLE"), f"AWS_CA_BUNDLE is also set by storage.{store}.caBundle. Remove one of them."
         )
     elif isinstance(source, NodeDiskStoreSpec):
-        yield from node_disks.errors_of_pool(name, model.pool, store, source, path)
+        yield from errors_of_pool(name, model.pool, store, source, path)
 
 
 def repository_errors(here: KeyPath, weights: WeightsSpec, hub: HubStoreSpec) -> Iterator[SpecError]:
@@ -130,7 +129,7 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
             f"{store!r} is a disk of each node, but this model writes files that other nodes read. Use a store of kind nfs, efs or pvc.",
         )
     elif isinstance(target, NodeDiskStoreSpec):
-        yield from node_disks.errors_of_pool(name, model.pool, store, target, path)
+        yield from errors_of_pool(name, model.pool, store, target, path)
 
 
 def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings) -> Iterator[SpecError]:
@@ -147,4 +146,32 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
             f"{weights and weights.size} exceeds the free space of store {store!r}: its models need {used[-1] / 2**30:.0f}Gi"
             f"{' on each node' if isinstance(target, NodeDiskStoreSpec) else ''}, and its capacity is {target.capacity}. "
             f"Raise storage.{store}.capacity, or preheat fewer models into it.",
+        )
+
+
+def node_disk_errors(settings: StackSettings) -> Iterator[SpecError]:
+    """Check the pools of stores of kind nodeDisk."""
+    for name, store in settings.storage.items():
+        if not isinstance(store, NodeDiskStoreSpec):
+            continue
+        path = ("storage", name, "pool")
+        pool = settings.node_pools.get(store.pool)
+        if pool is None:
+            yield unknown(path, store.pool, "pool", settings.node_pools, "nodePools")
+        elif pool.min_nodes != pool.max_nodes:
+            yield SpecError(
+                path,
+                f"Pool {store.pool!r} has {pool.min_nodes} to {pool.max_nodes} nodes, and a node that joins later has an empty disk. "
+                "Set size.min and size.max to the same number, or use a store of kind efs or nfs.",
+            )
+        elif pool.directory_error is not None:
+            yield SpecError(path, f"Pool {store.pool!r} {pool.directory_error}, or a store of kind efs or nfs.")
+
+
+def errors_of_pool(model: str, pool: str, name: str, store: NodeDiskStoreSpec, path: KeyPath) -> Iterator[SpecError]:
+    """Check that `model` on `pool` reads a nodeDisk store of the same pool; `path` is where it names the store."""
+    if pool != store.pool:
+        yield SpecError(
+            path,
+            f"{name!r} is on the nodes of pool {store.pool!r}, but {model} runs on {pool!r}. Use a store of pool {pool!r}, or one of kind efs or nfs.",
         )

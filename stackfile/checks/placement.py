@@ -1,4 +1,4 @@
-"""Checks that models fit their pools: accelerators, memory, engine, replicas."""
+"""Checks that models fit their pools: accelerators, memory, engine, replicas, and terms on nodes and other models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from components.nodes.accelerators import vendor_of_image
 from components.serving.demand import cards_of_others, demand_of
 from components.spec import SpecError
 from kube.quantity import bytes_of, millicores_of
-from stackfile.checks.references import unknown
+from stackfile.checks import unknown
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -158,3 +158,33 @@ def _pool(name: str, model: ModelSpec, target: NodeTarget, requested: int) -> It
             f"With these {model.replicas} x {cards}, the models of pool {model.pool!r} request {requested} accelerators, but it has {available}. "
             "Lower replicas, or enlarge the pool.",
         )
+
+
+def affinity_errors(settings: StackSettings) -> Iterator[SpecError]:
+    """Check the `affinity` of every model."""
+    for name, model in settings.models.items():
+        yield from _models(settings, name, model)
+        pool = settings.node_pools.get(model.pool)
+        if pool is not None:
+            for error in model.affinity.errors_on(pool.target(model.pool)):
+                yield SpecError(("models", name, "affinity", *error.path), error.message)
+
+
+def _models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
+    for field, named in (("beside", model.affinity.beside), ("apartFrom", model.affinity.apart_from)):
+        for index, other in enumerate(named):
+            path = ("models", name, "affinity", field, index)
+            if other not in settings.models:
+                yield unknown(path, other, "model", settings.models, "models")
+            elif other == name and field == "beside":
+                yield SpecError(
+                    path, "A model cannot require its own pods on the node, because the first pod would never start. Remove it."
+                )
+            elif field == "beside" and settings.models[other].pool != model.pool:
+                theirs = settings.models[other].pool
+                yield SpecError(
+                    path,
+                    f"{other} runs on pool {theirs!r} and {name} on {model.pool!r}, so they cannot share a node. Use one pool for both.",
+                )
+            elif field == "apartFrom" and other in model.affinity.beside:
+                yield SpecError(path, f"Model {other} is both required and excluded on the node. Remove it from one of the two lists.")

@@ -11,7 +11,7 @@ from components.queue.quota import amount_of, covered_resources, pool_amounts, q
 from components.serving.demand import SIDECAR, demand_of
 from components.spec import SpecError
 from stackfile import errors as errors_of
-from stackfile.checks.references import unknown
+from stackfile.checks import unknown
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget

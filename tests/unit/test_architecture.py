@@ -81,6 +81,10 @@ CLOUD = re.compile(r"pulumi_aws|platforms\.aws|(?<![a-z])eks(?![a-z])|Eks[A-Z]|E
 CLOUD_EXCEPTIONS = {
     "components/platforms/spec.py": "registers the cluster, pool and store of each cloud",
     "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS",
+    "components/gateway/exposure.py": "registers the objects of an exposure with a load balancer",
+    "components/gateway/exposure_spec.py": "registers the load balancers of each cloud as exposures",
+    "components/gateway/proxy.py": "keeps connections longer than any load balancer",
+    "components/gateway/spec.py": "has the fields of the load balancers",
     "components/nodes/table.py": "cites the source of a formula",
     "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
     "stackfile/schema_editor.py": "offers snippets of stack files",

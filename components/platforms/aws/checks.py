@@ -9,7 +9,7 @@ from components.platforms.aws import aws_api
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.serving.timing import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
+from components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from components.spec import KeyPath, SpecError
 from components.storage.spec import S3StoreSpec
 from components.storage.volume_spec import NodeDiskStoreSpec

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pulumi
 
+from components.platforms.aws.iam import ReadScope, StoreReader
 from components.platforms.aws.lookups import look_up_if_permitted, look_up_kms_key
 from components.platforms.aws.s3_bucket import ModelBucket
-from components.platforms.aws.store_reader import ReadScope, StoreReader
 from components.storage.model_store import S3Store
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
 from components.serving import workload
 from components.serving.engine import Site
-from components.serving.gaudi import on_gaudi, torch_environment
+from components.serving.hardware import on_gaudi, torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint

@@ -6,9 +6,9 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
-from components.devices import NO_DEVICES
 from components.handles import ModelMount
 from components.naming import selector
+from components.pod_parts import NO_DEVICES, spread
 from components.serving import placement, workload
 from components.serving.artifacts import artifact_gates, artifact_mounts
 from components.serving.demand import Scratch, scratch_of
@@ -16,7 +16,6 @@ from components.serving.engine import Site
 from components.serving.model_service import MODEL_VOLUME, model_mounts, model_volumes, verification
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
-from components.spread import spread
 from images.catalogue import catalogue, family_of
 from kube.quantity import canonical
 

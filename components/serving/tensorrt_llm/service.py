@@ -10,8 +10,8 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.verify import READY
 from components.serving import workload
+from components.serving.artifacts import gate
 from components.serving.engine import Site
-from components.serving.gates import gate
 from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import engine_build

@@ -10,7 +10,7 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
 from components.serving import workload
 from components.serving.engine import Site
-from components.serving.gaudi import torch_environment
+from components.serving.hardware import torch_environment
 from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.triton import openai
 from components.serving.triton.builds import in_build

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pulumi_kubernetes.core import v1 as core
 
-from components.devices import no_devices
 from components.handles import ModelMount, NodeTarget
+from components.pod_parts import no_devices
 from components.serving import workload
 from components.serving.demand import SIDECAR
-from components.serving.gaudi import on_gaudi
+from components.serving.hardware import on_gaudi
 from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME
 from components.serving.vllm.payload.recipes import RESTORED
 from components.serving.vllm.spec import VllmSpec

@@ -7,12 +7,12 @@ from collections.abc import Collection
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.ca_bundle import CA_FILE, ca_mount, ca_volume
 from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
+from components.pod_parts import CA_FILE, ca_mount, ca_volume
 from components.serving import groups, workload
 from components.serving.artifacts import artifact_path
 from components.serving.engine import Site, openai_endpoint
-from components.serving.gaudi import on_gaudi
+from components.serving.hardware import on_gaudi
 from components.serving.model_service import ModelService, model_mounts, model_volumes
 from components.serving.vllm import recipes
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS, defaults_on

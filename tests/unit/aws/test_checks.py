@@ -14,8 +14,7 @@ import botocore.session
 import pytest
 
 from components.nodes.machines import machines
-from components.platforms.aws import refresh_aws_api
-from components.platforms.aws.aws_api import ONLY_IN_REGIONS, aws_api, region_of_zone
+from components.platforms.aws.aws_api import ONLY_IN_REGIONS, OUTPUT, aws_api, region_of_zone, rendered
 from stackfile.errors import dotted
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
@@ -185,11 +184,9 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 
 
 def test_the_table_says_what_the_installed_botocore_says():
-    recorded = refresh_aws_api.OUTPUT.read_text()
+    recorded = OUTPUT.read_text()
     said = json.loads(recorded)["botocore"]
-    assert recorded == refresh_aws_api.rendered(), (
-        f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.refresh_aws_api"
-    )
+    assert recorded == rendered(), f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.aws_api"
 
 
 def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
@@ -208,7 +205,7 @@ def test_what_is_emitted_is_in_the_table():
 
 
 def test_botocore_still_lists_no_kubernetes_versions_so_the_bounds_are_kept_by_hand():
-    """When this fails, `refresh_aws_api` can generate them, and OLDEST_KUBERNETES and NEWEST_KUBERNETES must go."""
+    """When this fails, `aws_api.generate` can generate them, and OLDEST_KUBERNETES and NEWEST_KUBERNETES must go."""
     eks: Any = botocore.session.get_session().get_service_model("eks")
     assert list(eks.shape_for("CreateClusterRequest").members["version"].enum) == []
     listed = [name for name in eks.shape_names if any(re.fullmatch(r"1\.\d\d", each) for each in getattr(eks.shape_for(name), "enum", ()))]

@@ -1,12 +1,18 @@
-"""What Gaudi's software needs of every pod that uses it, whatever the engine."""
+"""What particular hardware needs of a pod, whatever the engine: Gaudi's software, and EFA, Amazon's network between nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import NodeTarget
+from components.serving.demand import uses_efa
+
+if TYPE_CHECKING:
+    from components.handles import NodeTarget
+    from components.serving.served_model import ServedModel
 
 # The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image (HabanaAI/Setup_and_Install
 # dockerfiles/base/Dockerfile.ubuntu24.04, 1.22.0), and the root is read-only. The directory exists, so nothing has to create it.
@@ -19,7 +25,7 @@ def on_gaudi(target: NodeTarget) -> bool:
     return target.accelerator is not None and target.accelerator.vendor == "habana"
 
 
-def environment(cards: int, target: NodeTarget) -> dict[str, str]:
+def gaudi_environment(cards: int, target: NodeTarget) -> dict[str, str]:
     """The variables of a container with `cards` accelerators; none off Gaudi."""
     if not on_gaudi(target):
         return {}
@@ -39,11 +45,36 @@ def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) 
     return {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
-def volumes(target: NodeTarget) -> list[core.VolumeArgs]:
+def gaudi_volumes(target: NodeTarget) -> list[core.VolumeArgs]:
     """The volume for the software's logs; none off Gaudi."""
     return [core.VolumeArgs(name=_VOLUME, empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="1Gi"))] if on_gaudi(target) else []
 
 
-def mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
+def gaudi_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
     """Where the volume is mounted."""
     return [core.VolumeMountArgs(name=_VOLUME, mount_path=LOGS)] if on_gaudi(target) else []
+
+
+def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]:
+    """The variables of libfabric and NCCL for replicas that exchange data over EFA; empty for all others.
+
+    aws-samples/awsome-distributed-training, 1.architectures/efa-cheatsheet.md and nccl-tests.yaml, read 2026-11. FI_EFA_USE_DEVICE_RDMA
+    stays unset: libfabric finds out by itself, and with 1 it ends the process on instance types without RDMA. NCCL tells which
+    network it took as it starts, since it falls back to TCP where an image has no aws-ofi-nccl.
+    """
+    if not uses_efa(spec, target):
+        return {}
+    return {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+
+
+def missing_libraries(name: str, spec: ServedModel, target: NodeTarget) -> str | None:
+    """What to tell of a model that would use EFA from a default image, None for any other.
+
+    No default image has libfabric and aws-ofi-nccl (vllm-project/vllm issue 55635, open, read 2026-11).
+    """
+    if spec.image is not None or not uses_efa(spec, target):
+        return None
+    return (
+        f"models.{name}: the default image has no EFA libraries, so NCCL would use TCP between the nodes of pool {target.pool!r}. "
+        "Build images/vllm-efa and name it under image."
+    )

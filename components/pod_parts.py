@@ -1,0 +1,56 @@
+"""Parts of pod templates that several components use: hidden accelerators, spreading, and the certificates of a private CA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import CaBundle, ModelSource, VolumeClaim
+from kube.names import HOSTNAME_LABEL, ZONE_LABEL
+
+# With `void` both runtimes add no device, regardless of the image's settings: NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
+# HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all, which claims every device of the node.
+NO_DEVICES = {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
+_VOLUME = "ca"
+_FOLDER, _NAME = "/ca", "ca.crt"
+CA_FILE = f"{_FOLDER}/{_NAME}"
+"""Path of the certificates inside containers."""
+
+
+def no_devices() -> list[core.EnvVarArgs]:
+    """Return the variables as a container's environment."""
+    return [core.EnvVarArgs(name=name, value=value) for name, value in NO_DEVICES.items()]
+
+
+def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgs]:
+    """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
+    return [
+        core.TopologySpreadConstraintArgs(
+            max_skew=1,
+            topology_key=key,
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
+            match_label_keys=None if match_label_keys is None else list(match_label_keys),
+        )
+        for key in (ZONE_LABEL, HOSTNAME_LABEL)
+    ]
+
+
+def ca_of(source: ModelSource) -> CaBundle | None:
+    """Return the private CA of `source`; None for a public CA or a volume."""
+    return None if isinstance(source, VolumeClaim) else source.ca
+
+
+def ca_volume(bundle: CaBundle) -> core.VolumeArgs:
+    """Return a volume with only this key of the object: a Secret may also contain a private key."""
+    items = [core.KeyToPathArgs(key=bundle.key, path=_NAME)]
+    if bundle.kind == "Secret":
+        return core.VolumeArgs(name=_VOLUME, secret=core.SecretVolumeSourceArgs(secret_name=bundle.name, items=items))
+    return core.VolumeArgs(name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=bundle.name, items=items))
+
+
+def ca_mount() -> core.VolumeMountArgs:
+    """Return a mount of the whole volume: a single file (subPath) would not be updated when the Secret changes."""
+    return core.VolumeMountArgs(name=_VOLUME, mount_path=_FOLDER, read_only=True)
