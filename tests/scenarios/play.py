@@ -183,8 +183,18 @@ def _retry_now(api: Api) -> None:
     for each in api.request("GET", "/apis/apps/v1/replicasets")["items"]:
         meta = each["metadata"]
         path = f"/apis/apps/v1/namespaces/{meta['namespace']}/replicasets/{meta['name']}"
-        annotations = {**(meta.get("annotations") or {}), "scenarios.test/retry": "now"}
-        api.request("PUT", path, {**each, "metadata": {**meta, "annotations": annotations}})
+        for _ in range(10):
+            meta["annotations"] = {**(meta.get("annotations") or {}), "scenarios.test/retry": "now"}
+            try:
+                api.request("PUT", path, each)
+                break
+            except ApiError as error:
+                if error.reason != "Conflict":
+                    raise
+                each = api.request("GET", path)  # noqa: PLW2901 - its controller wrote it in between
+                meta = each["metadata"]
+        else:
+            raise AssertionError(f"ReplicaSet {meta['name']} changes all the time")
 
 
 def _await_denial(api: Api, plural: str, *, denied: bool) -> None:
