@@ -60,7 +60,7 @@ def _check(stack: str) -> Report:
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
-    if workspace.secrets.stand_in:
+    if workspace.secrets.placeholders:
         note([f"{workspace.stack} is checked with placeholders for its secrets: {workspace.secrets.reason}"])
     note(egress_notes(workspace.settings), about=workspace.stack)
     return judge(workspace.record(), workspace.root)

@@ -17,9 +17,9 @@ def new_passphrase(stack: str) -> tuple[str, bool]:
 
     Raises OperationError where there is none, or one that everybody knows; SecretsError where its file cannot be read.
     """
-    from rehearsal.secrets import EXAMPLE_PASSPHRASE, given_passphrase
+    from rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
 
-    given = given_passphrase()
+    given = passphrase_of()
     passphrase, source = given if given is not None else (_asked(stack), "what was typed")
     other = f"set another, or unset {_VARIABLE} and {_VARIABLE}_FILE to be asked for one" if given is not None else "run it again"
     if not passphrase:

@@ -99,7 +99,7 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
 def _limits(workspace: Workspace) -> list[str]:
     """Notes on what this rehearsal does not show."""
     limits = []
-    if workspace.secrets.stand_in:
+    if workspace.secrets.placeholders:
         limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
     if not workspace.simulated:
         cloud = workspace.settings.cluster.cloud

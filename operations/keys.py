@@ -58,7 +58,7 @@ def _seed(workspace: Workspace, consumer: str) -> str:
     from stackfile.reader import PROJECT
 
     secrets = workspace.secrets
-    if secrets.stand_in:
+    if secrets.placeholders:
         path = f"'{{.data.{SECRET_KEY}}}'"
         namespace = workspace.settings.namespace
         remedy = (

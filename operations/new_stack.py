@@ -46,7 +46,7 @@ class StackCopy:
         after = read_stack(written)
         try:
             validate(after)
-            opened = {name: self.box.open(sealed) for name, sealed in after.secrets.items()}
+            opened = {name: self.box.decrypt(sealed) for name, sealed in after.secrets.items()}
         except (InvalidStack, ValueError):
             return False
 
@@ -93,7 +93,7 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
     text = replace_scalar(text, ("encryptionsalt",), salt)
     for path in places:
         plain = opened[path] if path in opened else randomness.token_hex(SEED_BYTES)
-        text = replace_scalar(text, (*path, "secure"), box.seal(plain))
+        text = replace_scalar(text, (*path, "secure"), box.encrypt(plain))
     text = _comments_that_hold(text, source.path, target)
     return StackCopy(mark + text.encode(), tuple(_name(path) for path in carried), source, box)
 
@@ -144,7 +144,7 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
         except SecretsError:
             continue
         try:
-            return {path: box.open(text) for path, text in sealed.items()}
+            return {path: box.decrypt(text) for path, text in sealed.items()}
         except ValueError as error:
             raise RequestError(f"a secret of {source.shown_path} cannot be decrypted: {error}; set it again, or take it out") from error
     names = ", ".join(map(_name, sealed))

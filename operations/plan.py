@@ -75,7 +75,7 @@ def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackP
     from rehearsal.engine.plan.steps import make_plan
 
     recording = workspace.record()
-    placeholders = workspace.secrets.stand_in
+    placeholders = workspace.secrets.placeholders
     notes: list[str] = []
     before = None if baseline is None else baseline.states
     if baseline is not None and before is not None and before.placeholders not in (None, placeholders):
@@ -178,7 +178,7 @@ def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str
     """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
     from operations.notes import egress_notes, gateway_notes
 
-    if workspace.secrets.stand_in:
+    if workspace.secrets.placeholders:
         yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
     yield from gateway_notes(workspace)
     yield from egress_notes(workspace.settings)

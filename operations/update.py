@@ -153,13 +153,13 @@ def violation_error(report: Report) -> OperationError:
 
 def check_public_keys(workspace: Workspace) -> None:
     """Raise OperationError if a real stack has keys that anyone can derive. The program rejects them too, but only after Pulumi's preview."""
-    from rehearsal.secrets import given_passphrase
+    from rehearsal.secrets import passphrase_of
     from stackfile.public_keys import publicity, rejection
     from stackfile.reader import PROJECT, SECRET_KEYS
 
     if workspace.simulated:
         return
-    passphrase, _ = given_passphrase() or (None, "")
+    passphrase, _ = passphrase_of() or (None, "")
     for key in SECRET_KEYS:
         if why := publicity(workspace.secrets.values.get(f"{PROJECT}:{key}", ""), workspace.file.encryption_salt, passphrase):
             raise OperationError(f"{workspace.file.shown_path}: {key}: {rejection(why, workspace.stack, key)}")

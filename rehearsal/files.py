@@ -1,7 +1,4 @@
-"""Where the rehearsal keeps its files, how it writes them, and how two runs of it keep out of each other's way.
-
-Nothing here is removed or rewritten outside the two directories it names.
-"""
+"""Directories of the rehearsal, atomic writes and locks. Nothing outside the two directories is changed."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ _RETRY_SECONDS = 0.05
 
 
 def cache_directory() -> Path:
-    """Where built programs live: `$INFERPLAN_CACHE_DIR`, else `$XDG_CACHE_HOME/inferplan`, else `~/.cache/inferplan`."""
+    """The directory of built programs: `$INFERPLAN_CACHE_DIR`, else `$XDG_CACHE_HOME/inferplan`, else `~/.cache/inferplan`."""
     return _directory("INFERPLAN_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
 
 
 def state_directory() -> Path:
-    """Where clusters live: `$INFERPLAN_STATE_DIR`, else `$XDG_STATE_HOME/inferplan`, else `~/.local/state/inferplan`."""
+    """The directory of clusters: `$INFERPLAN_STATE_DIR`, else `$XDG_STATE_HOME/inferplan`, else `~/.local/state/inferplan`."""
     return _directory("INFERPLAN_STATE_DIR", "XDG_STATE_HOME", ".local/state")
 
 
@@ -41,31 +38,26 @@ def _directory(own: str, xdg: str, fallback: str) -> Path:
 
 @contextmanager
 def disk_faults(where: Path) -> Generator[None]:
-    """Turn a full disk, a read-only place or a missing permission under `where` into an error with a remedy.
-
-    Raises:
-        DiskFullError: no space or no quota is left.
-        RehearsalError: the place cannot be written.
-    """
+    """Turn a full disk, a read-only directory or a missing permission below `where` into DiskFullError or RehearsalError."""
     try:
         yield
-    except OSError as fault:
-        if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise DiskFullError(
                 f"no space left on the disk that holds {where}", "free some space there and run the same command again"
-            ) from fault
-        # A folder above it that cannot be made: below /proc, behind a link that leads nowhere, with a name that is too long.
-        above = isinstance(fault.filename, str) and where.is_relative_to(fault.filename)
-        if above or fault.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+            ) from error
+        # A parent that cannot be created: below /proc, behind a dangling link, with a name that is too long.
+        in_parent = isinstance(error.filename, str) and where.is_relative_to(error.filename)
+        if in_parent or error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
             variable = "INFERPLAN_CACHE_DIR" if where.is_relative_to(cache_directory()) else "INFERPLAN_STATE_DIR"
             raise RehearsalError(
-                f"cannot write {fault.filename or where}: {fault.strerror}", f"make it writable, or set {variable} to a directory that is"
-            ) from fault
+                f"cannot write {error.filename or where}: {error.strerror}", f"make it writable, or set {variable} to a directory that is"
+            ) from error
         raise
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write `content` so that a reader, and a process killed at any moment, sees the old file or the whole new one."""
+    """Write `content` so that a reader sees the old file or the whole new one, also after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -80,7 +72,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object that a JSON file holds, or None where the file is missing, cut short or something else."""
+    """The object in a JSON file, None if the file is missing, incomplete or something else."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -90,9 +82,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def exclusive(path: Path, purpose: str, progress: Progress) -> Generator[None]:
-    """Hold the lock file `path`; while another process holds it, say so every few seconds and wait.
+    """Lock the file `path`; while another process has the lock, wait and report that every few seconds.
 
-    The kernel drops the lock when its holder dies, however it dies. The file may be unlinked by whoever holds it.
+    The kernel releases the lock when its process ends. The process that has the lock may delete the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(path, purpose, progress)
@@ -110,16 +102,16 @@ def _acquire(path: Path, purpose: str, progress: Progress) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read_holder(descriptor)
+            owner = _read_owner(descriptor)
             os.close(descriptor)
             now = time.monotonic()
             if now - reported >= _WAIT_REPORT_SECONDS:
                 reported = now
-                progress(StepWaiting(purpose, f"{holder} that is doing the same (lock {path})", now - began))
-            time.sleep(_RETRY_SECONDS)  # flock has no way to wait and to report at the same time
+                progress(StepWaiting(purpose, f"{owner} that is doing the same (lock {path})", now - began))
+            time.sleep(_RETRY_SECONDS)  # flock cannot wait and report at the same time
             continue
         with suppress(FileNotFoundError):
-            # The former holder may have removed the file between our open and our lock: then this lock guards nothing.
+            # If the previous owner deleted the file after we opened it, this lock protects nothing: try again.
             if path.stat().st_ino == os.fstat(descriptor).st_ino:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -127,6 +119,6 @@ def _acquire(path: Path, purpose: str, progress: Progress) -> int:
         os.close(descriptor)
 
 
-def _read_holder(descriptor: int) -> str:
+def _read_owner(descriptor: int) -> str:
     pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
     return f"process {pid}" if pid.isdigit() else "another process"

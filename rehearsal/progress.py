@@ -1,7 +1,4 @@
-"""What long steps report while they run, so that a screen or a plain log can show it.
-
-Knows nothing of any screen: a caller passes a function that takes one event.
-"""
+"""Events that long steps report while they run. A caller passes a function that takes one event."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """Step `index` of `total` (counted from 1) has begun; `detail` says what is expected of it."""
+    """Step `index` of `total` (from 1) has started; `detail` says what to expect."""
 
     step: str
     index: int
@@ -22,7 +19,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepWaiting:
-    """A step waits; `reason` says for what, `seconds` how long it has waited so far."""
+    """A step waits for `reason`, since `seconds`."""
 
     step: str
     reason: str
@@ -31,7 +28,7 @@ class StepWaiting:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """Step `index` of `total` is done after `seconds`; `detail` says what came of it."""
+    """Step `index` of `total` is done after `seconds`; `detail` is its result."""
 
     step: str
     index: int
@@ -42,7 +39,7 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a person should know and need not act on, such as a repair."""
+    """Information that needs no action, such as a repair."""
 
     text: str
 
@@ -52,11 +49,11 @@ Progress = Callable[[Event], None]
 
 
 def silent(_event: Event) -> None:
-    """Show nothing."""
+    """Ignore the event."""
 
 
 def line_of(event: Event) -> str:
-    """The one line of plain text that stands for an event."""
+    """The event as one line of text."""
     match event:
         case StepStarted(step, index, total, detail):
             return f"[{index}/{total}] {step}" + (f" ({detail})" if detail else "")
@@ -69,5 +66,5 @@ def line_of(event: Event) -> str:
 
 
 def plain(event: Event) -> None:
-    """Print one line an event to stderr at once: what a log of a build server shows."""
+    """Print the event as one line to stderr, for logs."""
     print(line_of(event), file=sys.stderr, flush=True)

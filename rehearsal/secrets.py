@@ -1,11 +1,11 @@
-"""Opens the secrets of a stack file as Pulumi's passphrase provider does, and seals new ones.
+"""Decrypt and encrypt the secrets of a stack file as Pulumi's passphrase provider does.
 
-Where no passphrase is set, or where the secrets belong to another provider, the ciphertext stands in for the value, so
-that whoever holds no credentials can rehearse. It asks nobody for a passphrase and shows no plain text.
+Without a passphrase, or if the secrets belong to another provider, the ciphertext is the placeholder of the value, so that a
+rehearsal needs no credentials. This module never prompts and never prints plain text.
 
-The notation, seen in Pulumi's own tests (pkg/secrets/passphrase, 2026-08): a sealed value is `v1:<nonce>:<ciphertext>`, both
-in base64, by AES-256-GCM without associated data; its key is PBKDF2-HMAC-SHA256 of the passphrase, 1,000,000 rounds. The
-stack's `encryptionsalt` is `v1:<salt>:` followed by the sealed word `pulumi`, which proves a passphrase.
+The format (pkg/secrets/passphrase of Pulumi, 2026-08): an encrypted value is `v1:<nonce>:<ciphertext>` in base64, by AES-256-GCM
+without associated data; the key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds. The stack's `encryptionsalt` is
+`v1:<salt>:` and the encrypted word `pulumi`, which verifies a passphrase.
 """
 
 from __future__ import annotations
@@ -31,96 +31,93 @@ _SALT_BYTES = 8
 
 
 class SecretsError(RehearsalError):
-    """The secrets of a stack cannot be opened; the message names variables and keys, never a value."""
+    """The secrets of a stack cannot be decrypted; the message names variables and keys, never a value.
+
+    `key` is the full key of a damaged value, `of_salt` says that the stack's `encryptionsalt` may be the cause.
+    """
 
     key: str | None = None
-    """The full key of the value that is damaged, None if it is not one value."""
     of_salt: bool = False
-    """Whether the stack's `encryptionsalt` may be the cause."""
 
 
 @dataclass(frozen=True)
 class OpenedSecrets:
-    """Secrets by full key (`inferplan:apiKeySeed`).
-
-    `stand_in` says that the values are the ciphertexts themselves, `reason` why, in words for the person who rehearses.
-    """
+    """Secrets by full key (`inferplan:apiKeySeed`); `placeholders` says that the values are ciphertexts, `reason` why."""
 
     values: Mapping[str, str] = field(repr=False)
-    stand_in: bool = False
+    placeholders: bool = False
     reason: str = ""
 
 
 def open_secrets(
     secrets: Mapping[str, str], *, salt: str | None, provider: str | None, environment: Mapping[str, str] = os.environ
 ) -> OpenedSecrets:
-    """The plain values of `secrets`, or stand-ins where nobody gave a way to open them.
+    """The plain values of `secrets`, or placeholders without a passphrase.
 
     `salt` and `provider` are the stack file's `encryptionsalt` and `secretsprovider`. Deriving the key takes 0.2 s, once.
-    Raises SecretsError when the passphrase is wrong or a value is damaged.
+    Raises SecretsError if the passphrase is wrong or a value is damaged.
     """
     if not secrets:
         return OpenedSecrets({})
     if salt is None or not belongs_to_passphrase(salt, provider):
         kind = (provider or "").partition(":")[0] or "Pulumi's service"
-        return OpenedSecrets(dict(secrets), stand_in=True, reason=f"the stack's secrets belong to {kind}, which a rehearsal never asks")
-    found = given_passphrase(environment)
-    if found is None:
+        return OpenedSecrets(
+            dict(secrets), placeholders=True, reason=f"the stack's secrets belong to {kind}, which a rehearsal never calls"
+        )
+    passphrase_and_source = passphrase_of(environment)
+    if passphrase_and_source is None:
         reason = f"neither {_VARIABLE} nor {_VARIABLE}_FILE is set"
-        return OpenedSecrets(dict(secrets), stand_in=True, reason=reason)
-    passphrase, source = found
+        return OpenedSecrets(dict(secrets), placeholders=True, reason=reason)
+    passphrase, source = passphrase_and_source
     box = unlock(passphrase, salt, source=source)
-    return OpenedSecrets({key: _opened(box, key, sealed) for key, sealed in secrets.items()})
+    return OpenedSecrets({key: _decrypted(box, key, ciphertext) for key, ciphertext in secrets.items()})
 
 
 def belongs_to_passphrase(salt: str | None, provider: str | None) -> bool:
-    """Whether the secrets of a stack file with this `encryptionsalt` and `secretsprovider` are sealed under a passphrase."""
+    """True if a stack file with this `encryptionsalt` and `secretsprovider` uses a passphrase."""
     return bool(salt) and provider in (None, "", "passphrase")
 
 
-def given_passphrase(environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The passphrase and the variable that it came from, by the CLI's own order; None where neither variable is set.
-
-    Raises SecretsError when the file that PULUMI_CONFIG_PASSPHRASE_FILE names cannot be read.
-    """
+def passphrase_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
+    """The passphrase and its variable, in the CLI's order; None if no variable is set. Raises SecretsError."""
     if _VARIABLE in environment:
         return environment[_VARIABLE], _VARIABLE
-    named = environment.get(f"{_VARIABLE}_FILE")
-    if not named:
+    path = environment.get(f"{_VARIABLE}_FILE")
+    if not path:
         return None
     try:
-        return Path(named).read_text(encoding="utf-8").strip(), f"{_VARIABLE}_FILE"
+        return Path(path).read_text(encoding="utf-8").strip(), f"{_VARIABLE}_FILE"
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        what = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SecretsError(
-            f"cannot read {named}, which {_VARIABLE}_FILE names: {what}",
-            "correct the path, or unset the variable to rehearse with stand-ins",
+            f"cannot read {path} of {_VARIABLE}_FILE: {problem}",
+            "correct the path, or unset the variable to rehearse with placeholders",
         ) from None
 
 
-def _opened(box: SecretBox, key: str, sealed: str) -> str:
+def _decrypted(box: SecretBox, key: str, ciphertext: str) -> str:
     try:
-        return box.open(sealed)
+        return box.decrypt(ciphertext)
     except ValueError as error:
         name = key.partition(":")[2]
-        spelled = f"--path '{name}'" if "." in name else name
-        damaged = SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {spelled}")
+        option = f"--path '{name}'" if "." in name else name
+        damaged = SecretsError(f"{key} cannot be decrypted: {error}", f"set it again: pulumi config set --secret {option}")
         damaged.key = key
         raise damaged from None
 
 
 @dataclass(frozen=True)
 class SecretBox:
-    """Seals and opens values under one key."""
+    """Encrypts and decrypts values with one key."""
 
     key: bytes = field(repr=False)
 
-    def open(self, sealed: str) -> str:
-        """The plain text of `sealed`. Raises ValueError, which repeats neither."""
+    def decrypt(self, encrypted: str) -> str:
+        """The plain text of `encrypted`. Raises ValueError, without either text."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        parts = sealed.split(":")
+        parts = encrypted.split(":")
         if len(parts) != 3 or parts[0] != _VERSION:
             raise ValueError("it is not of the form v1:<nonce>:<ciphertext>")
         nonce, ciphertext = _decoded(parts[1]), _decoded(parts[2])
@@ -129,12 +126,12 @@ class SecretBox:
         try:
             return AESGCM(self.key).decrypt(nonce, ciphertext, None).decode("utf-8")
         except InvalidTag:
-            raise ValueError("it was sealed under another key, or it was damaged") from None
+            raise ValueError("it was encrypted with another key, or it is damaged") from None
         except UnicodeDecodeError:
-            raise ValueError("it holds no UTF-8 text") from None
+            raise ValueError("it is not UTF-8 text") from None
 
-    def seal(self, plain: str) -> str:
-        """`plain`, sealed under a fresh nonce."""
+    def encrypt(self, plain: str) -> str:
+        """`plain`, encrypted with a new nonce."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE_BYTES)
@@ -143,7 +140,7 @@ class SecretBox:
 
 
 def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
-    """The box that `passphrase` opens under the stack's `encryptionsalt`.
+    """The box of `passphrase` and the stack's `encryptionsalt`.
 
     Raises SecretsError when the salt is malformed or the passphrase, which came from `source`, is not the stack's.
     """
@@ -157,7 +154,7 @@ def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
         remedy = "restore that line from version control; the secrets need it"
         raise _salt_error(f"the stack file's {_SALT} cannot be read: {error}", remedy) from None
     try:
-        known = box.open(proof)
+        known = box.decrypt(proof)
     except ValueError:
         known = ""
     if known != _PROOF:
@@ -179,12 +176,12 @@ def new_salt(passphrase: str) -> tuple[str, SecretBox]:
     """An `encryptionsalt` for a new stack, and the box that goes with it."""
     salt = os.urandom(_SALT_BYTES)
     box = SecretBox(_key(passphrase, salt))
-    return f"{_VERSION}:{_encoded(salt)}:{box.seal(_PROOF)}", box
+    return f"{_VERSION}:{_encoded(salt)}:{box.encrypt(_PROOF)}", box
 
 
 def encrypt(plain: str, *, passphrase: str, salt: str) -> str:
-    """`plain` as a stack file holds it below `secure`. Raises SecretsError as `unlock` does."""
-    return unlock(passphrase, salt).seal(plain)
+    """`plain` as the value of `secure` in a stack file. Raises SecretsError as `unlock` does."""
+    return unlock(passphrase, salt).encrypt(plain)
 
 
 def _key(passphrase: str, salt: bytes) -> bytes:
@@ -197,7 +194,7 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("a part of it is no base64") from None
+        raise ValueError("a part of it is not base64") from None
 
 
 def _encoded(raw: bytes) -> str:

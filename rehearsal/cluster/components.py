@@ -1,11 +1,7 @@
-"""The five programs of a cluster: what each is started with, and how it tells that it is well.
+"""The five programs of a cluster: their arguments and their health endpoints.
 
-Everything listens on 127.0.0.1 only; etcd listens on a socket file in the cluster's directory, since it asks nobody who
-they are. Real admission (Pod Security, quota, limit ranges, priority, service accounts) is the API server's default set
-and is left as it is.
-
-They are started directly rather than by kwokctl: that one needs kubectl, lets etcd listen for everybody on the machine,
-and takes a recycled process id for a running component (read in its release 0.8.0, 2026-11-21).
+They listen on 127.0.0.1 only. etcd listens on a socket file in the cluster's directory, because it does not authenticate clients. The
+API server runs its default admission plugins (Pod Security, quota, limit ranges, priority, service accounts).
 """
 
 from __future__ import annotations
@@ -16,24 +12,24 @@ from pathlib import Path
 
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"
 COMPONENTS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
-"""In the order they are started; they are stopped in the opposite order."""
+"""In the order in which they start; they stop in reverse order."""
 
 LISTENING = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 """The components that need a TCP port."""
 
-_ETCD_SOCKET = "unix://etcd.sock:0"  # a file name relative to the working directory: absolute ones break at 108 characters
+_ETCD_SOCKET = "unix://etcd.sock:0"  # relative to the working directory: socket paths are limited to 108 characters
 _PEER_SOCKET = "unix://peer.sock:0"
-_PRETEND_NODE = "kwok.x-k8s.io/node=fake"
-_NODE_GRACE = "1h"  # a laptop that slept must not wake to find every pretend node lost
+_FAKE_NODE = "kwok.x-k8s.io/node=fake"
+_NODE_GRACE = "1h"  # nodes must not be lost after a laptop was suspended
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one cluster keeps what its programs read and write.
+    """The files and addresses of one cluster.
 
     Attributes:
-        directory: the cluster's own directory, absolute; also the programs' working directory.
-        ports: TCP port by component, of those in `LISTENING`.
+        directory: the cluster's directory, absolute; the programs' working directory.
+        ports: TCP port by component in `LISTENING`.
     """
 
     directory: Path
@@ -46,7 +42,7 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, which the components use as well."""
+        """The administrator's kubeconfig; the components use it too."""
         return self.directory / "kubeconfig"
 
     @property
@@ -55,7 +51,7 @@ class Layout:
         return f"https://127.0.0.1:{self.ports[API_SERVER]}"
 
     def log(self, component: str) -> Path:
-        """The file that a component's output goes to."""
+        """The log file of a component."""
         return self.directory / "logs" / f"{component}.log"
 
 
@@ -74,7 +70,7 @@ def arguments(component: str, layout: Layout) -> list[str]:
             return [
                 f"--config={layout.directory / 'stages.yaml'}",
                 f"--kubeconfig={layout.kubeconfig}",
-                f"--manage-nodes-with-annotation-selector={_PRETEND_NODE}",
+                f"--manage-nodes-with-annotation-selector={_FAKE_NODE}",
                 f"--server-address=127.0.0.1:{layout.ports[KWOK]}",
                 "--node-ip=127.0.0.1",
                 "--node-lease-duration-seconds=40",
@@ -84,7 +80,7 @@ def arguments(component: str, layout: Layout) -> list[str]:
 
 
 def health_url(component: str, layout: Layout) -> str | None:
-    """Where a component says whether it is well; None for etcd, of which the API server's /readyz speaks."""
+    """The health endpoint of a component; None for etcd, which the API server's /readyz includes."""
     match component:
         case "kube-apiserver":
             return f"{layout.server}/readyz"
@@ -104,7 +100,7 @@ def _etcd(layout: Layout) -> list[str]:
         f"--listen-peer-urls={_PEER_SOCKET}",
         f"--initial-advertise-peer-urls={_PEER_SOCKET}",
         f"--initial-cluster=default={_PEER_SOCKET}",
-        "--unsafe-no-fsync",  # a cluster lost to a power cut is made anew; waiting for the disk would cost seconds at each start
+        "--unsafe-no-fsync",  # a cluster that is lost in a power cut is created again; syncing would cost seconds at each start
         "--auto-compaction-retention=1",
         "--log-level=warn",
     ]
@@ -136,7 +132,7 @@ def _api_server(layout: Layout) -> list[str]:
         "--authorization-mode=RBAC",
         "--anonymous-auth=false",
         "--allow-privileged=true",
-        "--endpoint-reconciler-type=none",  # no pod runs here that could call it, and a loopback endpoint is refused
+        "--endpoint-reconciler-type=none",  # no container runs here, and the server rejects loopback endpoints
         "--profiling=false",
     ]
 
@@ -152,13 +148,13 @@ def _controller_manager(layout: Layout) -> list[str]:
         "--kube-api-burst=1000",
         f"--node-monitor-grace-period={_NODE_GRACE}",
         "--node-startup-grace-period=1h",
-        "--pvclaimbinder-sync-period=500ms",  # a claim that names its volume is bound at a resync only: 12 s by default, measured
+        "--pvclaimbinder-sync-period=500ms",  # a claim that names its volume is bound at the next resync, after 12 s by default
         "--profiling=false",
     ]
 
 
 def scheduler_configuration(layout: Layout) -> bytes:
-    """The scheduler's own configuration: one replica, no request limit, and a pending pod tried again within two seconds."""
+    """The scheduler's configuration: one replica, no request limit, and a retry of pending pods within two seconds."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -172,5 +168,5 @@ def scheduler_configuration(layout: Layout) -> bytes:
 
 
 def stage_configuration(stages: tuple[Path, ...]) -> bytes:
-    """kwok's configuration: how pretend nodes and pods move on. A pod's start-up delay would be a `delay` in pod-ready."""
+    """kwok's configuration: the stages of fake nodes and their pods."""
     return b"\n---\n".join(stage.read_bytes().strip() for stage in stages) + b"\n"

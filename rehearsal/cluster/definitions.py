@@ -1,7 +1,6 @@
-"""Installs the CustomResourceDefinitions of an API group on a simulated cluster, from the modules that publish them.
+"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version.
 
-Only groups that the toolchain pins; a definition that is there already is brought to the pinned version. What installs
-here is part of the cluster, not of a stack: it goes when the cluster goes.
+They belong to the cluster, not to a stack, and are deleted with the cluster.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER = "inferplan-definitions"
-_LIMIT_SECONDS = 120.0
+_SERVED_SECONDS = 120.0
 _DISCOVERY_PAUSE_SECONDS = 0.05
 
 
 def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
-    """A function that installs the definitions of the API group it is given, and says whether there were any to install."""
+    """A function that installs the definitions of an API group, and returns False if none are pinned."""
 
     def install(group: str) -> bool:
         from rehearsal.toolchain import crd_files, crd_groups
@@ -39,7 +38,7 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
                     _await_served(api, definition)
         except ApiError as error:
             raise ClusterError(
-                f"the definitions of {group} were refused: {error.message}", "see which definition the message names"
+                f"the API server rejected the definitions of {group}: {error.message}", "inspect the definition in the message"
             ) from error
         finally:
             api.close()
@@ -51,17 +50,17 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
 def _await_served(api: Api, definition: dict[str, Any]) -> None:
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["served"])
-    deadline = time.monotonic() + _LIMIT_SECONDS
+    deadline = time.monotonic() + _SERVED_SECONDS
     while True:
         try:
             api.resource(f"{spec['group']}/{version}", spec["names"]["kind"])
         except UnknownKindError as missing:
             if time.monotonic() > deadline:
-                problem = f"{definition['metadata']['name']} was applied, but is not served after {_LIMIT_SECONDS:.0f} s"
+                problem = f"{definition['metadata']['name']} was applied, but is not served after {_SERVED_SECONDS:.0f} s"
                 raise ClusterError(
-                    problem, "run the same again; if it stays so, remove the cluster with inferplan down --cluster"
+                    problem, "run the same command again; if it fails again, delete the cluster with inferplan down --cluster"
                 ) from missing
-            # The discovery document has no watch: the server rebuilds it some time after the definition is established.
+            # Discovery has no watch, and lags behind the Established condition.
             time.sleep(_DISCOVERY_PAUSE_SECONDS)
         else:
             return

@@ -1,8 +1,7 @@
-"""Processes of one cluster: start them, find them again, end them; and nobody else's.
+"""Start, find and end the processes of one cluster, and no others.
 
-A process is a cluster's own when it is one of the five programs and its command line or working directory names the
-cluster's directory. That holds for orphans of a killed start as well, and can never hold for a recycled process id,
-so no id is written down anywhere.
+A process belongs to a cluster if it runs one of the five programs and its command line contains the cluster's directory. That
+includes processes of a start that was killed and excludes reused process ids, so no id is stored.
 """
 
 from __future__ import annotations
@@ -38,11 +37,7 @@ class Process:
 
 
 def spawn(component: str, program: Path, arguments: list[str], directory: Path, log: Path) -> Process:
-    """Start a program in `directory`, in a session of its own so that it outlives this one; its output goes to `log`.
-
-    Raises:
-        ClusterError: the program cannot be executed.
-    """
+    """Start a program in `directory`, in a new session so that it survives this one, with output to `log`. Raises ClusterError."""
     log.parent.mkdir(exist_ok=True)
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".old.log"))
@@ -57,39 +52,34 @@ def spawn(component: str, program: Path, arguments: list[str], directory: Path, 
                 start_new_session=True,
                 env=_environment(),
             )
-        except OSError as fault:
+        except OSError as error:
             raise ClusterError(
-                f"cannot run {component} ({program}): {fault.strerror}",
-                f"remove {program.parent} and run the same command again: it is built anew",
-            ) from fault
+                f"cannot run {component} ({program}): {error.strerror}",
+                f"delete {program.parent} and run the same command again: it is built again",
+            ) from error
     _spawned[process.pid] = process
     return Process(component, process.pid)
 
 
 def _environment() -> dict[str, str]:
-    # Nothing of the caller's environment: a proxy variable would send requests for 127.0.0.1 elsewhere, and secrets leak.
+    # Not the caller's environment: a proxy variable would redirect requests to 127.0.0.1, and secrets would leak.
     return {name: value for name in ("PATH", "HOME", "TMPDIR", "LANG") if (value := os.environ.get(name))}
 
 
 def exit_status(pid: int) -> int | None:
-    """How a process that this one started ended; None while it runs, or where another process started it."""
+    """Exit status of a process that this one started; None while it runs, or if another process started it."""
     process = _spawned.get(pid)
     return None if process is None else process.poll()
 
 
 def running(directory: Path) -> dict[str, list[int]]:
-    """Process ids of the cluster in `directory`, by component; a component may have more than one after a killed start."""
-    found: dict[str, list[int]] = {}
+    """Process ids of the cluster in `directory` by component; more than one after a start that was killed."""
+    pids: dict[str, list[int]] = {}
     for pid, words in _command_lines():
         component = Path(words[0]).name
-        if component in COMPONENTS and _belongs(pid, words, directory):
-            found.setdefault(component, []).append(pid)
-    return found
-
-
-def _belongs(pid: int, words: list[str], directory: Path) -> bool:
-    prefix = f"{directory}/"
-    return any(prefix in word for word in words[1:]) and not _is_zombie(pid)
+        if component in COMPONENTS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
+            pids.setdefault(component, []).append(pid)
+    return pids
 
 
 def _is_zombie(pid: int) -> bool:
@@ -98,7 +88,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process was stopped by a signal, so that it answers nobody; False where the system does not say."""
+    """True if the process is stopped by a signal; False if the system does not say."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
     except OSError:
@@ -108,53 +98,48 @@ def is_stopped(pid: int) -> bool:
 def _command_lines() -> list[tuple[int, list[str]]]:
     if not (_PROC / "self" / "cmdline").exists():
         return _command_lines_by_ps()
-    found = []
-    for entry in os.listdir(_PROC):  # noqa: PTH208 - thousands of entries at each status; Path objects take four times as long
+    lines = []
+    for entry in os.listdir(_PROC):  # noqa: PTH208 - thousands of entries; Path objects take four times as long
         if not entry.isdigit():
             continue
         with suppress(OSError):
             raw = Path(f"/proc/{entry}/cmdline").read_bytes()
             if raw:
-                found.append((int(entry), raw.decode(errors="replace").rstrip("\0").split("\0")))
-    return found
+                lines.append((int(entry), raw.decode(errors="replace").rstrip("\0").split("\0")))
+    return lines
 
 
 def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
     ps = shutil.which("ps")
     if ps is None:
-        raise ClusterError("neither /proc nor the program ps is here, so running processes cannot be found", "install ps (package procps)")
+        raise ClusterError("cannot list processes: this system has no /proc and no ps", "install ps (package procps)")
     answer = subprocess.run([ps, "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     rows = (line.split(None, 1) for line in answer.stdout.splitlines())
     return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]
 
 
 def end(directory: Path, components: Sequence[str] = COMPONENTS) -> list[str]:
-    """End the `components` of the cluster in `directory` and wait until they are gone; returns those that ran.
-
-    Raises:
-        ClusterError: a process does not die.
-    """
-    found = running(directory)
-    # Last started first: controllers that lose their API server fill their logs with complaints.
-    ended = [component for component in reversed(COMPONENTS) if component in components and component in found]
+    """End the `components` of the cluster in `directory`; returns those that ran. Raises ClusterError if one does not end."""
+    pids = running(directory)
+    # Controllers first: without their API server they fill their logs.
+    ended = [component for component in reversed(COMPONENTS) if component in components and component in pids]
     for component in ended:
-        for pid in found[component]:
+        for pid in pids[component]:
             _end_one(pid, component, directory)
     return ended
 
 
 def _end_one(pid: int, component: str, directory: Path) -> None:
-    # etcd is the only one with something to lose, and it is made to lose nothing when killed; the API server waits for
-    # its clients when asked politely, up to a minute.
+    # Only etcd has data to write. The API server would wait for its clients for up to a minute after SIGTERM.
     first = signal.SIGTERM if component == "etcd" else signal.SIGKILL
     for signal_number in (first, signal.SIGKILL):
         if not _signal_own(pid, signal_number, directory) or _gone_within(pid, _TERMINATE_SECONDS):
             return
-    raise ClusterError(f"process {pid} ({component}) does not end", f"look at it with `ps -p {pid}`, end it and run the same command again")
+    raise ClusterError(f"process {pid} ({component}) does not end", f"inspect it with `ps -p {pid}`, end it and run the same command again")
 
 
 def _signal_own(pid: int, signal_number: signal.Signals, directory: Path) -> bool:
-    """Signal the process if it still is the cluster's own; False where it is gone. Race-free where the system can."""
+    """Signal the process if it still belongs to the cluster; False if it is gone. Without a race where the system has pidfds."""
     if not hasattr(os, "pidfd_open"):
         if pid in {each for pids in running(directory).values() for each in pids}:
             with suppress(ProcessLookupError):
@@ -166,7 +151,7 @@ def _signal_own(pid: int, signal_number: signal.Signals, directory: Path) -> boo
     except ProcessLookupError:
         return False
     try:
-        # The handle keeps naming this process whatever happens to its number, so the check cannot go stale.
+        # The pidfd refers to this process even if its number is reused after the check.
         if pid not in {each for pids in running(directory).values() for each in pids}:
             return False
         signal.pidfd_send_signal(handle, signal_number)
@@ -201,5 +186,5 @@ def _gone_within(pid: int, seconds: float) -> bool:
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
-        time.sleep(_POLL_SECONDS)  # this system has no way to wait for a process that is not a child
+        time.sleep(_POLL_SECONDS)  # this system cannot wait for a process that is not a child
     return False

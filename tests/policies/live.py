@@ -48,6 +48,6 @@ def _opened(value: Any, box: SecretBox) -> Any:
     """`value` with what is encrypted in it as Secret, as the engine hands it to an analyzer."""
     if isinstance(value, dict):
         if value.get(marks.SIGNATURE) == marks.SECRET:
-            return Secret(json.loads(box.open(value["ciphertext"])))
+            return Secret(json.loads(box.decrypt(value["ciphertext"])))
         return {key: _opened(item, box) for key, item in value.items()}
     return [_opened(item, box) for item in value] if isinstance(value, list) else value

@@ -66,7 +66,7 @@ def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, a
 
     assert "cannot run etcd (" in caught.value.message
     assert "Exec format error" in caught.value.message
-    assert "it is built anew" in caught.value.remedy
+    assert "it is built again" in caught.value.remedy
     assert running(own_state / "clusters" / "unexecutable") == {}
 
 

@@ -56,7 +56,7 @@ def test_it_has_no_fault(stack):
 
 def test_its_secrets_open_with_the_documented_passphrase(stack):
     file = read_stack(STACKS[stack])
-    assert not open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=PASSPHRASE).stand_in
+    assert not open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=PASSPHRASE).placeholders
 
 
 def test_a_model_takes_twelve_lines_at_most(stack):

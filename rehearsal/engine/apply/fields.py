@@ -8,7 +8,7 @@ from typing import Any
 
 Object = dict[str, Any]
 
-# The server's name for the owner of fields from before the first apply. It is no real manager.
+# The server's name for the owner of fields from before the first apply. It is not a real manager.
 _UNOWNED = "before-first-apply"
 _VOLATILE = ("resourceVersion", "managedFields", "generation", "selfLink")
 

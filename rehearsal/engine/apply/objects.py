@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How an object is applied: `limit` seconds for a deletion, `ignore` paths stay as they are in the live object, `force`
+    """Options of an apply: `limit` seconds for a deletion, `ignore` paths stay as they are in the live object, `force`
     takes declared fields from other managers."""
 
     limit: float

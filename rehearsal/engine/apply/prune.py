@@ -101,7 +101,7 @@ class Pruner:
                     self.listener(Deleted(target=target, seconds=seconds))
 
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
-        """Whether the object existed, and the seconds until it was gone."""
+        """Returns True if the object existed, and the seconds until it was gone."""
         began = time.monotonic()
         patch = entry.key.kind.endswith(PATCH_SUFFIX)
         key = Key(entry.key.kind.removesuffix(PATCH_SUFFIX), entry.key.namespace, entry.key.name) if patch else entry.key

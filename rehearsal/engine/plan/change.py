@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an update does to one resource. `op` is `same`, `update` or `replace`."""
+    """The change of one resource. `op` is `same`, `update` or `replace`."""
 
     op: Literal["same", "update", "replace"]
     differences: tuple[Difference, ...] = field(default=())

@@ -1,7 +1,4 @@
-"""What a run of a program declared, as it is kept: masked, in plain values, and the same bytes for the same states.
-
-Holds no secret in clear (see `masking`) and compares nothing.
-"""
+"""Saved plans: the resources that a program declared, masked, as JSON; equal states give equal bytes."""
 
 from __future__ import annotations
 

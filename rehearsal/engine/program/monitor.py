@@ -42,7 +42,7 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Realized:
-    """What a program gets back for a registration.
+    """The answer to a registration.
 
     `outputs` None means the inputs; `unknown_metadata` names fields of their `metadata` that an update will know. `failed`
     makes each output unknown, so that parts of the program that do not depend on this resource continue.

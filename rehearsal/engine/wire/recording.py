@@ -1,4 +1,4 @@
-"""What a program registered, as plain data, and the URNs that Pulumi's engine gives to it.
+"""The resources that a program registered, as plain data, and the URNs that Pulumi's engine gives to it.
 
 A recording contains no live Pulumi object and prints no secret. URNs follow pulumi/pulumi, sdk/go/common/resource/urn
 (2026-11): the chain of parent types omits the root stack, and a name may contain `::`.

@@ -77,8 +77,10 @@ def with_secrets(passphrase: str, *, edit: Any = lambda text: text) -> None:
     """The stack `rich`: local with an imported key and a secret of a provider, all under `passphrase`."""
     salt, box = new_salt(passphrase)
     text = re.sub(r"encryptionsalt: .*", f"encryptionsalt: {salt}", stack("local").read_text())
-    text = re.sub(r"secure: v1:.*", f"secure: {box.seal('0123456789abcdef' * 4)}\n  aws:secretKey: {{secure: {box.seal(PROVIDER)}}}", text)
-    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], importedKeys: {{"1": {{secure: "{box.seal(OWN)}"}}}}}}')
+    text = re.sub(
+        r"secure: v1:.*", f"secure: {box.encrypt('0123456789abcdef' * 4)}\n  aws:secretKey: {{secure: {box.encrypt(PROVIDER)}}}", text
+    )
+    text = text.replace("chat: {keys: [2, 1]}", f'chat: {{keys: [2, 1], importedKeys: {{"1": {{secure: "{box.encrypt(OWN)}"}}}}}}')
     stack("rich").write_bytes(edit(text).encode())
 
 

@@ -30,18 +30,18 @@ def test_a_salt_that_pulumi_made_is_opened_by_its_passphrase_and_no_other():
 def test_what_was_encrypted_is_read_back_and_never_looks_the_same_twice(made):
     salt, box = made
     sealed = encrypt("sehr geheim ✓", passphrase=PHRASE, salt=salt)
-    assert box.open(sealed) == "sehr geheim ✓"
-    assert box.seal("x") != box.seal("x")
+    assert box.decrypt(sealed) == "sehr geheim ✓"
+    assert box.encrypt("x") != box.encrypt("x")
     opened = open_secrets({"inferplan:k": sealed}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE})
     assert opened.values == {"inferplan:k": "sehr geheim ✓"}
-    assert not opened.stand_in
+    assert not opened.placeholders
 
 
 def test_a_passphrase_file_counts_where_the_variable_is_unset(made, tmp_path):
     salt, box = made
     (tmp_path / "phrase").write_text(f"{PHRASE}\n")
     there = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "phrase")}
-    assert open_secrets({"a:b": box.seal("v")}, salt=salt, provider=None, environment=there).values == {"a:b": "v"}
+    assert open_secrets({"a:b": box.encrypt("v")}, salt=salt, provider=None, environment=there).values == {"a:b": "v"}
     with pytest.raises(SecretsError, match="PULUMI_CONFIG_PASSPHRASE_FILE names: No such file"):
         open_secrets({"a:b": "v1:x:y"}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "none")})
 
@@ -49,7 +49,7 @@ def test_a_passphrase_file_counts_where_the_variable_is_unset(made, tmp_path):
 def test_a_wrong_passphrase_names_its_variable_the_remedy_and_never_a_value(made):
     salt, box = made
     with pytest.raises(SecretsError) as caught:
-        open_secrets({"a:b": box.seal("v")}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "my-own-phrase"})
+        open_secrets({"a:b": box.encrypt("v")}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "my-own-phrase"})
     said = str(caught.value)
     assert "PULUMI_CONFIG_PASSPHRASE" in said
     assert EXAMPLE_PASSPHRASE in said
@@ -67,7 +67,7 @@ def test_a_wrong_passphrase_names_its_variable_the_remedy_and_never_a_value(made
 )
 def test_without_a_way_to_open_them_the_ciphertexts_stand_in_and_it_is_said(salt, provider, why):
     opened = open_secrets({"a:b": "v1:n:c"}, salt=salt, provider=provider, environment={})
-    assert opened.stand_in
+    assert opened.placeholders
     assert why in opened.reason
     assert opened.values == {"a:b": "v1:n:c"}
 
@@ -80,7 +80,7 @@ def test_no_key_is_derived_where_there_is_nothing_to_open():
 def test_a_damaged_value_is_refused(made, sealed):
     _, box = made
     with pytest.raises(ValueError, match=r"base64|of the form|nonce has|another key"):
-        box.open(sealed)
+        box.decrypt(sealed)
 
 
 def test_a_damaged_value_in_a_stack_names_the_key_and_what_to_type(made):
@@ -113,5 +113,5 @@ def test_the_example_stacks_open_with_the_documented_passphrase(stack):
         provider=file.secrets_provider,
         environment={"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE},
     )
-    assert not opened.stand_in
+    assert not opened.placeholders
     assert len(opened.values["inferplan:apiKeySeed"]) >= 32

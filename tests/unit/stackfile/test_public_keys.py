@@ -28,7 +28,7 @@ def salts_and_seeds():
     files = [read_stack(path) for path in PUBLIC]
     # Several have one salt, and a key takes a while to derive.
     boxes = {salt: unlock(EXAMPLE_PASSPHRASE, salt or "") for salt in {file.encryption_salt for file in files}}
-    return [(file.encryption_salt or "", boxes[file.encryption_salt].open(file.secrets["inferplan:apiKeySeed"])) for file in files]
+    return [(file.encryption_salt or "", boxes[file.encryption_salt].decrypt(file.secrets["inferplan:apiKeySeed"])) for file in files]
 
 
 def test_every_example_is_known_and_nothing_besides(salts_and_seeds):
@@ -129,7 +129,7 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
         salt, box = new_salt("own")
         path = project / "stacks" / "Pulumi.onprem.yaml"
         lines = [
-            f"encryptionsalt: {salt}" if "encryptionsalt" in line else f"    secure: {box.seal(OWN_SEED)}" if "secure" in line else line
+            f"encryptionsalt: {salt}" if "encryptionsalt" in line else f"    secure: {box.encrypt(OWN_SEED)}" if "secure" in line else line
             for line in path.read_text().splitlines()
         ]
         path.write_text("\n".join(lines) + "\n")

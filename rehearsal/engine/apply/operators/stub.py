@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stub:
-    """What `operator` would create for an object.
+    """The objects that `operator` would create for one object.
 
     Attributes:
         children: its children, complete except for their owner.
