@@ -90,7 +90,7 @@ def passphrase_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str
     except (OSError, UnicodeDecodeError, ValueError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SecretsError(
-            f"cannot read {path} of {_VARIABLE}_FILE: {problem}",
+            f"cannot read {path} (from {_VARIABLE}_FILE): {problem}",
             "correct the path, or unset the variable to rehearse with placeholders",
         ) from None
 

@@ -1,4 +1,4 @@
-"""Stacks on AWS under Pulumi's own engine: a provider that pretends to be AWS, and a real API server as the cluster of EKS.
+"""Stacks on AWS under Pulumi's own engine: a stub of AWS as provider, and a real API server as the cluster of EKS.
 
 Nodes come and go with their node groups, and a controller stands in for the one that makes load balancers: it lets an Ingress go
 only while there are nodes for it to run on, as the real one does. So a destroy in the wrong order would hang, or be refused.
@@ -24,8 +24,8 @@ from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.api import ApiError
 from stackfile.reader import read_stack
 from stackfile.settings import validate
+from tests.engine.aws_stub import AwsStub, serving
 from tests.engine.own_project import own_project, reseal
-from tests.engine.pretend_aws import PretendAws, serving
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import ROOT, run
 
@@ -47,7 +47,7 @@ POOL = "inferplan.dev/pool"
 class Platform:
     """The parts of EKS that a stack meets: nodes of its groups, and a controller that makes load balancers."""
 
-    def __init__(self, aws: PretendAws, cluster: Cluster, stack: str) -> None:
+    def __init__(self, aws: AwsStub, cluster: Cluster, stack: str) -> None:
         self.api = cluster.api()
         self._aws = aws
         settings = validate(read_stack(ROOT / "stacks" / f"Pulumi.{stack}.yaml"))
@@ -117,13 +117,13 @@ class Platform:
 
 
 @pytest.fixture
-def aws() -> PretendAws:
-    return PretendAws(version("pulumi-aws"))
+def aws() -> AwsStub:
+    return AwsStub(version("pulumi-aws"))
 
 
 @pytest.fixture
 def place(aws, tmp_path_factory, request):
-    """The environment in which `pulumi` finds the pretend AWS and, by `aws eks get-token`, its cluster."""
+    """The environment in which `pulumi` finds the AWS stub and, by `aws eks get-token`, its cluster."""
     stack = request.param
     directory = tmp_path_factory.mktemp("aws")
     for folder in ("state", "backend", "bin"):

@@ -1,4 +1,4 @@
-"""The commands a person types for a stack of the rehearsal, and what they say."""
+"""CLI commands on stacks of the rehearsal, and their output."""
 
 from __future__ import annotations
 

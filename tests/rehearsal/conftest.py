@@ -1,4 +1,4 @@
-"""Fixtures for tests on the real control plane: one cluster for the session, and throw-away state for the rest."""
+"""Fixtures for tests on the real control plane: one cluster per session, and temporary state for other tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs for the tests of the stand-in engine, and a view of what they left in the cluster."""
+"""Small programs for the tests of the rehearsal engine, and views of the objects that they leave in the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROJECT = "engine"
 
 
 class Node(pulumi.CustomResource):
-    """A pretend node with eight accelerators."""
+    """A fake node with eight accelerators."""
 
     def __init__(self, name: str, accelerators: int = 8) -> None:
         capacity = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(accelerators)}
@@ -37,7 +37,7 @@ class Node(pulumi.CustomResource):
 
 
 def pod(accelerators: int = 1, pool: str | None = None, image: str = "server:1") -> dict[str, Any]:
-    """The spec of a pod that may land on a pretend node."""
+    """The spec of a pod that may land on a fake node."""
     container = {"name": "server", "image": image, "resources": {"limits": {"nvidia.com/gpu": str(accelerators)}}}
     spec: dict[str, Any] = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}], "containers": [container]}
     return spec if pool is None else spec | {"nodeSelector": {"pool": pool}}
@@ -68,7 +68,7 @@ def model(
 def platform(
     namespace: str, *, models: int = 3, replicas: int = 1, image: str = "server:1", key: str = "hush-hush", made: bool = True
 ) -> None:
-    """A pretend node, a namespace, a key, and `models` models; the first has `replicas`, the gates run `image`.
+    """A fake node, a namespace, a key, and `models` models; the first has `replicas`, the gates run `image`.
 
     `made=False` leaves the namespace out: deleting one takes its controller five seconds whatever is in it.
     """

@@ -1,10 +1,10 @@
-"""Where the rehearsal's stand-ins for operators leave other traces than the operators do, and why that is well: the one place that says so."""
+"""Differences between the stubs of operators and the operators, each with its reason."""
 
 from __future__ import annotations
 
 from tests.rehearsal.traces import LWS, RAY
 
-_NOTHING_RUNS = "nothing runs in a pretend pod"
+_NOTHING_RUNS = "nothing runs in a fake pod"
 
 REVIEWED = {
     LWS: {

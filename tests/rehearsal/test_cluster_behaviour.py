@@ -1,4 +1,4 @@
-"""The control plane is real: admission, quota, scheduling and controllers decide, and only the kubelets are pretend."""
+"""The control plane is real: admission, quota, scheduling and controllers decide, and only the kubelets are missing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def namespace(spaces):
 
 @pytest.fixture
 def nodes(api):
-    """A function that makes a node, pretend unless told otherwise, with a label of its own to select it by."""
+    """A function that makes a node, fake by default, with a label of its own to select it by."""
     made = []
 
-    def make(capacity, *, pretend=True):
+    def make(capacity, *, fake=True):
         name = f"node-{uuid.uuid4().hex[:8]}"
-        annotations = {"kwok.x-k8s.io/node": "fake"} if pretend else {}
+        annotations = {"kwok.x-k8s.io/node": "fake"} if fake else {}
         metadata = {"name": name, "annotations": annotations, "labels": {"only": name}}
         api.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": {"capacity": capacity, "allocatable": capacity}})
         made.append(name)
@@ -109,7 +109,7 @@ def is_true(kind):
 SMALL = {"cpu": "4", "memory": "16Gi", "pods": "10", "nvidia.com/gpu": "2"}
 
 
-def test_a_deployment_with_a_bound_volume_becomes_available_on_a_pretend_node(api, namespace, nodes):
+def test_a_deployment_with_a_bound_volume_becomes_available_on_a_fake_node(api, namespace, nodes):
     volume = f"volume-{namespace}"
     size = {"storage": "1Ti"}
     shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
@@ -130,7 +130,7 @@ def test_a_deployment_with_a_bound_volume_becomes_available_on_a_pretend_node(ap
     api.request("DELETE", f"/api/v1/persistentvolumes/{volume}")
 
 
-def test_a_job_runs_to_completion_on_a_pretend_node(api, namespace, nodes):
+def test_a_job_runs_to_completion_on_a_fake_node(api, namespace, nodes):
     create(api, namespace, "/apis/batch/v1/jobs", "once", {"template": {"spec": pod_spec(nodes(SMALL), restartPolicy="Never")}})
 
     done = until(api, f"/apis/batch/v1/namespaces/{namespace}/jobs", "once", is_true("Complete"))
@@ -138,12 +138,12 @@ def test_a_job_runs_to_completion_on_a_pretend_node(api, namespace, nodes):
     assert done["status"]["succeeded"] == 1
 
 
-def test_no_pod_ever_starts_on_a_node_that_is_not_pretend(api, namespace, nodes):
-    untended, pretend = nodes(SMALL, pretend=False), nodes(SMALL)
+def test_no_pod_ever_starts_on_a_node_that_is_not_fake(api, namespace, nodes):
+    untended, fake = nodes(SMALL, fake=False), nodes(SMALL)
     pods = f"/api/v1/namespaces/{namespace}/pods"
     create(api, namespace, "pods", "waits", pod_spec(untended, tolerations=[{"operator": "Exists"}]))
     until(api, pods, "waits", is_true("PodScheduled"))
-    create(api, namespace, "pods", "runs", pod_spec(pretend))
+    create(api, namespace, "pods", "runs", pod_spec(fake))
     until(api, pods, "runs", is_true("Ready"))
 
     waiting = api.request("GET", f"{pods}/waits")

@@ -1,4 +1,4 @@
-"""What cannot be mended ends in one clear error: what was found, what to do, and the failing program's last words."""
+"""A problem that cannot be repaired ends in one error: the problem, the remedy, and the last log lines of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated cluster is made once, reused while it is well, and leaves nothing behind."""
+"""A simulated cluster is created once, reused while it is healthy, and leaves nothing after its deletion."""
 
 from __future__ import annotations
 

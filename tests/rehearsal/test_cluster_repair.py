@@ -1,4 +1,4 @@
-"""Whatever a killed run, a dead component or a foreign program left behind, the next start ends in a working cluster."""
+"""After a run that was killed, a dead component or a foreign program, the next start returns a working cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed stacks on EKS, rehearsed: every pod of prod is scheduled on pretend nodes of its pool's machines."""
+"""The committed stacks on EKS, rehearsed: every pod of prod is scheduled on fake nodes of its pool's machines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_each_pool_has_as_many_nodes_as_its_models_need(items):
     assert counted == {"l40s": 5, "h100": 1, "system": 2}
 
 
-def test_a_pretend_node_is_its_machine_in_its_zone_with_its_taint(items):
+def test_a_fake_node_is_its_machine_in_its_zone_with_its_taint(items):
     nodes = {each["metadata"]["name"]: each for each in items("/api/v1/nodes")}
     block = nodes["h100-0"]
     assert block["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "p5.48xlarge"

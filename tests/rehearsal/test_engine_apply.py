@@ -1,4 +1,4 @@
-"""The stand-in engine on a real control plane: what an update changes, waits for, prunes and leaves behind."""
+"""The rehearsal engine on a real control plane: changes, waits, prunes."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_namespace_without_an_edge_to_it_is_waited_for(up):
     assert names(up(program).created) == ["ConfigMap c", "Namespace no-edge"]
 
 
-def test_cloud_resources_get_stand_ins_and_are_sent_nowhere(up):
+def test_cloud_resources_get_stubs_and_are_sent_nowhere(up):
     class Bucket(pulumi.CustomResource):
         arn: pulumi.Output[str]
 

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment is made good by the next one."""
+"""A run that is killed at any moment is completed by the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's rules of identity on a real control plane: by URN, create before delete, never over what another resource has."""
+"""The engine's rules of identity on a real control plane: by URN, create before delete, never over another resource's object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told while an object is not ready, and when it never will be."""
+"""The messages while an object is not ready, and when it never will be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example of docs/engines on one control plane: accepted, on the right pool, Ready, and gone when the next one comes."""
+"""Each example of docs/engines on one control plane: accepted, on the right pool, ready, and deleted before the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entrance of a whole stack on a real control plane: its zones, how new keys reach its pods, and the one made of an Envoy Gateway."""
+"""The gateway of a whole stack on a real control plane: zones, how pods get new keys, and an Envoy Gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody changed behind the engine's back is told by `status`, and undone by the next `up`, which never gets stuck on it."""
+"""`status` reports changes by other programs, and the next `up` reverts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pretend nodes under the real scheduler: pods land where the hardware would take them, and nowhere else."""
+"""Fake nodes under the real scheduler: pods land where the hardware would take them, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets and RayServices where no operator runs: their pods are real to the scheduler, and nothing pretends otherwise."""
+"""LeaderWorkerSets and RayServices without an operator: their pods are scheduled, and the status says that no operator runs."""
 
 from __future__ import annotations
 

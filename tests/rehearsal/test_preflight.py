@@ -1,4 +1,4 @@
-"""What the CLI says before an update and while a destroy waits, asked of a real API server."""
+"""The CLI's messages before an update and during a destroy, with a real API server."""
 
 from __future__ import annotations
 

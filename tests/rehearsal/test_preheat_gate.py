@@ -1,4 +1,4 @@
-"""Files and images are there before servers are: the order of things on a real control plane, and what a failure says."""
+"""Files and images are ready before servers start: the order on a real control plane, and the messages of a failure."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_
     sets.close()
     filling, pulling_pods = pods(api, "preheat"), pods(api, "image-pull")
     assert not any(asks_for_cards(pod) for pod in (*filling, *pulling_pods))
-    # A pretend pod may end before its neighbour is placed, and then both are on one node; on real ones the payload refuses that.
+    # A fake pod may end before its neighbour is placed, and then both are on one node; on real ones the payload refuses that.
     assert {pod["spec"]["nodeName"] for pod in filling} <= {"gated-l40s-0", "gated-l40s-1"}
     assert {pod["spec"]["nodeName"] for pod in pulling_pods} == {"gated-l40s-0", "gated-l40s-1"}
     serving = {each["image"] for each in made["spec"]["template"]["spec"]["containers"]}

@@ -1,4 +1,4 @@
-"""Changes of mind under the rehearsal: every update can succeed, fail, be interrupted or killed, and be repeated, reverted or redirected."""
+"""Changes under the rehearsal: each update can succeed, fail, be interrupted or killed, and be repeated, reverted or redirected."""
 
 from __future__ import annotations
 

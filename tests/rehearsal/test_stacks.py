@@ -1,4 +1,4 @@
-"""The committed stacks from YAML to Ready pods and back, through the command a person types."""
+"""The committed stacks, from YAML to ready pods and back, by CLI commands."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path)
     assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
 
 
-def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_pretend_ones(state):
+def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_fake_ones(state):
     output = up(state, "onprem")
     assert "its nodes are fake" in output
     assert re.search(r"gaudi2 +gaudi-2 +2/2 +12/16 +4", output)

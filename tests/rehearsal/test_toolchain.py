@@ -1,4 +1,4 @@
-"""The real programs and the real CRDs: what the pins promise is what comes out."""
+"""The real programs and CRDs match their pins."""
 
 from __future__ import annotations
 

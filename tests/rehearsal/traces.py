@@ -1,6 +1,6 @@
 """What an operator left in a cluster beyond what its object says: additions to its pods, and the objects around them, as flat paths.
 
-So the traces of an operator that ran once can be kept in `tests/fixtures/operators`, and those of the rehearsal's stand-in held against
+So the traces of an operator that ran once can be kept in `tests/fixtures/operators`, and those of the rehearsal's stub held against
 them. Names of the object and what is drawn anew each time are written as `<name>`, `<cluster>`, `<random>` and `<hash>`; what the API
 server itself adds to everything is left out.
 """

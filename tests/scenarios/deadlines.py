@@ -1,4 +1,4 @@
-"""Readiness deadlines of a minute, so that an update that fails by timeout does so soon. Every process of a scenario installs them."""
+"""Readiness deadlines of one minute, so that an update that fails by timeout fails soon. Each process of a scenario installs them."""
 
 from __future__ import annotations
 

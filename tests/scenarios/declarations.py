@@ -1,4 +1,4 @@
-"""What the declarations of a scenario say about its updates: whether B must fail, and which models have no server for a while."""
+"""Expectations from the declarations of a scenario: must B fail, and which models have no server for a while."""
 
 from __future__ import annotations
 

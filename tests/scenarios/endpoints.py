@@ -1,4 +1,4 @@
-"""Follows how many endpoints of each model are ready, as the Services of a cluster see them, and keeps the lowest count."""
+"""Records the lowest number of ready endpoints of each model, as the Services of a cluster see them."""
 
 from __future__ import annotations
 

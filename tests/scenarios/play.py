@@ -1,4 +1,4 @@
-"""Plays one scenario under any engine and judges it as a user would: by the cluster, by the next update, by the endpoints."""
+"""Plays one scenario with any engine and checks the cluster, the next update and the endpoints."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ def test_every_command_that_it_tells_to_type_next_exists(new):
         ({}, "acme needs a passphrase, and there is no terminal to ask for it; set PULUMI_CONFIG_PASSPHRASE"),
         ({"PULUMI_CONFIG_PASSPHRASE": ""}, "PULUMI_CONFIG_PASSPHRASE is an empty passphrase, which seals nothing"),
         ({"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}, "is the passphrase of the examples, which everybody can read"),
-        ({"PULUMI_CONFIG_PASSPHRASE_FILE": "none"}, "cannot read none, which PULUMI_CONFIG_PASSPHRASE_FILE names"),
+        ({"PULUMI_CONFIG_PASSPHRASE_FILE": "none"}, "cannot read none (from PULUMI_CONFIG_PASSPHRASE_FILE)"),
     ],
 )
 def test_a_passphrase_that_guards_nothing_is_refused(new, monkeypatch, environment, said):

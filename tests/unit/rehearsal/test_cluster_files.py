@@ -1,4 +1,4 @@
-"""Files are whole, locks are honest, and a fault of the disk becomes an error with a remedy."""
+"""Files are written whole, locks exclude, and a disk error becomes an error with a remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
     assert caught.value.remedy
 
 
-def test_a_place_below_which_no_folder_can_be_made_is_named_with_the_remedy():
+def test_a_directory_that_cannot_be_created_is_named_with_the_remedy():
     place = Path("/proc/inferplan/clusters")
     with pytest.raises(RehearsalError, match="cannot write /proc/inferplan") as caught, disk_faults(place):
         place.mkdir(parents=True)

@@ -35,7 +35,7 @@ def test_a_record_survives_a_round_trip_and_is_gone_once_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"format": 2}, {"ports": {}}, {"ports": None}, {"extra": 1}, {"uid": None, "format": None}])
-def test_a_record_of_another_shape_is_no_record(tmp_path, change):
+def test_a_record_of_another_format_is_ignored(tmp_path, change):
     write_record(tmp_path, RECORD)
     path = tmp_path / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
@@ -68,7 +68,7 @@ def test_a_kubeconfig_carries_everything_it_needs(tmp_path):
     assert target.authority == (tmp_path / "pki" / "ca.crt").read_bytes()
 
 
-def test_a_kubeconfig_in_yaml_with_a_file_beside_it_is_read(tmp_path):
+def test_a_kubeconfig_in_yaml_that_names_a_file_is_read(tmp_path):
     (tmp_path / "ca.pem").write_bytes(b"authority")
     path = tmp_path / "config"
     path.write_text(
@@ -82,14 +82,14 @@ def test_a_kubeconfig_in_yaml_with_a_file_beside_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "a: [", "x", "contexts: 3", "contexts: [1]", "\x00"])
-def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path, content):
+def test_a_file_that_is_not_a_kubeconfig_is_rejected(tmp_path, content):
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ClusterError, match=r"is not a kubeconfig|has no context"):
         read_target(path)
 
 
-def test_a_kubeconfig_that_is_missing_is_refused_in_words(tmp_path):
+def test_a_missing_kubeconfig_is_rejected(tmp_path):
     with pytest.raises(ClusterError, match="cannot read the kubeconfig"):
         read_target(tmp_path / "none")
 

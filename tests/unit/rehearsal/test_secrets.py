@@ -1,4 +1,4 @@
-"""Secrets of a stack file: opened as Pulumi opens them, stood in for where nobody may."""
+"""Secrets of a stack file: decrypted as Pulumi does, replaced by placeholders without a passphrase."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_passphrase_file_counts_where_the_variable_is_unset(made, tmp_path):
     (tmp_path / "phrase").write_text(f"{PHRASE}\n")
     there = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "phrase")}
     assert open_secrets({"a:b": box.encrypt("v")}, salt=salt, provider=None, environment=there).values == {"a:b": "v"}
-    with pytest.raises(SecretsError, match="PULUMI_CONFIG_PASSPHRASE_FILE names: No such file"):
+    with pytest.raises(SecretsError, match=r"PULUMI_CONFIG_PASSPHRASE_FILE\): No such file"):
         open_secrets({"a:b": "v1:x:y"}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "none")})
 
 
@@ -65,19 +65,19 @@ def test_a_wrong_passphrase_names_its_variable_the_remedy_and_never_a_value(made
         (None, None, "belong to Pulumi's service"),
     ],
 )
-def test_without_a_way_to_open_them_the_ciphertexts_stand_in_and_it_is_said(salt, provider, why):
+def test_without_a_passphrase_the_ciphertexts_are_the_placeholders(salt, provider, why):
     opened = open_secrets({"a:b": "v1:n:c"}, salt=salt, provider=provider, environment={})
     assert opened.placeholders
     assert why in opened.reason
     assert opened.values == {"a:b": "v1:n:c"}
 
 
-def test_no_key_is_derived_where_there_is_nothing_to_open():
+def test_no_key_is_derived_without_secrets():
     assert open_secrets({}, salt="broken", provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "x"}).values == {}
 
 
 @pytest.mark.parametrize("sealed", ["", "v1", "v2:AAAA:AAAA", "v1:!:!", "v1:AAAA:AAAA", "v1:AAAAAAAAAAAAAAAA:AAAA"])
-def test_a_damaged_value_is_refused(made, sealed):
+def test_a_damaged_value_is_rejected(made, sealed):
     _, box = made
     with pytest.raises(ValueError, match=r"base64|of the form|nonce has|another key"):
         box.decrypt(sealed)

@@ -1,4 +1,4 @@
-"""A build is whole or absent, needs no Go that is not there, and its failures are put into words."""
+"""A build is complete or absent, installs Go where none is, and explains its failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ elif words[0] == "list":
 
 @pytest.fixture
 def toolbox(tmp_path, monkeypatch):
-    """A function that puts a pretend `go` on an otherwise empty PATH; the cache is empty too."""
+    """A function that puts a fake `go` on an otherwise empty PATH; the cache is empty too."""
     module = tmp_path / "module"
     for source in SOURCES:
         for _, path in source.data:
@@ -173,7 +173,7 @@ def test_what_the_compiler_does_is_reported_while_it_runs(toolbox, monkeypatch):
         ("verifying a@v1: checksum mismatch", ToolchainError, "is not the one that was pinned"),
     ],
 )
-def test_a_failed_build_says_what_the_cause_was(toolbox, words, kind, part):
+def test_a_failed_build_names_its_cause(toolbox, words, kind, part):
     toolbox(act=f"sys.exit({words!r})")
     with pytest.raises(kind, match=part):
         ensure()
@@ -206,7 +206,7 @@ def test_a_password_in_the_proxy_address_is_not_shown(toolbox, monkeypatch):
     assert "hunter2" not in str(caught.value)
 
 
-def test_too_little_space_is_said_before_anything_is_built(toolbox, monkeypatch):
+def test_a_full_disk_is_reported_before_a_build(toolbox, monkeypatch):
     log = toolbox()
     monkeypatch.setattr(build, "_PROGRAMS_SPACE", 1 << 60)
     with pytest.raises(DiskFullError, match=r"needs .* GB and the disk that holds .* free"):

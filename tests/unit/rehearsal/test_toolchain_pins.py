@@ -1,4 +1,4 @@
-"""What is built is pinned, and the name of the result changes whenever the result would."""
+"""Every input of a build is pinned, and the digest changes with each of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release(
     assert all(old == new and version == "v0.34.4" for old, new, version in replaced)
 
 
-def test_the_server_is_told_its_version_at_link_time():
+def test_the_server_gets_its_version_at_link_time():
     flags = BY_NAME["kubernetes"].build_arguments()[-1]
     for variable, value in (("gitVersion", "v1.34.4"), ("gitMajor", "1"), ("gitMinor", "34"), ("gitTreeState", "clean")):
         assert f"-X k8s.io/component-base/version.{variable}={value}" in flags

@@ -1,4 +1,4 @@
-"""What the AWS provider makes anew, seen without it: a plan must not call the loss of a bucket an update."""
+"""Replacements by the AWS provider in a plan: the loss of a bucket is not an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What survives a crash, who may work, and in which order things are deleted."""
+"""The journal after a crash, the lock of a run, and the order of deletions."""
 
 import json
 import os
@@ -172,7 +172,7 @@ def test_a_resource_has_the_object_that_was_made_last(tmp_path, facts, wanted, c
     assert found.key == key(current)
 
 
-def test_a_name_whose_object_another_resource_never_got_is_free(tmp_path):
+def test_a_name_is_free_after_an_interrupted_creation_by_another_resource(tmp_path):
     inventory = after_a_crash(tmp_path, ("one", False))
     assert inventory.conflict(key("one"), registration("one", "urn:another"), None) is None
     assert inventory.conflict(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"}) is not None

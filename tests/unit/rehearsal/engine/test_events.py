@@ -82,7 +82,7 @@ def metadata_of(events, kind):
     return [event[kind]["metadata"] for event in events if kind in event]
 
 
-def test_the_steps_are_those_that_the_engine_told_for_the_same_change(events):
+def test_the_steps_are_those_of_the_engine_for_the_same_change(events):
     steps = [each for each in metadata_of(events, "resOutputsEvent") if each["type"] != "pulumi:pulumi:Stack"]
     told = [
         (each["op"], "::".join([each["type"].rpartition(":")[2], each["urn"].rpartition("::")[2]]), each.get("keys"), each["detailedDiff"])
@@ -110,7 +110,7 @@ def test_the_counts_are_the_engines_own(events):
     assert set(summary) == {"PolicyPacks", "durationSeconds", "isPreview", "maybeCorrupt", "resourceChanges", "result"}
 
 
-def test_each_line_has_one_event_beside_its_number_and_its_time(events):
+def test_each_line_has_a_number_a_time_and_one_event(events):
     assert [event["sequence"] for event in events] == list(range(len(events)))
     assert {event["timestamp"] for event in events} == {0}
     assert all(len(event) == 3 for event in events)
@@ -147,12 +147,12 @@ def test_a_warning_of_the_program_is_a_diagnostic():
     assert found == [{"prefix": "warning: ", "message": "mind the gap\n", "color": "never", "severity": "warning"}]
 
 
-def test_what_a_resource_depends_on_is_told_once(events):
+def test_dependencies_of_a_resource_are_listed_once(events):
     (created,) = [each for each in metadata_of(events, "resOutputsEvent") if each["op"] == "create"]
     assert [urn.rpartition("::")[2] for urn in created["new"]["dependencies"]] == ["models"]
 
 
-def test_a_refused_run_says_why_and_that_it_failed():
+def test_a_run_that_fails_before_its_plan_says_why():
     events = [json.loads(line) for line in to_ndjson(refusal_events("p", "s", "no such pool")).splitlines()]
     assert events[1]["diagnosticEvent"] == {
         "urn": "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s",

@@ -1,4 +1,4 @@
-"""What of an object others have set, by the account that the API server keeps of it."""
+"""Fields of an object by owner, from `metadata.managedFields`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIVE = {
 }  # fmt: skip
 
 
-def test_what_others_set_is_left_out_and_what_nobody_owns_stays():
+def test_fields_of_other_managers_are_removed_and_fields_without_owner_stay():
     before = copy.deepcopy(LIVE)
     left = without_others(LIVE, "us")
     assert left["spec"] == {"ports": [{"port": 1}], "type": "NodePort"}
@@ -43,7 +43,7 @@ def test_what_others_set_is_left_out_and_what_nobody_owns_stays():
     assert before == LIVE
 
 
-def test_what_was_there_before_any_account_is_nobody_s():
+def test_fields_from_before_the_first_apply_have_no_owner():
     account = [{"manager": "before-first-apply", "fieldsV1": {"f:data": {"f:a": {}}}}]
     live = {"metadata": {"name": "c", "managedFields": account}, "data": {"a": "1"}}
     assert without_others(live, "us") == live

@@ -1,4 +1,4 @@
-"""The engine's rules of identity in a plan: who has an object, what an automatic name does, what is rejected."""
+"""The engine's rules of identity in a plan: the owner of an object, automatic names, rejections."""
 
 from typing import Any
 

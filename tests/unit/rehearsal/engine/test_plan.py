@@ -1,4 +1,4 @@
-"""What a plan sees between two states of a program, and what it writes down."""
+"""A plan between two states of a program, and its saved form."""
 
 import json
 import os
@@ -173,7 +173,7 @@ def test_a_renamed_resource_with_an_alias_is_the_same_one():
     assert found.counts == {"same": 1}
 
 
-def test_what_is_declared_no_more_is_deleted_dependents_first():
+def test_undeclared_resources_are_deleted_dependents_first():
     def before():
         first = config_map("first")
         config_map("second", opts=pulumi.ResourceOptions(depends_on=[first]))
@@ -202,7 +202,7 @@ def test_a_saved_plan_survives_the_way_to_disk_and_back():
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"format": "other/1"}', b'{"format": "inferplan-plan/1"}', b"\x00"])
-def test_anything_else_than_a_saved_plan_is_refused(text):
+def test_a_file_that_is_not_a_saved_plan_is_rejected(text):
     with pytest.raises(ValueError, match="not a saved plan"):
         load(text)
 

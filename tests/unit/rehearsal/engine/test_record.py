@@ -1,4 +1,4 @@
-"""What the recorder hears of a program, and what it leaves behind."""
+"""A recording of a program, and the state of the process after it."""
 
 import gc
 import sys
@@ -130,7 +130,7 @@ def test_an_alias_follows_the_parent_of_its_resource():
     assert "urn:pulumi:test::inferplan::inferplan:test:Outer$kubernetes:core/v1:ConfigMap::was" in aliases
 
 
-def test_a_urn_registered_twice_is_refused_in_the_words_of_the_engine():
+def test_a_urn_registered_twice_is_rejected_with_the_message_of_the_engine():
     def program():
         Namespace("twin")
         Namespace("twin")
@@ -141,7 +141,7 @@ def test_a_urn_registered_twice_is_refused_in_the_words_of_the_engine():
     assert failed.value.message == f"Duplicate resource URN '{urn}'; try giving it a unique name"
 
 
-def test_the_words_of_a_run_error_come_through_untouched():
+def test_the_message_of_a_run_error_is_unchanged():
     def program():
         Namespace("n")
         raise pulumi.RunError("stacks/Pulumi.local.yaml:3:1: no such pool\n  write one of: l40s")
@@ -243,7 +243,7 @@ def test_the_finders_say_what_is_there_when_nothing_fits():
     assert recording.of_type("kubernetes:batch/v1:Job") == []
 
 
-def test_a_method_of_a_provider_that_nobody_runs_is_refused():
+def test_a_method_of_a_provider_is_rejected():
     def program():
         pulumi.runtime.invoke("aws:ec2/getInstance:getInstance", {})
 

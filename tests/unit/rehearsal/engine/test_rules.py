@@ -1,4 +1,4 @@
-"""The small rules: when something is ready, how paths and durations are spelled, what stands in for a cloud."""
+"""Small rules: readiness, durations, rejections of the API server, stubs of cloud resources."""
 
 import copy
 
@@ -47,7 +47,7 @@ def test_a_malformed_duration_is_rejected(text):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.04, "3.0 s"), (45, "45 s"), (725, "12 min 5 s"), (3780, "1 h 3 min"), (7200, "2 h")])
-def test_seconds_are_told_as_people_say_them(seconds, text):
+def test_seconds_are_written_with_readable_units(seconds, text):
     assert spelled(seconds) == text
 
 
@@ -105,14 +105,14 @@ NODE = {
 }
 
 
-def test_a_pretend_node_is_ready_when_pods_may_come():
+def test_a_fake_node_is_ready_when_pods_may_come():
     assert readiness(NODE).ready
     assert readiness(NODE, conditions=[]).why == "the node is not ready yet"
     tainted = {**NODE, "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}
     assert readiness(tainted).why == "the node is still tainted node.kubernetes.io/not-ready"
 
 
-def test_a_node_that_nobody_plays_is_not_waited_for():
+def test_a_node_that_is_not_fake_is_not_awaited():
     assert readiness({**NODE, "metadata": {"name": "n"}}, conditions=[]).ready
 
 
@@ -159,13 +159,13 @@ def test_a_condition_that_says_it_is_of_before_the_last_change_is_not_believed(s
     assert readiness({"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": metadata}, **status).ready is ready
 
 
-def test_a_wait_that_nobody_understands_is_refused():
+def test_a_malformed_wait_is_rejected():
     with pytest.raises(ValueError, match=r"pulumi\.com/waitFor"):
         rule_for({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"pulumi.com/waitFor": "jsonpath={.a[0]}"}}})
 
 
 @pytest.mark.parametrize("annotations", [{}, {"pulumi.com/skipAwait": "true"}])
-def test_what_needs_no_wait_has_no_rule(annotations):
+def test_an_object_without_a_wait_has_no_rule(annotations):
     kind = "Deployment" if annotations else "ConfigMap"
     assert rule_for({"apiVersion": "apps/v1", "kind": kind, "metadata": {"annotations": annotations}}) is None
 
@@ -178,7 +178,7 @@ def test_what_needs_no_wait_has_no_rule(annotations):
         ("spec.replicas: Invalid value: -1: must be greater than or equal to 0", False),
     ],
 )
-def test_a_field_that_cannot_change_is_told_from_one_that_is_wrong(message, immutable):
+def test_an_immutable_field_differs_from_an_invalid_one(message, immutable):
     assert is_immutable(ApiError(422, "Invalid", message, {})) is immutable
 
 
@@ -194,7 +194,7 @@ def test_a_webhook_that_does_not_answer_is_not_reported_as_an_error_of_the_decla
     assert "the webhook's server runs" in failed.remedy
 
 
-def test_a_cloud_resource_gets_an_id_and_an_arn_that_stay_the_same_and_belong_to_nobody():
+def test_a_cloud_resource_gets_a_constant_id_and_arn_without_an_account():
     class Bucket(pulumi.CustomResource):
         def __init__(self):
             super().__init__("aws:s3/bucket:Bucket", "weights", {"bucket": "acme-weights"})

@@ -1,4 +1,4 @@
-"""What counts as amiss on a machine that is busy, and what becomes of a cluster whose port somebody takes."""
+"""Health checks on a busy computer, and the repair of a cluster whose port another program takes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_component_that_is_not_well_for_a_moment_is_left_alone(well, tmp_path)
     assert well["kube-apiserver"] == []
 
 
-def test_a_component_that_stays_unwell_is_amiss(well, tmp_path, monkeypatch):
+def test_a_component_that_stays_unhealthy_is_reported(well, tmp_path, monkeypatch):
     monkeypatch.setattr(lifecycle, "_PATIENCE_SECONDS", 0.0)
     well["kwok"] = ["HTTP 500"]
     assert lifecycle.problems(tmp_path, RECORD) == {"kwok": "reports a problem: HTTP 500"}
 
 
 @pytest.mark.usefixtures("well")
-def test_nobody_waits_for_a_process_that_is_stopped(tmp_path, monkeypatch):
+def test_a_stopped_process_is_reported_without_a_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "is_stopped", lambda _pid: True)
     assert set(lifecycle.problems(tmp_path, RECORD).values()) == {"reports a problem: its process is stopped"}
 
@@ -78,7 +78,7 @@ def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_dat
     assert asked == [(True, ("kwok",)), (True, COMPONENTS)]
 
 
-def test_another_fault_of_a_start_is_told_and_not_tried_again(starts, tmp_path):
+def test_another_error_of_a_start_is_reported_and_not_tried_again(starts, tmp_path):
     ends, told = starts[0], []
     ends += [ClusterError("kwok ended", "read its log")]
     assert making.repair(tmp_path, RECORD, {"kwok": "is not running"}, told.append) is None

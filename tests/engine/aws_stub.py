@@ -25,7 +25,7 @@ from rehearsal.engine.wire.values import from_wire, to_wire
 Outputs = dict[str, Any]
 
 
-class PretendAws(provider_pb2_grpc.ResourceProviderServicer):
+class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
     """Makes, changes and deletes in memory. `log` tells what happened, in order: verb, type, name."""
 
     def __init__(self, version: str) -> None:
@@ -117,7 +117,7 @@ def _type_of(urn: str) -> str:
 
 
 @contextmanager
-def serving(provider: PretendAws) -> Iterator[Mapping[str, str]]:
+def serving(provider: AwsStub) -> Iterator[Mapping[str, str]]:
     """Serves `provider` on a free port of this machine; what an engine's environment has to say to find it."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=32))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)

@@ -1,4 +1,4 @@
-"""A run that is broken off ends, whatever its threads were about to wait for."""
+"""An interrupted run ends, whatever its threads wait for."""
 
 from __future__ import annotations
 
