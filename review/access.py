@@ -37,18 +37,18 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
     """The risks of `preview` for consumers of models."""
     before, after = _side(preview, old=True), _side(preview, old=False)
     for model, (urn, consumers) in sorted(before.models.items()):
-        kept = after.models.get(model, ("", ()))
-        lost = [each for each in consumers if each not in kept[1]]
-        if lost:
-            gone = model not in after.models
+        remaining = after.models.get(model, ("", ()))
+        missing = [each for each in consumers if each not in remaining[1]]
+        if missing:
+            is_removed = model not in after.models
             yield Risk(
                 weight=RED,
-                what=f"{_listed(lost)} can no longer call",
+                what=f"{_listed(missing)} can no longer call",
                 kind="model",
                 name=model,
                 urn=urn,
-                cause="the model or the gateway is removed" if gone else "removed from its consumers",
-                consequence="requests fail (404)" if gone else "requests with their keys are denied (403)",
+                cause="the model or the gateway is removed" if is_removed else "removed from its consumers",
+                consequence="requests fail (404)" if is_removed else "requests with their keys are denied (403)",
                 order=0,
             )
     owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
@@ -58,9 +58,9 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
 
 def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Risk]:
     for consumer, versions in sorted(before.items()):
-        lost = [each for each in versions if each not in after.get(consumer, ())]
-        if lost:
-            some = f"{'key' if len(lost) == 1 else 'keys'} {', '.join(lost)}"
+        missing = [each for each in versions if each not in after.get(consumer, ())]
+        if missing:
+            some = f"{'key' if len(missing) == 1 else 'keys'} {', '.join(missing)}"
             noun = some if consumer in after else f"every key ({some})"
             yield Risk(
                 weight=RED,
@@ -68,9 +68,9 @@ def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping
                 kind="consumer",
                 name=consumer,
                 urn=owner,
-                cause=f"{'version' if len(lost) == 1 else 'versions'} {', '.join(lost)} dropped",
+                cause=f"{'version' if len(missing) == 1 else 'versions'} {', '.join(missing)} dropped",
                 consequence="requests that still use them are denied (401)"
-                if len(lost) > 1
+                if len(missing) > 1
                 else "requests that still use it are denied (401)",
                 order=1,
             )
@@ -78,14 +78,14 @@ def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping
 
 def _other_keys(preview: Preview, owner: str, before: _Side, after: _Side) -> Iterator[Risk]:
     """The risk of other keys for the same versions, and of the end of a rotation of the seed."""
-    changed = [each for each in _changed_secrets(preview) if before.keys.get(each) and before.keys.get(each) == after.keys.get(each)]
+    consumers = [each for each in _changed_secrets(preview) if before.keys.get(each) and before.keys.get(each) == after.keys.get(each)]
     seeds = "apiKeySeed or an imported key changed: the same key versions have other values"
-    denied = "requests with the old keys are denied (401) until every client has its new key"
-    kept = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
-    if changed and after.two_seeds:
-        yield _keys_risk(owner, changed, YELLOW, "all keys change for", seeds, kept)
-    elif changed:
-        yield _keys_risk(owner, changed, RED, "all keys change for", seeds, denied)
+    old_denied = "requests with the old keys are denied (401) until every client has its new key"
+    old_valid = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
+    if consumers and after.two_seeds:
+        yield _keys_risk(owner, consumers, YELLOW, "all keys change for", seeds, old_valid)
+    elif consumers:
+        yield _keys_risk(owner, consumers, RED, "all keys change for", seeds, old_denied)
     remaining = sorted({*before.keys} & {*after.keys})
     if remaining and before.two_seeds and not after.two_seeds:
         ended = "previousApiKeySeed is removed"
@@ -135,8 +135,8 @@ def _side(preview: Preview, *, old: bool) -> _Side:
 def _versions(consumer: Any) -> tuple[str, ...]:
     versions = consumer.get("keys") if isinstance(consumer, dict) else None
     own = consumer.get("importedKeys") if isinstance(consumer, dict) else None
-    listed = [str(each) for each in versions] if isinstance(versions, list) else []
-    return tuple(sorted({*map(clean, listed), *(map(clean, own) if isinstance(own, dict) else ())}))
+    texts = [str(each) for each in versions] if isinstance(versions, list) else []
+    return tuple(sorted({*map(clean, texts), *(map(clean, own) if isinstance(own, dict) else ())}))
 
 
 def _listed(names: list[str]) -> str:

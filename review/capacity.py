@@ -42,9 +42,9 @@ class PoolCapacity:
     nodes: int
     resource: str
     offered: int
-    asked: int
+    requested: int
     memory_offered_gib: Decimal
-    memory_asked_gib: Decimal
+    memory_requested_gib: Decimal
 
 
 OfferReader = Callable[[Declared], Offer | None]
@@ -52,20 +52,20 @@ OfferReader = Callable[[Declared], Offer | None]
 
 def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) -> dict[str, PoolCapacity]:
     """Every pool among `resources`, by name. `read_offer` reads the pools that only a component describes."""
-    found: dict[str, list[Offer]] = {}
-    asked: dict[str, list[PodSet]] = {}
+    offers: dict[str, list[Offer]] = {}
+    requests: dict[str, list[PodSet]] = {}
     for each in with_templates(resources):
         offer = _offer(each) or (read_offer(each) if read_offer else None)
         if offer is not None:
-            found.setdefault(offer.pool, []).append(offer)
+            offers.setdefault(offer.pool, []).append(offer)
         for pods in each.pods:
-            asked.setdefault(pods.pool, []).append(pods)
+            requests.setdefault(pods.pool, []).append(pods)
     # Pods without accelerators and without a pool run anywhere, so they form no pool.
     names = [
-        *found,
-        *(pool for pool, sets in asked.items() if pool not in found and (pool != NO_POOL or any(each.accelerators for each in sets))),
+        *offers,
+        *(pool for pool, sets in requests.items() if pool not in offers and (pool != NO_POOL or any(each.accelerators for each in sets))),
     ]
-    return {name: _capacity(name, found.get(name, []), asked.get(name, [])) for name in sorted(names)}
+    return {name: _capacity(name, offers.get(name, []), requests.get(name, [])) for name in sorted(names)}
 
 
 def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacity:
@@ -78,9 +78,9 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         nodes=sum(each.nodes for each in offers),
         resource=resources[0] if resources else "",
         offered=sum(each.accelerators for each in offers),
-        asked=sum(each.accelerators * each.replicas for each in sets),
+        requested=sum(each.accelerators * each.replicas for each in sets),
         memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
-        memory_asked_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
+        memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
     )
 
 
@@ -157,10 +157,10 @@ def pools_of(resources: Sequence[Declared]) -> Iterator[Pool]:
         sizes = [sizes_of(each.inputs) for each in members]
         most = max(most for _, _, most in sizes)
         least = min(sum(least for least, _, _ in sizes), most)
-        wanted = min(sum(wanted for _, wanted, _ in sizes), most)
+        desired = min(sum(desired for _, desired, _ in sizes), most)
         machine = price_list().machines.get(next(iter(machines_of(members[0].inputs)), ""))
         needed = _nodes_for(sets.get(name, ()), machine, most)
-        yield Pool(name=name, groups=tuple(members), least=least, needed=min(max(wanted, needed), most), most=most)
+        yield Pool(name=name, groups=tuple(members), least=least, needed=min(max(desired, needed), most), most=most)
 
 
 def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> int:

@@ -57,8 +57,8 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _detailed(step: Step, found: dict[str, PropertyDiff]) -> Iterator[PropertyChange]:
-    entries = [(_path_or_none(text), text, diff) for text, diff in found.items()]
+def _detailed(step: Step, differences: dict[str, PropertyDiff]) -> Iterator[PropertyChange]:
+    entries = [(_path_or_none(text), text, diff) for text, diff in differences.items()]
     for path, text, diff in sorted(entries, key=lambda entry: order_of(entry[0] or (entry[1],))):
         old, new = _sides(step, path, diff) if path else (MISSING, MISSING)
         yield from _opened(clean(text), old, new, diff)
@@ -75,26 +75,26 @@ def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
 
 
 def _change(path: str, old: Any, new: Any, diff: PropertyDiff) -> PropertyChange:
-    added, deleted = diff.word.startswith("add"), diff.word.startswith("delete")
-    shown = ["" if added else show(old), "" if deleted else show(new)]
-    if isinstance(old, Mark) and old in (SECRET, HIDDEN) and not deleted:
-        shown[1] = new.text if new == COMPUTED else f"{old.text} (changed)"
-    if new == SECRET and not added:
+    is_added, is_deleted = diff.word.startswith("add"), diff.word.startswith("delete")
+    texts = ["" if is_added else show(old), "" if is_deleted else show(new)]
+    if isinstance(old, Mark) and old in (SECRET, HIDDEN) and not is_deleted:
+        texts[1] = new.text if new == COMPUTED else f"{old.text} (changed)"
+    if new == SECRET and not is_added:
         # A value that becomes a secret is one already: what it was is not shown either.
-        shown = [SECRET.text, f"{SECRET.text} (changed)"]
-    return PropertyChange(path=path, old=shown[0], new=shown[1], replaces=diff.word.endswith("-replace"))
+        texts = [SECRET.text, f"{SECRET.text} (changed)"]
+    return PropertyChange(path=path, old=texts[0], new=texts[1], replaces=diff.word.endswith("-replace"))
 
 
 def _compared(step: Step) -> Iterator[PropertyChange]:
     old = (step.old.inputs if step.old else None) or {}
     new = (step.new.inputs if step.new else None) or {}
     changes = list(_pairs(old, new, step.type, frozenset(step.keys)))
-    seen = {change.path for change in changes}
+    paths = {change.path for change in changes}
     yield from changes
     for text in (*step.keys, *step.diffs):
         # The engine saw a change where both sides look the same: it is one of secrets.
-        if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in seen):
-            seen.add(text)
+        if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in paths):
+            paths.add(text)
             path = _path_or_none(text)
             hidden = path is not None and _holds_secret(veil_at(new, path, step.type))
             words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine sent no values)")

@@ -147,8 +147,8 @@ def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
     differing = [op for op in sorted({*stated, *listed}) if stated.get(op, 0) != listed.get(op, 0)]
     if not differing:
         return ""
-    told = ", ".join(f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing)
-    return f"the counts do not match the resources ({clean(told)}); events are missing, or come from several runs"
+    differences = ", ".join(f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing)
+    return f"the counts do not match the resources ({clean(differences)}); events are missing, or come from several runs"
 
 
 def changing(counts: Mapping[str, int]) -> dict[str, int]:
@@ -156,8 +156,8 @@ def changing(counts: Mapping[str, int]) -> dict[str, int]:
     return {op: count for op, count in counts.items() if op not in ("same", "read", "refresh")}
 
 
-def outcome(said: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
+def outcome(stated: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
     """The result of the run. An engine before 3.237 sends no `result`, and reports a failure by an error alone."""
-    if said not in ("", "succeeded"):
-        return said if said in ("failed", "canceled") else "failed"
-    return "failed" if any(each.severity == "error" for each in diagnostics) else said
+    if stated not in ("", "succeeded"):
+        return stated if stated in ("failed", "canceled") else "failed"
+    return "failed" if any(each.severity == "error" for each in diagnostics) else stated

@@ -64,10 +64,10 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     prices = prices or price_list()
     lines: list[CostLine] = []
     unpriced: list[tuple[str, str, str]] = []
-    kept = list(with_templates(resources))
-    stored, notes = stored_weights(kept, prices)
-    priced = [(each, *_price(each, prices)) for each in kept if each.type != NODE_GROUP]
-    priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(kept)]
+    everything = list(with_templates(resources))
+    stored, notes = stored_weights(everything, prices)
+    priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
+    priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
     for each, line, why_not in priced:
         if line is not None:
             lines.append(line)
@@ -122,11 +122,11 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     """The line of one pool: the nodes that its declared pods need, and the least and the most that it may come to."""
     ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
     names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
-    listed = [prices.machines.get(name) for name in names]
-    hourly = [machine.usd_per_hour for machine in listed if machine is not None and machine.usd_per_hour is not None]
+    entries = [prices.machines.get(name) for name in names]
+    hourly = [machine.usd_per_hour for machine in entries if machine is not None and machine.usd_per_hour is not None]
     if not names or len(hourly) < len(names):
-        unlisted = [name for name, machine in zip(names, listed, strict=True) if machine is None or machine.usd_per_hour is None]
-        return None, f"{NO_PRICE} {', '.join(unlisted) or 'a machine that the launch template names'}"
+        missing = [name for name, machine in zip(names, entries, strict=True) if machine is None or machine.usd_per_hour is None]
+        return None, f"{NO_PRICE} {', '.join(missing) or 'a machine that the launch template names'}"
     disk, no_disk = _disk(pool.groups[0].inputs, prices)
     block = ways == [_BLOCK]
     # A block is paid for in advance, whether its nodes are used or not.
@@ -173,7 +173,7 @@ def stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[li
     stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
     once: dict[str, Decimal] = {}
     copies: dict[str, Decimal] = {}
-    seen: set[tuple[str, str]] = set()
+    done: set[tuple[str, str]] = set()
     notes = []
     for each in resources:
         spec = mapping(each.inputs, "spec")
@@ -182,16 +182,16 @@ def stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[li
         if size is None or not each.type.startswith("inferplan:serving:"):
             continue
         gigabytes = size / _GB
-        held = ((weights.get("store"), str(weights.get("path")), 1), (preheat.get("into"), each.name, _kept(preheat)))
-        for store, what, kept in held:
-            if isinstance(store, str) and store in stores and (store, what) not in seen:
-                seen.add((store, what))
+        places = ((weights.get("store"), str(weights.get("path")), 1), (preheat.get("into"), each.name, _kept(preheat)))
+        for store, what, count in places:
+            if isinstance(store, str) and store in stores and (store, what) not in done:
+                done.add((store, what))
                 once[store] = once.get(store, Decimal(0)) + gigabytes
-                copies[store] = copies.get(store, Decimal(0)) + gigabytes * kept
+                copies[store] = copies.get(store, Decimal(0)) + gigabytes * count
         source = preheat.get("into") or weights.get("store")
-        read = prices.per_gb_read.get(stores[source].type) if isinstance(source, str) and source in stores else None
-        if read is not None:
-            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {source}, {gigabytes * read:.2f} USD")
+        price = prices.per_gb_read.get(stores[source].type) if isinstance(source, str) and source in stores else None
+        if price is not None:
+            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {source}, {gigabytes * price:.2f} USD")
     lines = [_store_line(stores[name], once[name], copies[name], prices) for name in once]
     return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
 
@@ -204,5 +204,5 @@ def _store_line(store: Declared, once: Decimal, copies: Decimal, prices: PriceLi
 
 
 def _kept(preheat: dict[str, object]) -> int:
-    kept = amount(preheat.get("keep", _OLD_COPIES))
-    return int(kept) if kept is not None else _OLD_COPIES
+    count = amount(preheat.get("keep", _OLD_COPIES))
+    return int(count) if count is not None else _OLD_COPIES

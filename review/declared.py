@@ -66,19 +66,19 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
 
     The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
     """
-    kept = list(resources)
-    templates = {label: each.inputs for each in kept if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
-    for each in kept:
+    everything = list(resources)
+    templates = {label: each.inputs for each in everything if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
+    for each in everything:
         template = next((templates[tag] for tag in mapping(each.inputs, "labels").items() if _hashable(tag) and tag in templates), None)
         if each.type != NODE_GROUP or template is None:
             yield each
             continue
-        added: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if not each.inputs.get("instanceTypes") and isinstance(template.get("instanceType"), str):
-            added["instanceTypes"] = [template["instanceType"]]
+            extra["instanceTypes"] = [template["instanceType"]]
         if each.inputs.get("diskSize") is None and (size := _disk_of(template)) is not None:
-            added |= {"diskSize": size, "diskType": _disk_kind(template)}
-        yield replace(each, inputs=each.inputs | added)
+            extra |= {"diskSize": size, "diskType": _disk_kind(template)}
+        yield replace(each, inputs=each.inputs | extra)
 
 
 def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -100,8 +100,8 @@ def _hashable(tag: tuple[str, Any]) -> bool:
 
 def _disk_of(template: dict[str, Any]) -> Decimal | None:
     sizes = [amount(mapping(each, "ebs").get("volumeSize")) for each in _listed(template, "blockDeviceMappings")]
-    known = [size for size in sizes if size is not None]
-    return sum(known, Decimal(0)) if known else None
+    numbers = [size for size in sizes if size is not None]
+    return sum(numbers, Decimal(0)) if numbers else None
 
 
 def _disk_kind(template: dict[str, Any]) -> str:

@@ -57,19 +57,19 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
     """The figures of `preview`; none for an incomplete preview, because a partial sum misleads."""
     try:
         budget = budget_of(preview.config)
-        unread = ""
+        unreadable = ""
     except ValueError as error:
-        budget, unread = None, clean(str(error))
+        budget, unreadable = None, clean(str(error))
     if not whole(preview):
         note = "budget, capacity and cost need every resource of the stack, and this preview does not list them all"
-        return Figures(over_budget=f"not judged: {note}" if budget is not None else unread)
+        return Figures(over_budget=f"not judged: {note}" if budget is not None else unreadable)
     before, after = (pools(declared(preview, side), read_offer) for side in ("before", "after"))
     was, will = (monthly_cost(declared(preview, side)) for side in ("before", "after"))
     forecasts = rollouts(preview, after)
     costs = tuple(_cost(was, will, budget, _region(preview)))
     return Figures(
         tables=(*_capacity(before, after), *costs, *_rollout(forecasts)),
-        over_budget=over_budget(will, budget) or unread,
+        over_budget=over_budget(will, budget) or unreadable,
         accelerators=_by_pool(before, after, lambda each: each.offered),
         memory=_by_pool(before, after, lambda each: f"{each.memory_offered_gib:.0f} GiB"),
         cost=_cost_text(was, will),
@@ -87,33 +87,37 @@ def _cost_text(before: Cost, after: Cost) -> str:
 
 def _by_pool(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity], part: Callable[[PoolCapacity], object]) -> str:
     sides = ((name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
-    kept = ((name, was, will) for name, was, will in sides if any(each and each.resource for each in (was, will)))
-    return ", ".join(f"{clean(name)} {_turn(was and part(was), will and part(will))}" for name, was, will in kept)
+    accelerated = ((name, was, will) for name, was, will in sides if any(each and each.resource for each in (was, will)))
+    return ", ".join(f"{clean(name)} {_turn(was and part(was), will and part(will))}" for name, was, will in accelerated)
 
 
 def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
     # A pool of which nothing tells how many nodes it has is not empty, only unknown.
-    known = will.nodes or (was is not None and was.nodes)
-    return bool(known) and will.asked > will.offered and (was is None or will.asked - will.offered > max(was.asked - was.offered, 0))
+    has_nodes = will.nodes or (was is not None and was.nodes)
+    return (
+        bool(has_nodes)
+        and will.requested > will.offered
+        and (was is None or will.requested - will.offered > max(was.requested - was.offered, 0))
+    )
 
 
 def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity]) -> Iterator[Table]:
     rows = []
     for name in sorted({*before, *after}):
         was, will = before.get(name), after.get(name)
-        known = will or was
-        if known is None:
+        either = will or was
+        if either is None:
             continue
-        asked, offered = _turn(was and was.asked, will and will.asked), _turn(was and was.offered, will and will.offered)
-        memory = [None if each is None else f"{each.memory_asked_gib:.0f} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
-        short = " ⚠️ requests exceed capacity" if will and will.asked > will.offered else ""
+        demand, offered = _turn(was and was.requested, will and will.requested), _turn(was and was.offered, will and will.offered)
+        memory = [None if each is None else f"{each.memory_requested_gib:.0f} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
+        short = " ⚠️ requests exceed capacity" if will and will.requested > will.offered else ""
         rows.append(
             (
                 clean(name),
-                clean(known.resource) or "none",
+                clean(either.resource) or "none",
                 _turn(was and was.nodes, will and will.nodes),
                 offered,
-                f"{asked}{short}",
+                f"{demand}{short}",
                 _turn(*memory),
             )
         )
@@ -139,17 +143,17 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
         return
     by_name = {(each.kind, each.name): each for each in before.lines}
     rows = [("all", _turn(usd(before.usual), usd(after.usual)), _delta(after.usual - before.usual), _turn(_range(before), _range(after)))]
-    alike: list[CostLine] = []
+    unchanged: list[CostLine] = []
     for line in after.lines:
         was = by_name.pop((line.kind, line.name), None)
         if was is not None and (was.usual, was.least, was.most) == (line.usual, line.least, line.most):
-            alike.append(line)
+            unchanged.append(line)
             continue
         old, span = (was.usual, _turn(_range(was), _range(line))) if was else (Decimal(0), _range(line))
         rows.append((clean(f"{line.kind} {line.name}: {line.basis}"), _turn(usd(old), usd(line.usual)), _delta(line.usual - old), span))
     rows += [(clean(f"{each.kind} {each.name}"), f"{usd(each.usual)} → none", _delta(-each.usual), "") for each in by_name.values()]
-    if alike:
-        rows.append(_alike(alike))
+    if unchanged:
+        rows.append(_alike(unchanged))
     yield Table(
         title="Monthly cost",
         columns=("what", "before → after", "change", "least to most"),
@@ -162,9 +166,9 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
 def _alike(lines: Sequence[CostLine]) -> tuple[str, str, str, str]:
     """One row for what costs what it did, by kind: it is most of a stack and nothing to decide about."""
     kinds = Counter(clean(each.kind) for each in lines)
-    told = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in sorted(kinds.items()))
+    names = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in sorted(kinds.items()))
     usual, least, most = (sum((getattr(each, part) for each in lines), Decimal(0)) for part in ("usual", "least", "most"))
-    return f"unchanged: {told}", usd(usual), "none", usd(most) if least == most else f"{usd(least)} to {usd(most)}"
+    return f"unchanged: {names}", usd(usual), "none", usd(most) if least == most else f"{usd(least)} to {usd(most)}"
 
 
 def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Iterator[str]:
@@ -176,11 +180,11 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
         yield f"Of it {usd(after.committable)} are on-demand instances: {usd(least)} to {usd(after.committable)} with Savings Plans or reservations."
     if budget is not None:
         yield f"Budget: {usd(budget)} a month, checked against the highest possible cost."
-    if shown := _unpriced(after):
-        yield f"Not priced: {shown}, data transfer, support and tax."
+    if listing := _unpriced(after):
+        yield f"Not priced: {listing}, data transfer, support and tax."
     yield from map(clean, after.notes)
-    if gone := _unpriced(before, but=after):
-        yield f"Removed, and never priced: {gone}."
+    if removed := _unpriced(before, but=after):
+        yield f"Removed, and never priced: {removed}."
     fake = sum("costs nothing" in why for _, _, why in after.unpriced)
     if fake:
         yield f"{fake} fake nodes cost nothing."
@@ -188,14 +192,14 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
 
 def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
     """Resources without a price, by cause; without those that `but` names too."""
-    known = {each[:2] for each in but.unpriced} | {(each.kind, each.name) for each in but.lines} if but else set()
-    named: dict[tuple[str, str], list[str]] = {}
+    earlier = {each[:2] for each in but.unpriced} | {(each.kind, each.name) for each in but.lines} if but else set()
+    names_by_cause: dict[tuple[str, str], list[str]] = {}
     for kind, name, why in cost.unpriced:
-        if "costs nothing" not in why and (kind, name) not in known:
-            named.setdefault((kind, why), []).append(name)
-    shown = [clean(f"{kind} {_several(names)} ({why})") for (kind, why), names in named.items()]
-    more = f", and {len(shown) - _MOST_UNPRICED} more" if len(shown) > _MOST_UNPRICED else ""
-    return f"{', '.join(shown[:_MOST_UNPRICED])}{more}" if shown else ""
+        if "costs nothing" not in why and (kind, name) not in earlier:
+            names_by_cause.setdefault((kind, why), []).append(name)
+    entries = [clean(f"{kind} {_several(names)} ({why})") for (kind, why), names in names_by_cause.items()]
+    more = f", and {len(entries) - _MOST_UNPRICED} more" if len(entries) > _MOST_UNPRICED else ""
+    return f"{', '.join(entries[:_MOST_UNPRICED])}{more}" if entries else ""
 
 
 def _several(names: Sequence[str]) -> str:
@@ -221,14 +225,14 @@ def _region(preview: Preview) -> str:
 def _rollout(forecasts: tuple[Rollout, ...]) -> Iterator[Table]:
     if not forecasts:
         return
-    alike: dict[tuple[str, ...], list[Rollout]] = {}
+    groups: dict[tuple[str, ...], list[Rollout]] = {}
     for each in forecasts:
         minutes = "unknown" if each.minutes is None else f"{each.minutes} at most"
         extra = f"{each.extra} {clean(each.resource)}" if each.extra else "none"
         stuck = f"⛔ {clean(each.stuck)}" if each.stuck else "no"
-        told = (clean(each.kind), each.manner, f"{each.unavailable} of {each.replicas}", minutes, extra, stuck)
-        alike.setdefault(told, []).append(each)
-    rows = tuple((f"{told[0]} {_several([clean(each.name) for each in members])}", *told[1:]) for told, members in alike.items())
+        cells = (clean(each.kind), each.manner, f"{each.unavailable} of {each.replicas}", minutes, extra, stuck)
+        groups.setdefault(cells, []).append(each)
+    rows = tuple((f"{cells[0]} {_several([clean(each.name) for each in members])}", *cells[1:]) for cells, members in groups.items())
     note = "A forecast from the rollout strategy, the start-up probe's budget and the declared size of the pool."
     columns = ("workload", "manner", "unavailable replicas", "minutes", "extra accelerators", "stuck")
     yield Table(title="Rollout", columns=columns, rows=rows, notes=(note,))

@@ -76,15 +76,15 @@ def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, 
     )
 
 
-def _models(records: list[Mapping[str, Any]], touched: set[str]) -> Iterable[ModelFinding]:
+def _models(records: list[Mapping[str, Any]], deployments: set[str]) -> Iterable[ModelFinding]:
     load = {each["name"]: each["seconds"] for each in records if each["kind"] == "model"}
-    seen: dict[str, list[Mapping[str, Any]]] = {}
+    states_by_name: dict[str, list[Mapping[str, Any]]] = {}
     for each in records:
         if each["kind"] == "replicas":
-            seen.setdefault(each["name"], []).append(each)
-    for name, states in sorted(seen.items()):
+            states_by_name.setdefault(each["name"], []).append(each)
+    for name, states in sorted(states_by_name.items()):
         # A new Deployment has no callers until it is ready for the first time.
-        if name not in touched or states[0]["ready"] == 0:
+        if name not in deployments or states[0]["ready"] == 0:
             continue
         seconds = load.get(name)
         minutes = None if seconds is None else -(-seconds * states[-1]["wanted"] // 60)

@@ -74,13 +74,13 @@ def _node(key: str, urn: str, steps: list[StepSummary], top: StepSummary | None)
     inside = Counter((step.op, clean(step.kind)) for step in steps if step.urn != urn)
     if own in ("same", "read", "update"):
         own = next((op for op in _WORST if op in ops), own) if own != "update" or ops & {"delete", "replace"} else own
-    counted = tuple(
+    entries = tuple(
         (op, kind, count)
         for (op, kind), count in sorted(
             inside.items(), key=lambda item: (_WORST.index(item[0][0]) if item[0][0] in _WORST else 9, item[0][1])
         )
     )
-    return Node(key=key, kind=clean(type_of(urn).rpartition(":")[2]), name=clean(name_of(urn)), op=clean(own), inside=counted)
+    return Node(key=key, kind=clean(type_of(urn).rpartition(":")[2]), name=clean(name_of(urn)), op=clean(own), inside=entries)
 
 
 _STYLES = {
@@ -104,8 +104,8 @@ def mermaid(graph: Graph) -> str:
         text = f"{_SIGNS.get(node.op, '·')} <b>{_label(node.name)}</b><br/>{_label(node.kind)}{'<br/>' if inside else ''}{inside}{more}"
         lines.append(f'  {node.key}["{text}"]:::{node.op if node.op in _WORST else "update"}')
     lines += [f"  {start} --> {end}" for start, end in graph.edges]
-    used = {node.op if node.op in _WORST else "update" for node in graph.nodes}
-    lines += [f"  classDef {op} {style}" for op, style in _STYLES.items() if op in used]
+    ops = {node.op if node.op in _WORST else "update" for node in graph.nodes}
+    lines += [f"  classDef {op} {style}" for op, style in _STYLES.items() if op in ops]
     return "\n".join(lines)
 
 
@@ -119,5 +119,5 @@ def tree(graph: Graph) -> list[str]:
 
 
 def _label(text: str) -> str:
-    shown = text if len(text) <= 48 else f"{text[:45]}..."
-    return "".join(char if char.isalnum() or char in " -_./:" else f"#{ord(char)};" for char in shown)
+    short = text if len(text) <= 48 else f"{text[:45]}..."
+    return "".join(char if char.isalnum() or char in " -_./:" else f"#{ord(char)};" for char in short)

@@ -50,9 +50,9 @@ def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     if guards.unread:
         yield _risk(preview, RED, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
     if guards.code:
-        listed = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
+        files = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
         yield _risk(
-            preview, YELLOW, "the policy pack changes", listed, "rules may miss violations that they found before: review their code"
+            preview, YELLOW, "the policy pack changes", files, "rules may miss violations that they found before: review their code"
         )
     if guards.before is not None:
         yield from _exemption_risks(preview, guards.before, guards.after)
@@ -60,10 +60,10 @@ def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
 
 
 def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    known = [*_exemptions(before)]
+    existing = [*_exemptions(before)]
     for each in _exemptions(after):
-        if each not in known:
-            earlier = next((one for one in known if _subject(one) == _subject(each)), None)
+        if each not in existing:
+            earlier = next((one for one in existing if _subject(one) == _subject(each)), None)
             what = "gets an exemption" if earlier is None else "gets a wider or longer exemption"
             yield _risk(
                 preview, YELLOW, what, _told(each), "violations of the rule no longer block", name=clean(str(each.get("rule", "?")))
@@ -86,11 +86,11 @@ def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[s
             if key == "levels":
                 if _stricter(was, will):
                     continue
-                told = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
-                yield _risk(preview, RED, "is enforced less strictly", told, "its violations may no longer block", name=clean(rule))
+                cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
+                yield _risk(preview, RED, "is enforced less strictly", cause, "its violations may no longer block", name=clean(rule))
             else:
-                told = f"{clean(key)}: {_json(was)} → {_json(will)}"
-                yield _risk(preview, YELLOW, "allows something else", told, "what it blocked may now pass", name=clean(rule))
+                cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
+                yield _risk(preview, YELLOW, "allows something else", cause, "what it blocked may now pass", name=clean(rule))
 
 
 def _stricter(was: Any, will: Any) -> bool:

@@ -46,8 +46,8 @@ def decoded(text: str) -> Any:
 
 
 def _leaves(value: Any, other: Any, path: str, place: Path, base: str | None, depth: int) -> Iterator[tuple[str, Leaf]]:
-    if isinstance(value, str) and (read := decoded(value)) is not value:
-        value, base = read, path if base is None else base
+    if isinstance(value, str) and (document := decoded(value)) is not value:
+        value, base = document, path if base is None else base
     if isinstance(other, str):
         other = decoded(other)
     parts = _parts(value, other, path) if depth < _DEEPEST else None

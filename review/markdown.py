@@ -59,13 +59,13 @@ _HEADS = ("| stack | verdict | resources | accelerators | memory | monthly cost 
 
 def _row(stack: StackReport) -> str:
     change = f" ({stack.cost_change})" if stack.cost_change else ""
-    told = (
+    cells = (
         stack.counts_text,
         stack.accelerators or "none",
         stack.memory or "none",
         f"{stack.cost}{change}" if stack.cost else "not judged",
     )
-    return f"| {code(stack.title)} | {ICONS[stack.rank]} {prose(stack.verdict)} | {' | '.join(map(prose, told))} |"
+    return f"| {code(stack.title)} | {ICONS[stack.rank]} {prose(stack.verdict)} | {' | '.join(map(prose, cells))} |"
 
 
 def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
@@ -75,26 +75,26 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         yield Section(head=f"> [!CAUTION]\n> This preview is incomplete: {prose(stack.incomplete)}. Changes may be missing below.\n\n")
     if stack.over_budget:
         yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
-    said = [
+    messages = [
         f"- {prose(severity)} {code(where) if where else ''} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
     ]
-    if said and stack.rank == FAILED:
+    if messages and stack.rank == FAILED:
         # Of a run that failed, the reason is all that there is to read.
-        yield Section(head="### Errors\n\n", items=said, tail="\n", noun="message", rank=1)
+        yield Section(head="### Errors\n\n", items=messages, tail="\n", noun="message", rank=1)
     yield from _risks(stack)
     yield from _policies(stack)
-    changed = [table for table in stack.tables if table.changed]
-    if alone and changed:
+    new_tables = [table for table in stack.tables if table.changed]
+    if alone and new_tables:
         yield Section(head="\n".join((*_HEADS, _row(stack))) + "\n\n")
-    yield from map(_rows, changed)
-    if alike := [table.title.lower() for table in stack.tables if not table.changed]:
-        cost = f" ({prose(stack.cost)})" if stack.cost and any("cost" in each for each in alike) else ""
-        yield Section(head=f"Unchanged: {prose(', '.join(alike))}{cost}.\n\n")
+    yield from map(_rows, new_tables)
+    if titles := [table.title.lower() for table in stack.tables if not table.changed]:
+        cost = f" ({prose(stack.cost)})" if stack.cost and any("cost" in each for each in titles) else ""
+        yield Section(head=f"Unchanged: {prose(', '.join(titles))}{cost}.\n\n")
     yield from _picture(stack)
     if stack.outputs:
         yield _folded(f"{plural(len(stack.outputs), 'change')} of stack outputs", [properties(stack.outputs)], "table", 4)
-    if said and stack.rank != FAILED:
-        yield _folded(messages_text(stack.diagnostics), said, "message", 5)
+    if messages and stack.rank != FAILED:
+        yield _folded(messages_text(stack.diagnostics), messages, "message", 5)
     if stack.resources:
         yield Section(head="### Resources\n\n", items=list(resources(stack)), tail="\n", noun="resource", rank=9)
     yield from (Section(head=f"{prose(each)}\n\n") for each in stack.notes)
@@ -109,14 +109,14 @@ def _risks(stack: StackReport) -> Iterator[Section]:
 
 
 def _policies(stack: StackReport) -> Iterator[Section]:
-    evaluated = [_policy(each) for each in stack.policies if each.evaluated]
-    if evaluated:
-        yield Section(head="### Policy\n\n", items=evaluated, tail="\n", noun="policy result", rank=2)
-    unsure = [_policy(each) for each in stack.policies if not each.evaluated]
-    if unsure:
+    results = [_policy(each) for each in stack.policies if each.evaluated]
+    if results:
+        yield Section(head="### Policy\n\n", items=results, tail="\n", noun="policy result", rank=2)
+    undecided = [_policy(each) for each in stack.policies if not each.evaluated]
+    if undecided:
         yield _folded(
-            f"{'1 policy' if len(unsure) == 1 else f'{len(unsure)} policies'} could not be evaluated: a value is unknown before the update",
-            unsure,
+            f"{'1 policy' if len(undecided) == 1 else f'{len(undecided)} policies'} could not be evaluated: a value is unknown before the update",
+            undecided,
             "policy result",
             6,
         )
@@ -132,8 +132,8 @@ def _exemptions(stack: StackReport) -> str:
     if not stack.exemptions:
         return ""
     rules = Counter(each.partition(" for ")[0] for each in stack.exemptions)
-    listed = ", ".join(f"{code(rule)}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(rules.items()))
-    return f" with {plural(len(stack.exemptions), 'exemption')} in force: {listed}"
+    names = ", ".join(f"{code(rule)}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(rules.items()))
+    return f" with {plural(len(stack.exemptions), 'exemption')} in force: {names}"
 
 
 def _risk(risk: Risk) -> str:
@@ -161,10 +161,10 @@ def _picture(stack: StackReport) -> Iterator[Section]:
         yield _folded(f"Picture of {plural(len(stack.graph.nodes), 'changed component')}", [picture], "picture", 7)
     elif stack.graph.nodes:
         lines = [f"- {code(line)}\n" for line in tree(stack.graph)]
-        shown = lines[:_MAX_COMPONENTS]
-        if len(lines) > len(shown):
-            shown.append(f"- and {len(lines) - len(shown):,} more\n")
-        yield _folded(plural(len(lines), "changed component"), shown, "component", 10)
+        items = lines[:_MAX_COMPONENTS]
+        if len(lines) > len(items):
+            items.append(f"- and {len(lines) - len(items):,} more\n")
+        yield _folded(plural(len(lines), "changed component"), items, "component", 10)
 
 
 def _rows(table: Table) -> Section:

@@ -18,10 +18,10 @@ _MAX_NAMES = 20
 
 def resources(stack: StackReport) -> Iterator[str]:
     """One fold per changed resource; resources that change in the same way share one."""
-    alike: dict[object, list[ResourceChange]] = {}
+    by_change: dict[object, list[ResourceChange]] = {}
     for each in stack.resources:
-        alike.setdefault((each.op, each.type, each.failed, each.properties), []).append(each)
-    groups = sorted((members for members in alike.values() if len(members) > 1), key=len, reverse=True)
+        by_change.setdefault((each.op, each.type, each.failed, each.properties), []).append(each)
+    groups = sorted((members for members in by_change.values() if len(members) > 1), key=len, reverse=True)
     for members in groups:
         first = members[0]
         names = ", ".join(code(each.name) for each in members[:_MAX_NAMES])
@@ -31,8 +31,8 @@ def resources(stack: StackReport) -> Iterator[str]:
     yield from _single(stack, {id(each) for members in groups for each in members})
 
 
-def _single(stack: StackReport, told: set[int]) -> Iterator[str]:
-    alone = [each for each in stack.resources if id(each) not in told]
+def _single(stack: StackReport, grouped_ids: set[int]) -> Iterator[str]:
+    alone = [each for each in stack.resources if id(each) not in grouped_ids]
     for component, members in groupby(alone, key=lambda each: each.component):
         for index, each in enumerate(members):
             head = f"**{code(component)}**\n\n" if index == 0 else ""

@@ -91,8 +91,8 @@ def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[st
 
 def accelerators_in(resources: dict[str, Any]) -> tuple[str, int]:
     """Name and number of the accelerators in a map of resources, ("", 0) without any."""
-    named = sorted(key for key in resources if vendor_of(key))
-    return (named[0], sum(number(resources[key], 0) for key in named)) if named else ("", 0)
+    names = sorted(key for key in resources if vendor_of(key))
+    return (names[0], sum(number(resources[key], 0) for key in names)) if names else ("", 0)
 
 
 def pool_of(labels: dict[str, Any]) -> str:

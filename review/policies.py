@@ -40,19 +40,19 @@ def policy_results(preview: Preview, read_rule: RuleReader | None = None) -> tup
 
     `read_rule` puts what a pack says in words alone, such as a rule's name and severity, into the fields of the event.
     """
-    grouped: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
+    groups: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
     for event in map(read_rule, preview.policies) if read_rule else preview.policies:
         evaluated = _NOT_EVALUATED.search(event.message) is None and not (
             # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.
             event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
         )
         key = (event.enforcement_level, event.severity, event.policy_name, event.policy_pack_name, evaluated)
-        grouped.setdefault(key, []).append(event)
-    results = [_result(*key, events) for key, events in grouped.items()]
-    remediated: dict[tuple[str, str], list[str]] = {}
+        groups.setdefault(key, []).append(event)
+    results = [_result(*key, events) for key, events in groups.items()]
+    urns_by_policy: dict[tuple[str, str], list[str]] = {}
     for each in preview.remediations:
-        remediated.setdefault((each.policy_name, each.policy_pack_name), []).append(each.resource_urn)
-    results += [_remediation(*key, urns) for key, urns in remediated.items()]
+        urns_by_policy.setdefault((each.policy_name, each.policy_pack_name), []).append(each.resource_urn)
+    results += [_remediation(*key, urns) for key, urns in urns_by_policy.items()]
     return tuple(sorted(results, key=_order))
 
 

@@ -75,28 +75,28 @@ def matches(step: Step) -> Iterator[Match]:
     for rule in rules:
         parts: set[str] = set()
         for path in sides.paths:
-            found = rule.path.fullmatch(path)
-            if found is None or not _meets(rule, sides, path, found):
+            match = rule.path.fullmatch(path)
+            if match is None or not _meets(rule, sides, path, match):
                 continue
-            named = found.groupdict()
-            part = named.get("part") or ""
+            groups = match.groupdict()
+            part = groups.get("part") or ""
             if rule.group and part in parts:
                 continue
             parts.add(part)
             yield Match(
                 rule=rule,
                 subject=rule.subject,
-                name=clean(named.get("name") or ""),
+                name=clean(groups.get("name") or ""),
                 cause=_cause(rule, path, *sides.shown(path)),
                 consequence=_PLACE.sub(lambda place: show(sides.all_shown[1].get(place[1], MISSING)) or clean(step.name), rule.consequence),
             )
 
 
-def _meets(rule: PropertyRule, sides: _Comparison, path: str, found: re.Match[str]) -> bool:
+def _meets(rule: PropertyRule, sides: _Comparison, path: str, match: re.Match[str]) -> bool:
     before, after = sides.values(path)
     if rule.group and before is not MISSING and after is MISSING:
         # A part is gone when nothing of it is left.
-        whole = path[: found.end("part")]
+        whole = path[: match.end("part")]
         return not any(each == whole or each.startswith((f"{whole}.", f"{whole}[")) for each in sides.remaining)
     if rule.pick is not None:
         before, after = (MISSING if each is MISSING else rule.pick.findall(str(each)) for each in (before, after))

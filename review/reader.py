@@ -209,7 +209,7 @@ class _Collector:
 def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
     digest: Digest = _validated(Digest, record, f"{source}:{line}: digest")
     steps, (project, stack) = digest_steps(digest.steps or [])
-    said = tuple(each for each in digest.diagnostics or [] if each.severity != "debug" and each.message.strip())
+    messages = tuple(each for each in digest.diagnostics or [] if each.severity != "debug" and each.message.strip())
     incomplete = "the engine reports that its state may be corrupt" if digest.maybe_corrupt else ""
     if digest.change_summary is None:
         incomplete = "the digest has no changeSummary; the run was interrupted"
@@ -222,10 +222,10 @@ def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
         steps=steps,
         counts=counts,
         form="digest",
-        result=outcome("succeeded", said),
+        result=outcome("succeeded", messages),
         incomplete=incomplete or mismatch(changing(counts), changing(listed)),
         config=dict(sorted((digest.config or {}).items())),
-        diagnostics=said,
+        diagnostics=messages,
     )
 
 

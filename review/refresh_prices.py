@@ -28,17 +28,17 @@ def price_of(product: Mapping[str, Any], units: tuple[str, ...] = ("Hrs",)) -> D
 
     Raises ValueError when it has several, for then the filters no longer pick one product.
     """
-    found = set()
+    amounts = set()
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term.get("priceDimensions", {}).values():
             text = dimension.get("pricePerUnit", {}).get("USD")
             if dimension.get("unit") in units and text is not None:
-                found.add(_decimal(text))
-    return _only(found)
+                amounts.add(_decimal(text))
+    return _only(amounts)
 
 
-def _only(found: set[Decimal]) -> Decimal | None:
-    prices = {each for each in found if each}
+def _only(amounts: set[Decimal]) -> Decimal | None:
+    prices = {each for each in amounts if each}
     if len(prices) > 1:
         raise ValueError(f"several prices: {', '.join(map(str, sorted(prices)))}; the filters of this script must name one product")
     return prices.pop() if prices else None
@@ -66,8 +66,8 @@ def renewed_services(text: str, client: Any, day: str) -> str:
 
 
 def _asked(client: Any, service: str, filters: Mapping[str, str], units: tuple[str, ...]) -> Decimal | None:
-    wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in {**filters, "regionCode": _REGION}.items()]
-    products = _products(client, {"ServiceCode": service, "Filters": wanted})
+    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in {**filters, "regionCode": _REGION}.items()]
+    products = _products(client, {"ServiceCode": service, "Filters": terms})
     try:
         return _only({price for product in products if (price := price_of(product, units)) is not None})
     except ValueError as error:
@@ -105,7 +105,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def main(client: Any = None, folder: Path = _DATA, day: str = "") -> int:
-    """Renews the files in `folder` and says how many lines changed."""
+    """Renews the files in `folder` and prints how many lines change."""
     if client is None:
         import boto3
 
@@ -117,9 +117,9 @@ def main(client: Any = None, folder: Path = _DATA, day: str = "") -> int:
         "services.csv": renewed_services(before["services.csv"], client, day),
     }
     for name, text in after.items():
-        changed = sum(old != new for old, new in zip(before[name].splitlines(), text.splitlines(), strict=True))
+        count = sum(old != new for old, new in zip(before[name].splitlines(), text.splitlines(), strict=True))
         (folder / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{changed} lines changed in {name}\n")
+        sys.stdout.write(f"{count} lines changed in {name}\n")
     sys.stdout.write(f"now set the date in prices.toml to {day}\n")
     return 0
 

@@ -139,14 +139,14 @@ def make_report(
     line = worst.verdict if worst else "this change affects no stack"
     if worst and len(stacks) > 1 and worst.rank < CALM:
         line = f"{worst.title}: {line}"
-    known = {each.stack for each in previews}
+    names = {each.stack for each in previews}
     return Report(
         verdict=line,
         rank=worst.rank if worst else NOTHING,
         stacks=tuple(stacks),
         provenance=provenance or Provenance(),
         rehearsals=tuple(
-            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in rehearsals if each.stack not in known
+            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in rehearsals if each.stack not in names
         ),
     )
 
@@ -160,23 +160,23 @@ def stack_report(
 ) -> StackReport:
     """Report on one preview."""
     by_urn = {step.urn: step for step in preview.steps}
-    changed = [step for step in preview.changed if step.type != STACK_TYPE]
+    own_steps = [step for step in preview.changed if step.type != STACK_TYPE]
     figures = figures_of(preview, read_offer)
     guards = read_guards(preview.stack) if read_guards and preview.stack else None
     direct = softened(stack_risks(preview.steps), preview)
     risks = once((*lost_access(preview), *sorted(direct, key=lambda each: each.order), *guard_risks(preview, guards)))
     risks += outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
-    resources = [_resource(step, by_urn) for step in changed]
+    resources = [_resource(step, by_urn) for step in own_steps]
     policies = policy_results(preview, read_rule)
-    rehearsed = [each for each in rehearsals if each.stack == preview.stack]
-    judged, rank = verdict(preview, risks, policies, figures, rehearsed)
+    findings = [each for each in rehearsals if each.stack == preview.stack]
+    line, rank = verdict(preview, risks, policies, figures, findings)
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
         stack=clean(preview.stack),
         origin=origin_text(preview),
         planner=clean(preview.planner),
-        verdict=judged,
+        verdict=line,
         rank=rank,
         counts=preview.counts,
         counts_text=counts_text(preview),
@@ -191,7 +191,7 @@ def stack_report(
         is_preview=preview.is_preview,
         exemptions=guards.in_force if guards else (),
         notes=preview.notes,
-        tables=(*figures.tables, *map(table, rehearsed)),
+        tables=(*figures.tables, *map(table, findings)),
         over_budget=figures.over_budget,
         accelerators=figures.accelerators,
         memory=figures.memory,
@@ -224,11 +224,11 @@ def _component(step: StepSummary, by_urn: dict[str, StepSummary]) -> str:
 
 def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
     """Severity, resource and text, each once; a traceback's lines are put together."""
-    said: dict[tuple[str, str, str], None] = {}
+    messages: dict[tuple[str, str, str], None] = {}
     for each in preview.diagnostics:
         if each.severity in ("warning", "error"):
-            said[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
-    return sorted(said, key=lambda item: (item[0] != "error", item[1], item[2]))
+            messages[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
+    return sorted(messages, key=lambda item: (item[0] != "error", item[1], item[2]))
 
 
 def as_json(report: Report) -> str:

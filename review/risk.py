@@ -61,17 +61,25 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
     # Resources in a component are deleted with it, and reported one by one.
     if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
-    if off := _taken_off(step):
-        yield _risk(step, RED, UNPROTECTED, f"{' and '.join(off)} removed", _UNPROTECTED[off], common=not _matters(step.type), order=_FIRST)
+    if protections := _taken_off(step):
+        yield _risk(
+            step,
+            RED,
+            UNPROTECTED,
+            f"{' and '.join(protections)} removed",
+            _UNPROTECTED[protections],
+            common=not _matters(step.type),
+            order=_FIRST,
+        )
     if step.op in ("create", "import") and (meaning := meaning_of(step.type, "create")):
         yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
     if step.op not in ("same", "read", "create", "import", *_GOES):
-        met = [_of_property(step, each) for each in matches(step)]
-        yield from met
-        telling = [each for each in changes if not is_label(each.path)]
-        if not met and step.op != "replace" and (telling or not changes) and (meaning := meaning_of(step.type, "change")):
-            told = "; ".join(map(_turn, telling[:3])) or "the engine sent no properties"
-            yield _risk(step, meaning.weight, "changes", told, meaning.consequence, order=meaning.order, common=not meaning.known)
+        by_rule = [_of_property(step, each) for each in matches(step)]
+        yield from by_rule
+        relevant = [each for each in changes if not is_label(each.path)]
+        if not by_rule and step.op != "replace" and (relevant or not changes) and (meaning := meaning_of(step.type, "change")):
+            cause = "; ".join(map(_turn, relevant[:3])) or "the engine sent no properties"
+            yield _risk(step, meaning.weight, "changes", cause, meaning.consequence, order=meaning.order, common=not meaning.known)
 
 
 def gone(urn: str, type_: str) -> Risk:
@@ -96,8 +104,8 @@ def _matters(type_: str) -> bool:
 def _taken_off(step: Step) -> tuple[str, ...]:
     if step.old is None or step.new is None:
         return ()
-    kept = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
-    return tuple(name for name, before, after in kept if before and not after)
+    marks = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
+    return tuple(name for name, before, after in marks if before and not after)
 
 
 def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
@@ -131,8 +139,8 @@ def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
 
 def _of_property(step: Step, match: Match) -> Risk:
     rule = match.rule
-    named = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
-    return replace(named, kind=match.subject or named.kind, name=match.name or (_owner(step) if match.subject else named.name))
+    risk = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
+    return replace(risk, kind=match.subject or risk.kind, name=match.name or (_owner(step) if match.subject else risk.name))
 
 
 def _owner(step: Step) -> str:
@@ -167,21 +175,21 @@ def _turn(change: PropertyChange) -> str:
 
 def once(risks: Iterable[Risk]) -> list[Risk]:
     """Keep the first of several risks that say the same: a component and its objects often share one."""
-    kept: list[Risk] = []
-    told: set[tuple[str, str]] = set()
+    result: list[Risk] = []
+    subjects: set[tuple[str, str]] = set()
     for each in risks:
         about = {(each.what, each.name)}
         if "→" in each.cause and each.kind not in _SUBJECTS:
             about.add((each.what, each.cause.partition(": ")[2]))
-        if each.what in _OF_EACH or told.isdisjoint(about):
-            kept.append(each)
-            told |= about
-    return _merged(kept)
+        if each.what in _OF_EACH or subjects.isdisjoint(about):
+            result.append(each)
+            subjects |= about
+    return _merged(result)
 
 
 def _merged(risks: Iterable[Risk]) -> list[Risk]:
     """Merge risks that have the same consequence into one that names the first few resources."""
-    alike: dict[object, list[Risk]] = {}
+    groups: dict[object, list[Risk]] = {}
     for each in risks:
         what = (each.weight, each.what, each.consequence)
         if each.common:
@@ -190,8 +198,8 @@ def _merged(risks: Iterable[Risk]) -> list[Risk]:
             key = (*what, each.kind)
         else:
             key = (each.what, each.kind) if each.kind in _SUBJECTS else (*what, each.kind, each.cause)
-        alike.setdefault(key, []).append(each)
-    return [_one(several) for several in alike.values()]
+        groups.setdefault(key, []).append(each)
+    return [_one(several) for several in groups.values()]
 
 
 def _one(several: Sequence[Risk]) -> Risk:

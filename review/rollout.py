@@ -73,7 +73,7 @@ class _Workload:
 
 def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
     """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
-    found = []
+    forecasts = []
     for step in preview.changed:
         if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT:
             continue
@@ -81,8 +81,8 @@ def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollo
         if old is None or new is None:
             continue
         if step.op == "replace" or step.pods_change:
-            found.append(_forecast(step, old, new, after.get(new.pool)))
-    return tuple(sorted(found, key=lambda each: (not each.stuck, not each.has_downtime, each.name)))
+            forecasts.append(_forecast(step, old, new, after.get(new.pool)))
+    return tuple(sorted(forecasts, key=lambda each: (not each.stuck, not each.has_downtime, each.name)))
 
 
 def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload | None:
@@ -123,8 +123,8 @@ def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
         return _Strategy(RECREATE, 0, old.replicas)
     if step.kind == "RayService":
         # KubeRay starts a second cluster next to the first, or leaves the first unchanged.
-        kept = mapping(spec, "upgradeStrategy").get("type") == "None"
-        return _Strategy(BY_HAND, 0, 0) if kept else _Strategy(SECOND_CLUSTER, new.replicas, 0)
+        is_manual = mapping(spec, "upgradeStrategy").get("type") == "None"
+        return _Strategy(BY_HAND, 0, 0) if is_manual else _Strategy(SECOND_CLUSTER, new.replicas, 0)
     rolling = mapping(declared, "rollingUpdate")
     if step.kind == "LeaderWorkerSet":
         rolling = {"maxSurge": 0, "maxUnavailable": 1} | mapping(spec, "rolloutStrategy", "rollingUpdateConfiguration")
@@ -143,14 +143,14 @@ def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> st
     if strategy.surge and not strategy.missing and _free(pool) < needed:
         what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
         return f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {_free(pool)} are: the rollout waits until they are free"
-    if pool.asked > pool.offered:
-        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.asked} are requested: pods will stay Pending"
+    if pool.requested > pool.offered:
+        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.requested} are requested: pods will stay Pending"
     return ""
 
 
 def _free(pool: PoolCapacity | None) -> int:
     # Old pods hold their accelerators until they end, so they count as used.
-    return max(pool.offered - pool.asked, 0) if pool else 0
+    return max(pool.offered - pool.requested, 0) if pool else 0
 
 
 def share_of(value: Any, replicas: int, *, up: bool) -> int:

@@ -24,18 +24,18 @@ def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
     This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
     component's own risk names who loses access.
     """
-    gone = {step.urn: step for step in preview.steps if step.op in _GOES}
-    stays = _used(step.side for step in preview.steps if step.op not in _GOES) if gone else set()
-    went = _used(step.old for step in gone.values())
+    removals = {step.urn: step for step in preview.steps if step.op in _GOES}
+    stays = _used(step.side for step in preview.steps if step.op not in _GOES) if removals else set()
+    went = _used(step.old for step in removals.values())
     for each in risks:
-        step = gone.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
+        step = removals.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
         if step is None or not owned(step.type):
             yield each
         elif step.type == _SECRET:
             names = _names(step)
             unused = not stays.isdisjoint(names) or went.isdisjoint(names)
             yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
-        elif (owner := gone.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
+        elif (owner := removals.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
             yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
         else:
             yield each
@@ -48,23 +48,25 @@ def _names(step: StepSummary) -> set[str]:
 
 def _used(sides: Iterable[Side | None]) -> set[str]:
     """URNs and names of Secrets that `sides` refer to."""
-    used: set[str] = set()
+    references: set[str] = set()
     for side in sides:
         if side is not None:
-            used.update(side.dependencies)
-            used.update(f"name {name}" for name in side.secrets)
-    return used
+            references.update(side.dependencies)
+            references.update(f"name {name}" for name in side.secrets)
+    return references
 
 
 def stack_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
     """The risks of `steps`; a deletion and the creation that replaces it count as one replacement."""
-    deleted: dict[tuple[str, str, str], list[StepSummary]] = {}
-    created: dict[tuple[str, str, str], list[StepSummary]] = {}
+    deletions: dict[tuple[str, str, str], list[StepSummary]] = {}
+    creations: dict[tuple[str, str, str], list[StepSummary]] = {}
     for each in steps:
         if each.step is not None:
-            (deleted if each.op == "delete" else created).setdefault(_key(each), []).append(each)
+            (deletions if each.op == "delete" else creations).setdefault(_key(each), []).append(each)
     pairs = {
-        old[0].urn: new[0].step for key, old in deleted.items() if len(old) == 1 and len(new := created.get(key, [])) == 1 and new[0].step
+        old[0].urn: new[0].step
+        for key, old in deletions.items()
+        if len(old) == 1 and len(new := creations.get(key, [])) == 1 and new[0].step
     }
     replacing = {new.urn for new in pairs.values()}
     for each in steps:
@@ -102,7 +104,7 @@ def _downtime(rollout: Rollout) -> Risk:
 
 
 def _overcommitment(pool: PoolCapacity) -> Risk:
-    missing = f"{pool.asked} {clean(pool.resource)} requested, {pool.offered} offered"
+    missing = f"{pool.requested} {clean(pool.resource)} requested, {pool.offered} offered"
     return Risk(
         weight=1,
         what="is overcommitted",

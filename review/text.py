@@ -78,7 +78,7 @@ def _clean(text: str) -> str:
         text = _CREDENTIALS.sub(HIDDEN, text)
     low = text.lower()
     if any(name in low for name in _NAMES):
-        text = _NAMED.sub(lambda found: f"{found[1]}{HIDDEN}", text)
+        text = _NAMED.sub(lambda match: f"{match[1]}{HIDDEN}", text)
     for mask in _masks:
         text = mask.sub(HIDDEN, text)
     return text
@@ -132,4 +132,4 @@ def attribute(text: str) -> str:
 
 
 def _entities(text: str) -> str:
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", text)

@@ -218,8 +218,8 @@ def test_pools_add_up_nodes_and_workloads():
             resource(GROUP, **(group() | {"labels": {"inferplan.dev/pool": "cloud"}})),
         ]
     )
-    assert (found["l40s"].nodes, found["l40s"].offered, found["l40s"].asked) == (2, 8, 6)
-    assert (found["l40s"].memory_offered_gib, found["l40s"].memory_asked_gib) == (720, 192)
+    assert (found["l40s"].nodes, found["l40s"].offered, found["l40s"].requested) == (2, 8, 6)
+    assert (found["l40s"].memory_offered_gib, found["l40s"].memory_requested_gib) == (720, 192)
     assert (found["cloud"].nodes, found["cloud"].offered, found["cloud"].memory_offered_gib) == (6, 6, 768)
 
 
@@ -238,9 +238,9 @@ def test_leaders_and_workers_of_a_group_over_several_nodes_are_counted():
     template = model(cards=8)["spec"]["template"]
     spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 3, "leaderTemplate": template, "workerTemplate": template}}
     kind = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
-    assert pools([resource(kind, "g", spec=spec)])["l40s"].asked == 2 * 3 * 8
+    assert pools([resource(kind, "g", spec=spec)])["l40s"].requested == 2 * 3 * 8
     del spec["leaderWorkerTemplate"]["leaderTemplate"]
-    assert pools([resource(kind, "g", spec=spec)])["l40s"].asked == 2 * 3 * 8
+    assert pools([resource(kind, "g", spec=spec)])["l40s"].requested == 2 * 3 * 8
 
 
 def test_worker_groups_of_custom_resources_are_counted():
@@ -251,7 +251,7 @@ def test_worker_groups_of_custom_resources_are_counted():
             "workerGroupSpecs": [{"replicas": 3, "template": inner}],
         }
     }
-    assert pools([resource("kubernetes:ray.io/v1:RayService", "r", spec=spec)])["l40s"].asked == 6
+    assert pools([resource("kubernetes:ray.io/v1:RayService", "r", spec=spec)])["l40s"].requested == 6
 
 
 def test_asking_for_more_than_is_offered_is_marked():
