@@ -18,7 +18,7 @@ from components.nodes.image_pull import ImagePull
 from components.preheat.preheat_job import PreheatJob
 from components.preheat.spec import artifact_job
 from components.queue.names import queue_labels
-from components.serving.demand import cards_of_others
+from components.serving.demand import accelerators_of_others
 from components.serving.engine import Site
 from components.serving.spec import ModelSpec
 from components.serving.workload import image_of
@@ -115,7 +115,7 @@ class Models:
             gateway=GATEWAY_PODS,
             queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
             queue=None if spec.queue is None else self.queues.get(spec.queue),
-            cards_of_others=cards_of_others(self.settings.models, name),
+            accelerators_of_others=accelerators_of_others(self.settings.models, name),
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             entrance=self.gateway,
         )

@@ -32,7 +32,7 @@ class Machine:
     name: str
     provider: str
     accelerator: str | None
-    cards: int
+    accelerator_count: int
     cpu: int
     memory_bytes: int
     nvme_bytes: int
@@ -94,7 +94,7 @@ def nominal(shape: Machine) -> Capacity:
     return Capacity(
         cpu_millicores=shape.cpu * 1000,
         memory_bytes=shape.memory_bytes - overhead,
-        accelerators=shape.cards,
+        accelerators=shape.accelerator_count,
         hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
         ephemeral_storage_bytes=shape.nvme_bytes or _ROOT_VOLUME,
     )
@@ -118,7 +118,7 @@ def allocatable(shape: Machine) -> Capacity:
     return Capacity(
         cpu_millicores=cores - kept,
         memory_bytes=memory,
-        accelerators=shape.cards,
+        accelerators=shape.accelerator_count,
         hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
         ephemeral_storage_bytes=whole.ephemeral_storage_bytes - math.ceil(whole.ephemeral_storage_bytes / 10) - _GI,
     )
@@ -133,7 +133,7 @@ def _machine(row: dict[str, str]) -> Machine:
         name=row["name"],
         provider=row["provider"],
         accelerator=row["accelerator"] or None,
-        cards=int(row["cards"]),
+        accelerator_count=int(row["cards"]),
         cpu=int(row["cpu"]),
         memory_bytes=int(row["memoryGiB"]) * _GI,
         nvme_bytes=int(row["nvmeGB"]) * 10**9,

@@ -116,7 +116,7 @@ def _machines(rows: Iterable[Machine]) -> str:
                 f"`{row.name}`",
                 row.provider,
                 f"`{row.accelerator}`" if row.accelerator else "",
-                str(row.cards or ""),
+                str(row.accelerator_count or ""),
                 str(row.cpu),
                 str(row.memory_bytes // _GI),
                 str(row.nvme_bytes // 10**9 or ""),

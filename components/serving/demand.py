@@ -53,19 +53,19 @@ class Scratch:
         return {DISK: canonical(f"{disk}Mi")} if disk else {}
 
 
-def demand_of(spec: ServedModel, cards: int, target: NodeTarget) -> dict[str, str]:
+def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, str]:
     """What one replica asks of a node, by resource name, as Kubernetes quantities."""
     capacity, wanted = target.capacity, spec.resources
-    share = share_of(cards, target)
+    share = share_of(count, target)
     demand = {
         "cpu": canonical(wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m"),
         "memory": canonical(wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // _GI)}Gi"),
     }
     if target.accelerator is not None:
-        demand[target.accelerator.resource] = str(cards)
-        interfaces = capacity.efa * cards // capacity.accelerators if uses_efa(spec, target) else 0
-        efa_pages = _EFA_PAGES * cards // capacity.accelerators // _PAGE * _PAGE if interfaces else 0
-        pages = wanted.hugepages2_mi or _mebibytes(max(target.accelerator.hugepages_2mi_bytes * cards, efa_pages))
+        demand[target.accelerator.resource] = str(count)
+        interfaces = capacity.efa * count // capacity.accelerators if uses_efa(spec, target) else 0
+        efa_pages = _EFA_PAGES * count // capacity.accelerators // _PAGE * _PAGE if interfaces else 0
+        pages = wanted.hugepages2_mi or _mebibytes(max(target.accelerator.hugepages_2mi_bytes * count, efa_pages))
         if pages:
             demand["hugepages-2Mi"] = canonical(pages)
         if interfaces:
@@ -78,9 +78,9 @@ def uses_efa(spec: ServedModel, target: NodeTarget) -> bool:
     return spec.spans_nodes and target.capacity.efa > 0
 
 
-def share_of(cards: int, target: NodeTarget) -> float:
-    """The share of a node's resources that a pod with `cards` accelerators requests by default."""
-    return SHARE_FOR_MODELS * cards / max(1, target.capacity.accelerators)
+def share_of(count: int, target: NodeTarget) -> float:
+    """The share of a node's resources that a pod with `count` accelerators requests by default."""
+    return SHARE_FOR_MODELS * count / max(1, target.capacity.accelerators)
 
 
 def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: float) -> Scratch:
@@ -96,10 +96,10 @@ def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: flo
     return Scratch(shm=shm, tmp=max(_TMP, min(int(bytes_of(memory) * _OBJECT_STORE), room) // _GI * _GI))
 
 
-def cards_of_others(models: Mapping[str, ServedModel], name: str) -> int:
+def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
     """The accelerators that the other models of the pool of model `name` hold at most."""
     pool = models[name].pool
-    return sum(each.most_cards for other, each in models.items() if other != name and each.pool == pool)
+    return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
 
 
 def _mebibytes(amount: int) -> str | None:

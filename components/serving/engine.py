@@ -25,7 +25,7 @@ class Site:
     `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
     `artifacts` are the files beside the weights by name, on the same claim.
     `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
-    `cards_of_others` are the accelerators of the pool that other models hold.
+    `accelerators_of_others` are the accelerators of the pool that other models hold.
     """
 
     namespace: pulumi.Input[str]
@@ -37,7 +37,7 @@ class Site:
     queue_labels: Mapping[str, str] = field(default_factory=dict)
     queue: pulumi.Resource | None = field(default=None, repr=False)
     images: pulumi.Resource | None = None
-    cards_of_others: int = 0
+    accelerators_of_others: int = 0
     entrance: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 

@@ -25,13 +25,13 @@ def on_gaudi(target: NodeTarget) -> bool:
     return target.accelerator is not None and target.accelerator.vendor == "habana"
 
 
-def gaudi_environment(cards: int, target: NodeTarget) -> dict[str, str]:
-    """The variables of a container with `cards` accelerators; none off Gaudi."""
+def gaudi_environment(count: int, target: NodeTarget) -> dict[str, str]:
+    """The variables of a container with `count` accelerators; none off Gaudi."""
     if not on_gaudi(target):
         return {}
     # Processes of one pod may not read each other's memory directly: that takes a capability which the pod drops.
     clear = {"HABANA_LOGS": LOGS, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-    if cards > 1:
+    if count > 1:
         # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 0.26.0).
         clear["PT_HPU_ENABLE_LAZY_COLLECTIVES"] = "true"
     return clear

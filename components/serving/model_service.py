@@ -56,7 +56,7 @@ class ModelService(pulumi.ComponentResource):
         if (missing := missing_libraries(name, spec, site.target)) is not None:
             pulumi.log.warn(missing, self)
         metadata = object_meta(name, site.namespace)
-        times = workload.budget(spec, spec.cards * spec.pods, site.target)
+        times = workload.budget(spec, spec.accelerators_per_pod * spec.pods, site.target)
         account = core.ServiceAccount(name, metadata=_account_meta(name, site), automount_service_account_token=False, opts=child)
         volumes = list(server.volumes)
         if server.files:

@@ -1,4 +1,4 @@
-"""How one model is spread over cards, in the words that vLLM and TensorRT-LLM share. Replicas are another matter: each is spread alike."""
+"""How one model is spread over accelerators, in the words that vLLM and TensorRT-LLM share. Replicas are another matter: each is spread alike."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from components.storage.spec import WeightsSpec
 
 
 class ParallelSizes(Spec):
-    """The sizes that multiply to the cards of one engine."""
+    """The sizes that multiply to the accelerators of one engine."""
 
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Cards that each layer is split over."""
+    """Accelerators that each layer is split over."""
     pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Stages that the layers are divided into, each on cards of its own."""
+    """Stages that the layers are divided into, each on its own accelerators."""
 
     @property
     def world_size(self) -> int:
-        """Cards that one engine spans."""
+        """Accelerators that one engine spans."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
@@ -31,7 +31,7 @@ class ParallelSizes(Spec):
 
 
 class ShardedModel(ParallelSizes, ServedModel):
-    """A model of one engine, whose sizes say how many cards a replica has."""
+    """A model of one engine, whose sizes say how many accelerators a replica has."""
 
     weights: WeightsSpec
 

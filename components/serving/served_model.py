@@ -37,7 +37,7 @@ RESERVED_ENV = {
 
 
 class ModelResources(Spec):
-    """What one replica asks of its node beside accelerators; by default its share of the node, in proportion to its cards."""
+    """What one replica asks of its node beside accelerators; by default its share of the node, in proportion to its accelerators."""
 
     cpu: Cpu | None = None
     """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
@@ -57,7 +57,7 @@ class ServedModel(PodSettings, ABC):
     keeps_objects: ClassVar[bool] = False
     """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
     device_share: ClassVar[float] = 1.0
-    """The share of the cards' memory that weights may fill unless a field says otherwise."""
+    """The share of the accelerators' memory that weights may fill unless a field says otherwise."""
 
     # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
     longest_name: ClassVar[int] = 46
@@ -165,7 +165,7 @@ class ServedModel(PodSettings, ABC):
         return None
 
     @property
-    def cards(self) -> int:
+    def accelerators_per_pod(self) -> int:
         """Accelerators of each pod of a replica."""
         return self.accelerators or 1
 
@@ -175,9 +175,9 @@ class ServedModel(PodSettings, ABC):
         return True
 
     @property
-    def most_cards(self) -> int:
+    def most_accelerators(self) -> int:
         """Accelerators of all replicas at their most."""
-        return self.cards * self.pods * self.replicas
+        return self.accelerators_per_pod * self.pods * self.replicas
 
     @property
     def pods(self) -> int:
@@ -191,7 +191,7 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def companions(self) -> Mapping[str, str]:
-        """What pods without cards ask for beside those of the replicas, all together and by resource; `pods` is how many they are."""
+        """What pods without accelerators ask for beside those of the replicas, all together and by resource; `pods` is how many they are."""
         return {}
 
     @property
@@ -206,7 +206,7 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def usable_share(self) -> float:
-        """The share of the cards' memory that the engine may use."""
+        """The share of the accelerators' memory that the engine may use."""
         return self.device_share
 
     @property
@@ -223,10 +223,10 @@ class ServedModel(PodSettings, ABC):
         """The directory on the preheat's store that pods on `target` may write to; None if they write to none."""
         return None
 
-    def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
-        """What keeps this model from being replaced on the pool behind `target`, where other models hold `cards_of_others` of its accelerators."""
-        held, cards = target.nodes * target.capacity.accelerators, self.cards * self.pods
-        spare = held - cards_of_others - self.most_cards
+    def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
+        """What keeps this model from being replaced on the pool behind `target`, where other models hold `accelerators_of_others` of its accelerators."""
+        held, cards = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
+        spare = held - accelerators_of_others - self.most_accelerators
         if self.rollout == "surge" and cards > spare:
             yield SpecError(
                 ("rollout",),

@@ -69,10 +69,10 @@ def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
     return image
 
 
-def budget(spec: ServedModel, cards: int, target: NodeTarget) -> Timing:
-    """The model's time budgets; weights of unstated size count as much as all of its cards' memory can hold."""
+def budget(spec: ServedModel, count: int, target: NodeTarget) -> Timing:
+    """The model's time budgets; weights of unstated size count as much as the memory of all its accelerators can hold."""
     accelerator = target.accelerator
-    memory = 0 if accelerator is None else accelerator.memory_bytes * cards
+    memory = 0 if accelerator is None else accelerator.memory_bytes * count
     warmup = spec.warmup_seconds
     if warmup is None:
         warmup = _WARMUP_SECONDS["nvidia" if accelerator is None or not spec.warms_up else accelerator.vendor]
@@ -85,9 +85,9 @@ def budget(spec: ServedModel, cards: int, target: NodeTarget) -> Timing:
     )
 
 
-def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.ResourceRequirementsArgs:
-    """Requests and limits of one replica: as stated, else its share of the node in proportion to its cards."""
-    demand = demand_of(spec, cards, target)
+def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.ResourceRequirementsArgs:
+    """Requests and limits of one replica: as stated, else its share of the node in proportion to its accelerators."""
+    demand = demand_of(spec, count, target)
     requests = {"cpu": demand["cpu"], "memory": demand["memory"]}
     limits = {"memory": demand["memory"]}
     for key, amount in demand.items():
@@ -101,7 +101,7 @@ def resources_of(spec: ServedModel, cards: int, target: NodeTarget) -> core.Reso
 def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgs, *, times: Timing) -> apps.DeploymentSpecArgs:
     """The Deployment of a model.
 
-    In place, a replica's cards are freed before its successor asks for them, so a full pool never deadlocks.
+    In place, a replica's accelerators are freed before its successor asks for them, so a full pool never deadlocks.
     """
     surge = spec.rollout == "surge"
     return apps.DeploymentSpecArgs(
@@ -149,7 +149,7 @@ def pod(
             security_context=pod_security(group=server.group),
             init_containers=list(server.init_containers) or None,
             containers=[_container(spec, server, target=target, times=times)],
-            volumes=[*scratch(replica_scratch(spec, spec.cards, target), target), *volumes, *placement.volumes(spec)],
+            volumes=[*scratch(replica_scratch(spec, spec.accelerators_per_pod, target), target), *volumes, *placement.volumes(spec)],
         ),
     )
 
@@ -188,7 +188,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
         working_dir=CACHE,
         env=environment(spec, server.env, server.secret_env, target=target),
         ports=[core.ContainerPortArgs(name=name, container_port=port) for name, port in server.ports.items()],
-        resources=resources_of(spec, spec.cards, target),
+        resources=resources_of(spec, spec.accelerators_per_pod, target),
         startup_probe=startup,
         readiness_probe=readiness,
         liveness_probe=liveness,
@@ -216,7 +216,7 @@ def environment(
     """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **gaudi_environment(spec.cards, target), **network_environment(spec, target), **given}
+    clear = {**base, **gaudi_environment(spec.accelerators_per_pod, target), **network_environment(spec, target), **given}
     for name, value in spec.env.items():
         if isinstance(value, str):
             clear[name] = value
@@ -233,9 +233,9 @@ def environment(
     return [*(core.EnvVarArgs(name=name, value=value) for name, value in sorted(clear.items())), *references]
 
 
-def replica_scratch(spec: ServedModel, cards: int, target: NodeTarget) -> Scratch:
-    """The volumes of a pod with `cards` accelerators."""
-    return scratch_of(spec, target, memory=demand_of(spec, cards, target)["memory"], share=share_of(cards, target))
+def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratch:
+    """The volumes of a pod with `count` accelerators."""
+    return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
 
 
 def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgs]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import vendor_of_image
-from components.serving.demand import cards_of_others, demand_of
+from components.serving.demand import accelerators_of_others, demand_of
 from components.spec import SpecError
 from kube.quantity import bytes_of, millicores_of
 from stackfile.checks import unknown
@@ -37,10 +37,10 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         if not own:
             yield from _memory(name, model, target)
             yield from _node(name, model, target)
-            requested[model.pool] += model.cards * model.pods * model.replicas
+            requested[model.pool] += model.accelerators_per_pod * model.pods * model.replicas
             overcommitted = list(_pool(name, model, target, requested[model.pool]))
             yield from overcommitted
-            shared = () if overcommitted else model.shared_pool_errors(target, cards_of_others(settings.models, name))
+            shared = () if overcommitted else model.shared_pool_errors(target, accelerators_of_others(settings.models, name))
             yield from (SpecError(("models", name, *error.path), error.message) for error in shared)
 
 
@@ -82,24 +82,24 @@ def _image(name: str, image: str, accelerator: Accelerator, engine: str) -> Iter
 def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
     available = target.capacity.accelerators
     path = ("models", name, model.accelerators_field)
-    if target.accelerator is not None and target.accelerator.divided and model.cards > 1:
+    if target.accelerator is not None and target.accelerator.divided and model.accelerators_per_pod > 1:
         yield SpecError(
             path,
-            f"A replica requests {model.cards} accelerators, but pool {model.pool!r} has MIG slices, which cannot work together. "
+            f"A replica requests {model.accelerators_per_pod} accelerators, but pool {model.pool!r} has MIG slices, which cannot work together. "
             "Use 1, or a pool of whole accelerators.",
         )
-    elif model.cards > available:
+    elif model.accelerators_per_pod > available:
         each = "A replica" if model.pods == 1 else f"Each of the {model.pods} pods of a replica"
         yield SpecError(
             path,
-            f"{each} requests {model.cards} accelerators, but a node of pool {model.pool!r} has {available}. "
+            f"{each} requests {model.accelerators_per_pod} accelerators, but a node of pool {model.pool!r} has {available}. "
             f"Lower tensorParallelSize x pipelineParallelSize, {'raise nnodes, ' if model.can_span_nodes else ''}or use a pool of larger nodes.",
         )
-    elif available % model.cards:
+    elif available % model.accelerators_per_pod:
         divisors = ", ".join(str(count) for count in range(1, available + 1) if available % count == 0)
         yield SpecError(
             path,
-            f"Replicas of {model.cards} accelerators leave {available % model.cards} of the {available} of each node unused "
+            f"Replicas of {model.accelerators_per_pod} accelerators leave {available % model.accelerators_per_pod} of the {available} of each node unused "
             f"(pool {model.pool!r}). Use one of {divisors}.",
         )
 
@@ -107,21 +107,21 @@ def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[S
 def _memory(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
     if target.accelerator is None or model.stored_files is None or model.stored_files.size is None:
         return
-    cards = model.cards * model.pods
-    device = target.accelerator.memory_bytes * cards
+    accelerators = model.accelerators_per_pod * model.pods
+    device = target.accelerator.memory_bytes * accelerators
     fraction = model.usable_share
     if bytes_of(model.stored_files.size) > device * fraction:
         yield SpecError(
             ("models", name, model.stored_files_field, "size"),
-            f"{model.stored_files.size} of weights do not fit into {cards} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of "
+            f"{model.stored_files.size} of weights do not fit into {accelerators} x {target.accelerator.memory_bytes / 2**30:.0f}Gi of "
             f"{target.accelerator.name} ({fraction:.0%} is usable). Raise tensorParallelSize, quantize, or use a pool with more memory.",
         )
 
 
 def _node(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
-    demand = demand_of(model, model.cards, target)
+    demand = demand_of(model, model.accelerators_per_pod, target)
     capacity = target.capacity
-    replicas = capacity.accelerators // model.cards
+    replicas = capacity.accelerators // model.accelerators_per_pod
     limits = (
         ("cpu", "cpu", millicores_of(demand["cpu"]), capacity.cpu_millicores, "m"),
         ("memory", "memory", bytes_of(demand["memory"]) // 2**20, capacity.memory_bytes // 2**20, "Mi"),
@@ -151,11 +151,11 @@ _ATTRIBUTES = {"cpu": "cpu", "memory": "memory", "hugepages2Mi": "hugepages2_mi"
 
 def _pool(name: str, model: ModelSpec, target: NodeTarget, requested: int) -> Iterator[SpecError]:
     available = target.nodes * target.capacity.accelerators
-    cards = model.cards * model.pods
+    accelerators = model.accelerators_per_pod * model.pods
     if requested > available:
         yield SpecError(
             ("models", name, "replicas"),
-            f"With these {model.replicas} x {cards}, the models of pool {model.pool!r} request {requested} accelerators, but it has {available}. "
+            f"With these {model.replicas} x {accelerators}, the models of pool {model.pool!r} request {requested} accelerators, but it has {available}. "
             "Lower replicas, or enlarge the pool.",
         )
 

@@ -103,7 +103,7 @@ def test_every_pod_of_a_model_is_on_its_pool_with_the_cards_that_it_asked_for(ex
         assert pods, name
         assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods} == {model.pool}
         held = [cards_of(pod) for pod in pods if cards_of(pod)]
-        assert held == [model.cards] * (model.replicas * model.pods), name
+        assert held == [model.accelerators_per_pod] * (model.replicas * model.pods), name
 
 
 def test_what_stands_in_for_an_operator_leaves_what_the_operator_left_but_where_that_is_reviewed(stage, example):

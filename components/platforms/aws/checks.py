@@ -98,10 +98,10 @@ def _model_errors(name: str, pool: EksPool, sections: Sections) -> Iterator[Spec
 def _blocked_update(name: str, pool: EksPool, models: dict[str, ServedModel]) -> Iterator[SpecError]:
     """Check that a node can be drained without a new one: its budget evicts one replica, and the next once that one is Ready again."""
     per_node = pool.target(name).capacity.accelerators
-    used = sum(model.cards * model.pods * model.replicas for model in models.values())
+    used = sum(model.accelerators_per_pod * model.pods * model.replicas for model in models.values())
     remaining = per_node * max(0, pool.size.max - pool.update.max_unavailable)
     for key, model in models.items():
-        fitting = per_node // model.cards if model.cards else 0
+        fitting = per_node // model.accelerators_per_pod if model.accelerators_per_pod else 0
         if model.replicas > 1 and fitting > 1 and used > remaining:
             yield SpecError(
                 ("models", key, "replicas"),

@@ -171,8 +171,8 @@ def _node_group(
 def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
     """Tags that tell the cluster autoscaler what a node of an empty group would offer, beyond what EC2's type tells it.
 
-    It knows cpu, memory and NVIDIA's cards by the type, labels and taints by the group, and nothing else: a pod that asks for
-    Gaudi cards would wait for ever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
+    It knows cpu, memory and NVIDIA's accelerators by the type, labels and taints by the group, and nothing else: a pod that asks for
+    Gaudi accelerators would wait for ever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
     """
     offered = {"ephemeral-storage": target.capacity.ephemeral_storage_bytes}
     if target.accelerator is not None and target.accelerator.vendor != "nvidia":

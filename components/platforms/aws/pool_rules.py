@@ -57,10 +57,10 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
             yield f"{shape.name} is no EC2 machine, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
         elif shape.accelerator != pool.accelerator:
             yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {pool.accelerator or 'none'}; EC2 has {_ec2(pool.accelerator)} for it"
-    cards = {shape.name: shape.cards for shape in shapes}
-    if len(set(cards.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in cards.items())
-        yield f"the machines differ in cards ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+    counts = {shape.name: shape.accelerator_count for shape in shapes}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        yield f"the machines differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
     if pool.local_cache and not all(shape.nvme_bytes for shape in shapes):
         without = ", ".join(shape.name for shape in shapes if not shape.nvme_bytes)
         yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"

@@ -103,8 +103,8 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - the same on every pool
         """More cards than the one that the shipped script uses."""
-        if self.cards > 1 and not self.own_script:
+        if self.accelerators_per_pod > 1 and not self.own_script:
             yield SpecError(
                 ("accelerators",),
-                f"the shipped script uses one accelerator, and accelerators is {self.cards}. Raise replicas instead, or bring a script of your own",
+                f"the shipped script uses one accelerator, and accelerators is {self.accelerators_per_pod}. Raise replicas instead, or bring a script of your own",
             )

@@ -1,4 +1,4 @@
-"""The pods of a Ray cluster: a head without cards, workers with them. KubeRay adds Ray's command and its probes."""
+"""The pods of a Ray cluster: a head without accelerators, workers with them. KubeRay adds Ray's command and its probes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _has_nvidia(site: Site) -> bool:
 def worker_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgs:
-    """The template of the workers, with their cards and the model's files."""
+    """The template of the workers, with their accelerators and the model's files."""
     container = core.ContainerArgs(
         name="ray-worker",
         image=workload.image_of(spec, "ray-serve", site.target),
@@ -77,7 +77,7 @@ def worker_pod(
         working_dir=_working_directory(spec),
         env=workload.environment(spec, _ENVIRONMENT, {"SERVER_KEY": site.server_key}, target=site.target),
         ports=[core.ContainerPortArgs(name="serve", container_port=8000), core.ContainerPortArgs(name="metrics", container_port=8080)],
-        resources=workload.resources_of(spec, spec.cards, site.target),
+        resources=workload.resources_of(spec, spec.accelerators_per_pod, site.target),
         lifecycle=core.LifecycleArgs(
             pre_stop=core.LifecycleHandlerArgs(sleep=core.SleepActionArgs(seconds=workload.PRE_STOP_SECONDS)),
         ),
@@ -85,7 +85,7 @@ def worker_pod(
         security_context=workload.container_security(read_only_root=not _has_nvidia(site)),
         volume_mounts=[*workload.scratch_mounts(site.target), *_model_files(name, spec, site, weights)],
     )
-    sizes = workload.replica_scratch(spec, spec.cards, site.target)
+    sizes = workload.replica_scratch(spec, spec.accelerators_per_pod, site.target)
     return _template(name, spec, site, container, service_account, weights=weights, sizes=sizes)
 
 
@@ -120,7 +120,7 @@ def _template(
             service_account_name=account,
             automount_service_account_token=None if account is None else False,
             enable_service_links=False,
-            termination_grace_period_seconds=workload.budget(spec, spec.cards, target).grace,
+            termination_grace_period_seconds=workload.budget(spec, spec.accelerators_per_pod, target).grace,
             runtime_class_name=target.runtime_class,
             node_selector=dict(target.node_selector),
             tolerations=placement.tolerations(target, spec.tolerations),

@@ -50,7 +50,7 @@ class RayServeService(pulumi.ComponentResource):
             raise TypeError(f"models.{name}: ray-serve reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
         metadata = object_meta(name, site.namespace)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
-        strategy, why = spec.upgrade(site.target, site.cards_of_others)
+        strategy, why = spec.upgrade(site.target, site.accelerators_of_others)
         # Pulumi's own preview shows messages without their resource where it shows differences.
         pulumi.log.info(f"{name}: upgradeStrategy {strategy}: {why}", self)
         for note in _open_egress(spec):
@@ -61,7 +61,7 @@ class RayServeService(pulumi.ComponentResource):
             kind="RayService",
             metadata=_awaited(name, spec, site, why),
             spec=ray_service(name, spec, site, site.weights, account.metadata.name),
-            opts=gated(self, site, workload.budget(spec, spec.cards, site.target).rollout),
+            opts=gated(self, site, workload.budget(spec, spec.accelerators_per_pod, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
         if spec.replicas > 1:
@@ -121,7 +121,7 @@ def ray_service(
     config = serve_config(name, dict(spec.applications), weights=f"{MODELS}/{name}", card=card)
     return {
         "serveConfigV2": yaml.safe_dump(config, sort_keys=False, width=1000),
-        "upgradeStrategy": {"type": spec.upgrade(site.target, site.cards_of_others)[0]},
+        "upgradeStrategy": {"type": spec.upgrade(site.target, site.accelerators_of_others)[0]},
         # The head holds no card and no proxy: requests go to workers only.
         "excludeHeadPodFromServeSvc": True,
         "rayClusterConfig": _cluster(name, spec, site, weights, service_account, card),
@@ -137,7 +137,7 @@ def _cluster(
         "replicas": spec.replicas,
         "minReplicas": spec.replicas,
         "maxReplicas": spec.most_workers,
-        "rayStartParams": {"resources": f'"{{\\"HPU\\": {spec.cards}}}"'} if card == "HPU" else {},
+        "rayStartParams": {"resources": f'"{{\\"HPU\\": {spec.accelerators_per_pod}}}"'} if card == "HPU" else {},
         "template": worker_pod(name, spec, site, weights, service_account),
     }
     cluster: dict[str, Any] = {

@@ -131,14 +131,14 @@ class RayServeSpec(ServedModel):
         return ("head-svc", "serve-svc")
 
     @property
-    def cards(self) -> int:
+    def accelerators_per_pod(self) -> int:
         """Accelerators of each worker: as written, else as many as the largest replica of a deployment needs."""
         return self.accelerators or max([1, *(ceil(cards) for _, cards, _ in self._needs())])
 
     @property
     def spans_nodes(self) -> bool:
         """True if a replica of an LLM needs more accelerators than one worker has, so that its stages are on several workers."""
-        return any(isinstance(app, LlmApplication) and app.world_size > self.cards for app in self.applications.values())
+        return any(isinstance(app, LlmApplication) and app.world_size > self.accelerators_per_pod for app in self.applications.values())
 
     @property
     def reader_of_weights(self) -> str | None:
@@ -166,20 +166,18 @@ class RayServeSpec(ServedModel):
         return any(isinstance(app, LlmApplication) for app in self.applications.values())
 
     @property
-    def most_cards(self) -> int:
+    def most_accelerators(self) -> int:
         """Accelerators of all workers at their most."""
-        return self.cards * self.most_workers
+        return self.accelerators_per_pod * self.most_workers
 
-    def upgrade(self, target: NodeTarget, cards_of_others: int) -> tuple[Literal["NewCluster", "None"], str]:
+    def upgrade(self, target: NodeTarget, accelerators_of_others: int) -> tuple[Literal["NewCluster", "None"], str]:
         """How KubeRay replaces the cluster, and why: as written, else by whether the pool has cards to spare for a second set of workers."""
         if self.upgrade_strategy is not None:
             return self.upgrade_strategy, "as the stack says"
         held = target.nodes * target.capacity.accelerators
-        spare = held - cards_of_others - self.most_cards
-        count = (
-            f"pool {target.pool} has {held} accelerators, of which other models hold {cards_of_others} and these workers {self.most_cards}"
-        )
-        if self.most_cards <= spare:
+        spare = held - accelerators_of_others - self.most_accelerators
+        count = f"pool {target.pool} has {held} accelerators, of which other models hold {accelerators_of_others} and these workers {self.most_accelerators}"
+        if self.most_accelerators <= spare:
             return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
         return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
 
@@ -194,10 +192,10 @@ class RayServeSpec(ServedModel):
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """An application that asks for other cards than the pool's, and workers that the pool never holds."""
         held = target.nodes * target.capacity.accelerators
-        if self.worker_autoscaling is not None and self.most_cards > held:
+        if self.worker_autoscaling is not None and self.most_accelerators > held:
             yield SpecError(
                 ("workerAutoscaling", "maxReplicas"),
-                f"{self.most_workers} workers need {self.most_cards} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
+                f"{self.most_workers} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
             )
         if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
             name = next(name for name, app in self.applications.items() if isinstance(app, LlmApplication))
@@ -206,13 +204,13 @@ class RayServeSpec(ServedModel):
                 f"llm requests GPUs from Ray, and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
             )
 
-    def shared_pool_errors(self, target: NodeTarget, cards_of_others: int) -> Iterator[SpecError]:
+    def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
         """A second cluster, or a head, for which the pool has no room beside workers and other models."""
-        spare = target.nodes * target.capacity.accelerators - cards_of_others - self.most_cards
-        if self.upgrade_strategy == "NewCluster" and self.most_cards > spare:
+        spare = target.nodes * target.capacity.accelerators - accelerators_of_others - self.most_accelerators
+        if self.upgrade_strategy == "NewCluster" and self.most_accelerators > spare:
             yield SpecError(
                 ("upgradeStrategy",),
-                f"NewCluster starts {self.most_workers} x {self.cards} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
+                f"NewCluster starts {self.most_workers} x {self.accelerators_per_pod} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
                 "it would wait indefinitely. Enlarge the pool, or leave upgradeStrategy out",
             )
         if spare <= 0 and self.replicas:
@@ -220,8 +218,8 @@ class RayServeSpec(ServedModel):
 
     def _head_beside_workers(self, target: NodeTarget) -> Iterator[SpecError]:
         """What the head requests of a node whose accelerators workers hold all."""
-        demand, capacity = demand_of(self, self.cards, target), target.capacity
-        workers = capacity.accelerators // self.cards
+        demand, capacity = demand_of(self, self.accelerators_per_pod, target), target.capacity
+        workers = capacity.accelerators // self.accelerators_per_pod
         # KubeRay's container for the autoscaler stands beside the head (common/pod.go, v1.7.0).
         cpu, memory = (500, 512 * 2**20) if self.worker_autoscaling is not None else (0, 0)
         left = (
@@ -247,13 +245,13 @@ class RayServeSpec(ServedModel):
 
     def _too_large(self) -> Iterator[str]:
         for where, cards, _ in self._needs():
-            if cards > self.cards:
-                yield f"{where} needs {cards:g} cards in one worker and a worker has {self.cards}; raise accelerators, or shard less"
+            if cards > self.accelerators_per_pod:
+                yield f"{where} needs {cards:g} cards in one worker and a worker has {self.accelerators_per_pod}; raise accelerators, or shard less"
 
     def _too_many(self) -> Iterator[str]:
         wanted = sum(cards * replicas for _, cards, replicas in self._needs())
-        if self.replicas and wanted > self.most_workers * self.cards:
+        if self.replicas and wanted > self.most_workers * self.accelerators_per_pod:
             yield (
-                f"the deployments need up to {wanted:g} cards and {self.most_workers} workers hold {self.most_workers * self.cards}; "
+                f"the deployments need up to {wanted:g} cards and {self.most_workers} workers hold {self.most_workers * self.accelerators_per_pod}; "
                 "raise replicas or accelerators, or lower the deployments' replicas"
             )

@@ -188,7 +188,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         return self.build is not None and self.world_size > 1
 
     @property
-    def cards(self) -> int:
+    def accelerators_per_pod(self) -> int:
         """Accelerators for each replica."""
         return self.accelerators or self.world_size
 

@@ -116,7 +116,7 @@ def _execute(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTa
 
 def _instances(made: Any, model: ExecutedModel, spec: TritonServed, target: NodeTarget) -> None:
     kinds = messages().ModelInstanceGroup
-    cards = spec.cards
+    cards = spec.accelerators_per_pod
     count = model.instances or (cards if model.on_cards else 1)
     if model.on_cards and target.accelerator is not None and target.accelerator.vendor == "nvidia":
         group = made.instance_group.add(kind=kinds.KIND_GPU, count=count // cards, gpus=list(range(cards)))

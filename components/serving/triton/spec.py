@@ -88,14 +88,16 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _vllm_models_share_the_cards(self) -> Self:
-        wide = {name: model.world_size for name, model in self._vllm.items() if model.world_size > self.cards}
+        wide = {name: model.world_size for name, model in self._vllm.items() if model.world_size > self.accelerators_per_pod}
         if wide:
             raise ValueError(
                 f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
-                f"accelerators is {self.cards}; raise accelerators, or leave it out"
+                f"accelerators is {self.accelerators_per_pod}; raise accelerators, or leave it out"
             )
-        if self._vllm and not self._on_cards and max(model.world_size for model in self._vllm.values()) < self.cards:
-            raise ValueError(f"accelerators is {self.cards} and no model uses that many; lower it, or raise tensorParallelSize")
+        if self._vllm and not self._on_cards and max(model.world_size for model in self._vllm.values()) < self.accelerators_per_pod:
+            raise ValueError(
+                f"accelerators is {self.accelerators_per_pod} and no model uses that many; lower it, or raise tensorParallelSize"
+            )
         return self
 
     @model_validator(mode="after")
@@ -104,7 +106,7 @@ class TritonSpec(TritonServed):
         shares = {name: model.share for name, model in self._vllm.items()}
         for name, model in self._on_cards.items():
             if isinstance(model, TextGenerationModel) and model.claim:
-                shares[name] = model.claim * -(-(model.instances or self.cards) // self.cards)
+                shares[name] = model.claim * -(-(model.instances or self.accelerators_per_pod) // self.accelerators_per_pod)
         if sum(shares.values()) > 1:
             listed = ", ".join(f"{name} {share:g}" for name, share in shares.items())
             raise ValueError(
@@ -116,7 +118,7 @@ class TritonSpec(TritonServed):
     @model_validator(mode="after")
     def _instances_have_shared_memory(self) -> Self:
         python = [model for model in self._executed.values() if model.backend == "python"]
-        needed = sum(model.instances or (self.cards if model.on_cards else 1) for model in python)
+        needed = sum(model.instances or (self.accelerators_per_pod if model.on_cards else 1) for model in python)
         if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
             raise ValueError(
                 f"{needed} instances of python models take 1Mi of shared memory each from the start, and sharedMemory is {self.shared_memory}; "
@@ -164,7 +166,7 @@ class TritonSpec(TritonServed):
         return next((f"repository.{name} of kind {model.kind}" for name, model in self.models.items() if model.reads_weights), None)
 
     @property
-    def cards(self) -> int:
+    def accelerators_per_pod(self) -> int:
         """Accelerators for each replica."""
         spanned = [each.world_size for each in self._vllm.values()]
         return self.accelerators or max([*spanned, *(each.instances or 1 for each in self._on_cards.values())], default=1)
@@ -247,16 +249,16 @@ class TritonSpec(TritonServed):
         wrong = None if self.image is None else self._fault_of_image(self.image)
         if wrong is not None:
             yield SpecError(("image",), wrong)
-        held = {name: model.instances or self.cards for name, model in self._on_cards.items()}
+        held = {name: model.instances or self.accelerators_per_pod for name, model in self._on_cards.items()}
         for name, count in held.items():
-            if not gaudi and count % self.cards:
+            if not gaudi and count % self.accelerators_per_pod:
                 yield SpecError(
                     ("repository", name, "instances"),
-                    f"{count} instances cannot be spread over {self.cards} accelerators evenly. Write a multiple of {self.cards}, or set accelerators",
+                    f"{count} instances cannot be spread over {self.accelerators_per_pod} accelerators evenly. Write a multiple of {self.accelerators_per_pod}, or set accelerators",
                 )
-        if gaudi and sum(held.values()) > self.cards:
+        if gaudi and sum(held.values()) > self.accelerators_per_pod:
             yield SpecError(
                 ("repository",),
                 f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {sum(held.values())} instances "
-                f"for {self.cards} accelerators. Lower instances, or set accelerators to at most those of one node",
+                f"for {self.accelerators_per_pod} accelerators. Lower instances, or set accelerators to at most those of one node",
             )

@@ -82,7 +82,7 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
 
     @property
     def share(self) -> float:
-        """The share of its cards' memory that the engine claims."""
+        """The share of its accelerators' memory that the engine claims."""
         return self.gpu_memory_utilization or self.device_share
 
     def settings(self, weights: str, accelerator: Accelerator | None) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class VllmEngineArgs(ParallelSizes):
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of the device memory that vLLM may use; vLLM's default is 0.92 (0.33.0)."""
     dtype: Literal["auto", "bfloat16", "float", "float16", "float32", "half"] | None = None
-    """By default bfloat16 on Gaudi, half on cards without bfloat16, vLLM's choice elsewhere."""
+    """By default bfloat16 on Gaudi, half on accelerators without bfloat16, vLLM's choice elsewhere."""
     quantization: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)] | None = None
     """How the weights are quantized, in vLLM's word (fp8, awq, ...); by default what the checkpoint says."""
     kv_cache_dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=40)] | None = None

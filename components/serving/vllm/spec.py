@@ -58,7 +58,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         return service
 
     @property
-    def cards(self) -> int:
+    def accelerators_per_pod(self) -> int:
         """Accelerators of each pod of a replica."""
         return (self.accelerators or self.world_size) // self.nnodes
 
@@ -79,7 +79,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     @property
     def usable_share(self) -> float:
-        """The share of the cards' memory that vLLM may use."""
+        """The share of the accelerators' memory that vLLM may use."""
         return self.gpu_memory_utilization or self.device_share
 
     @property

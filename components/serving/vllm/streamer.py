@@ -23,5 +23,5 @@ def memory_limit(spec: VllmSpec, target: NodeTarget) -> int:
 
     The streamer refuses a limit below the largest tensor of the model, so a pod with little memory fails at once instead of being killed.
     """
-    memory = bytes_of(demand_of(spec, spec.cards, target)["memory"]) - bytes_of(spec.shared_memory)
-    return min(_UPSTREAM, int(memory * _SHARE) // spec.cards)
+    memory = bytes_of(demand_of(spec, spec.accelerators_per_pod, target)["memory"]) - bytes_of(spec.shared_memory)
+    return min(_UPSTREAM, int(memory * _SHARE) // spec.accelerators_per_pod)

@@ -197,7 +197,7 @@ def test_a_chunked_body_passes(clean):
     assert seen.body == b"{}"
 
     told = alb.AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
-    told = alb.annotations(alb.AlbSpec.model_construct(certificate_arn=""), read_seconds=60, drain_seconds=60)
+    told = alb.AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
     path, codes = (told[f"alb.ingress.kubernetes.io/{key}"] for key in ("healthcheck-path", "success-codes"))
     assert str(clean.proxy.call("GET", path).status) in codes.split(",")
     assert not clean.llama.seen

@@ -42,16 +42,16 @@ def test_no_name_stands_twice_in_a_table(file):
 def test_a_card_names_a_machine_that_carries_it(row):
     usual = machine(row.machine)
     assert usual.accelerator == row.name
-    assert usual.cards >= 1
+    assert usual.accelerator_count >= 1
 
 
 @pytest.mark.parametrize("row", [row for row in machines().values() if row.accelerator], ids=lambda row: row.name)
 def test_a_machine_carries_a_known_card_and_enough_huge_pages_for_all_of_them(row):
     card = lookup(row.accelerator)
-    assert row.cards >= 1
+    assert row.accelerator_count >= 1
     assert row.hugepages_2mi_bytes % (2 * MI) == 0
     assert card.hugepages_2mi_bytes % (2 * MI) == 0
-    assert card.hugepages_2mi_bytes * row.cards <= row.hugepages_2mi_bytes
+    assert card.hugepages_2mi_bytes * row.accelerator_count <= row.hugepages_2mi_bytes
 
 
 @pytest.mark.parametrize("row", accelerators().values(), ids=lambda row: row.name)
@@ -69,7 +69,7 @@ def test_an_ec2_machine_offers_what_karpenter_expects_of_it(name):
     assert f"{offered.cpu_millicores}m" == published["cpu"]
     assert f"{offered.memory_bytes / MI:g}Mi" == f"{int(published['memory'].removesuffix('Mi')):g}Mi"
     assert row.max_pods == int(published["pods"])
-    assert row.cards == int(published["gpus"])
+    assert row.accelerator_count == int(published["gpus"])
     if row.accelerator:
         assert lookup(row.accelerator).memory_bytes == LESS_THAN_EC2_TELLS.get(row.accelerator, int(published["gpuMiB"])) * MI
 
@@ -84,7 +84,7 @@ def test_pods_get_less_than_the_machine_has_and_huge_pages_come_out_of_memory(ro
     assert 0 < offered.cpu_millicores < whole.cpu_millicores
     assert 0 < offered.memory_bytes + offered.hugepages_2mi_bytes < whole.memory_bytes < row.memory_bytes
     assert 0 < offered.ephemeral_storage_bytes < whole.ephemeral_storage_bytes
-    assert offered.accelerators == whole.accelerators == row.cards
+    assert offered.accelerators == whole.accelerators == row.accelerator_count
 
 
 def test_gaudi_memory_is_that_of_the_vendor():
@@ -132,9 +132,9 @@ def test_a_name_like_no_other_gets_no_guess_and_a_short_answer(written):
 
 
 def test_a_machine_is_found_by_name_and_by_card():
-    assert machine("g6e.12xlarge").cards == 4
+    assert machine("g6e.12xlarge").accelerator_count == 4
     assert {row.name for row in machines_of("nvidia-h100")} == {"p5.4xlarge", "p5.48xlarge"}
-    assert all(row.cards == 0 for row in machines_of(None))
+    assert all(row.accelerator_count == 0 for row in machines_of(None))
     with pytest.raises(ValueError, match=r"did you mean 'g6e\.4xlarge'"):
         machine("g6e-4xlarge")
 

@@ -148,9 +148,9 @@ def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
 
 
 def test_a_worker_holds_as_many_cards_as_its_largest_replica_needs_unless_told():
-    assert ray(applications={"llm": {**LLM, "tensorParallelSize": 4}}).cards == 4
-    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 2}}}}).cards == 2
-    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 0.5}}}}).cards == 1
+    assert ray(applications={"llm": {**LLM, "tensorParallelSize": 4}}).accelerators_per_pod == 4
+    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 2}}}}).accelerators_per_pod == 2
+    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 0.5}}}}).accelerators_per_pod == 1
 
 
 def test_stages_are_counted_and_told_to_the_engine():
@@ -275,7 +275,7 @@ def test_the_worker_groups_that_operators_write_into_stay_ours_to_change():
 def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_object_says_why():
     spec = ray(replicas=2)
     for others, chosen, why in ((0, "NewCluster", "the 6 left take a second set"), (5, "None", "the 1 left do not take a second set")):
-        made = declared(spec, cards_of_others=others).one("kubernetes:ray.io/v1:RayService").inputs
+        made = declared(spec, accelerators_of_others=others).one("kubernetes:ray.io/v1:RayService").inputs
         assert made["spec"]["upgradeStrategy"] == {"type": chosen}
         assert why in made["metadata"]["annotations"]["inferplan.dev/upgrade-strategy"]
 

@@ -16,7 +16,7 @@ def faults(**fields) -> str:
 
 def test_the_parallel_sizes_multiply_to_the_accelerators():
     assert "= 4, but accelerators is 8" in faults(tensorParallelSize=2, pipelineParallelSize=2, accelerators=8)
-    assert vllm(tensorParallelSize=2, pipelineParallelSize=2).cards == 4
+    assert vllm(tensorParallelSize=2, pipelineParallelSize=2).accelerators_per_pod == 4
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-openai", "vllm/vllm-openai:latest", "registry:5000/vllm", "vllm/vllm-openai:nightly"])

@@ -221,7 +221,7 @@ def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_star
     assert list(graph.faults(models(spec, weights="/w", engines="/e"))) == []
     assert files_of(spec) == files_of(spec)
     assert all(config_of(text).name for path, text in files_of(spec).items() if path.endswith("config.pbtxt"))
-    assert " ".join(command(spec, key="k")).count("tritonserver ") == tensor * pipeline == spec.cards
+    assert " ".join(command(spec, key="k")).count("tritonserver ") == tensor * pipeline == spec.accelerators_per_pod
 
 
 def test_without_an_image_engines_are_built_by_the_last_one_known_to_build_them():

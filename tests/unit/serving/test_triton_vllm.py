@@ -90,7 +90,7 @@ def test_triton_does_not_batch_for_vllm():
 
 
 def test_a_replica_has_as_many_cards_as_the_engine_spans():
-    assert served(tensorParallelSize=2, pipelineParallelSize=2).cards == 4
+    assert served(tensorParallelSize=2, pipelineParallelSize=2).accelerators_per_pod == 4
     assert "writer spans 4 accelerators" in faults({"writer": {"kind": "vllm", "tensorParallelSize": 4}}, accelerators=2)
     assert "no model uses that many" in faults({"writer": {"kind": "vllm"}}, accelerators=2)
 
@@ -99,7 +99,7 @@ def test_two_engines_on_the_first_card_have_to_divide_its_memory():
     two: dict[str, dict[str, Any]] = {"one": {"kind": "vllm"}, "two": {"kind": "vllm", "gpuMemoryUtilization": 0.3}}
     assert "claim one 0.92, two 0.3 of it" in faults(two)
     two["one"]["gpuMemoryUtilization"] = 0.6
-    assert triton(two).cards == 1
+    assert triton(two).accelerators_per_pod == 1
 
 
 def test_on_gaudi_the_backend_is_refused_with_the_reason():
@@ -147,7 +147,7 @@ def test_whatever_is_said_reaches_the_engine_once_and_the_same_way_each_time(fie
     files = files_of(spec)
     settings = json.loads(files["writer/1/model.json"])
     assert files == files_of(spec)
-    assert settings["tensor_parallel_size"] * settings["pipeline_parallel_size"] == spec.cards
+    assert settings["tensor_parallel_size"] * settings["pipeline_parallel_size"] == spec.accelerators_per_pod
     assert config_of(files["writer/config.pbtxt"]).name == "writer"
     assert fields.get("engineArgs", {}).items() <= settings.items()
 
