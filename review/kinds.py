@@ -49,6 +49,7 @@ class PropertyRule:
     unit: str
     subject: str
     group: bool
+    create: bool
 
 
 @cache
@@ -124,4 +125,5 @@ def _rule(row: dict[str, Any], index: int) -> PropertyRule:
         unit=row.get("unit", ""),
         subject=row.get("subject", ""),
         group=row.get("group", False),
+        create=row.get("create", False),
     )

@@ -67,11 +67,15 @@ class _Comparison:
 
 
 def matches(step: Step) -> Iterator[Match]:
-    """The rules that apply to `step`; none unless it has a state before and after."""
+    """The rules that apply to `step`; for a new resource only those that say so."""
     rules = rules_for(step.type)
-    if not rules or step.old is None or step.new is None:
+    if step.op in ("create", "import"):
+        rules = tuple(rule for rule in rules if rule.create)
+    elif step.old is None:
         return
-    sides = _Comparison(step.old.inputs or {}, step.new.inputs or {}, step.type)
+    if not rules or step.new is None:
+        return
+    sides = _Comparison((step.old.inputs if step.old else None) or {}, step.new.inputs or {}, step.type)
     for rule in rules:
         parts: set[str] = set()
         for path in sides.paths:

@@ -73,6 +73,8 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
         )
     if step.op in ("create", "import") and (meaning := meaning_of(step.type, "create")):
         yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
+    if step.op in ("create", "import"):
+        yield from (_of_property(step, each) for each in matches(step))
     if step.op not in ("same", "read", "create", "import", *_GOES):
         by_rule = [_of_property(step, each) for each in matches(step)]
         yield from by_rule

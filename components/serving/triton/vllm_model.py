@@ -44,6 +44,8 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
     """Only 0: vLLM batches by itself."""
     engine_args: dict[EngineArgName, EngineArgValue] = {}
     """Further engine arguments, in the spelling of vLLM's AsyncEngineArgs; none that a field here sets."""
+    trust_remote_code: Literal[False] = False
+    """Only false here. Use engine: vllm for a model with its own code: policies cannot check the files of a Triton repository."""
     report_metrics: bool = False
     """Shows vLLM's own metrics among Triton's; vLLM's front end then runs inside the engine's process, which costs throughput."""
     health_check: bool = False

@@ -74,8 +74,6 @@ class VllmEngineArgs(ParallelSizes):
     """Tokens in a KV-cache block; 128 on Gaudi by default."""
     enable_prefix_caching: bool | None = None
     """Keeps the KV cache of prompts that begin alike; by default vLLM decides."""
-    trust_remote_code: Literal[False] = False
-    """Only false: a model that needs its own code is refused."""
     lora_adapters: dict[LoraName, RelativePath] = {}
     """LoRA adapters by name, each a directory below the weights' own."""
     max_lora_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] | None = None

@@ -84,6 +84,9 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
         model = f"{MODELS}/{name}"
     arguments = [model, f"--served-model-name={spec.served_model_name or name}", f"--port={PORT}"]
     arguments.append(f"--shutdown-timeout={spec.drain_seconds}")
+    if spec.trust_remote_code:
+        # Before all arguments that may come and go: an exemption from the policy names the place.
+        arguments.append("--trust-remote-code")
     if isinstance(weights, ObjectStore):
         arguments.append("--load-format=runai_streamer")
     for field, value in _options(spec, target).items():

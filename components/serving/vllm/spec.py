@@ -14,6 +14,7 @@ from components.serving.parallel import ShardedModel
 from components.serving.vllm import options
 from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
+from components.serving.vllm.remote_code import RemoteCode, TrustRemoteCode
 from components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together."""
+    trust_remote_code: TrustRemoteCode = False
+    """Lets vLLM run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption."""
     gaudi: GaudiTuning | None = None
     """How vLLM compiles and warms up on Gaudi. Default: vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
@@ -97,6 +100,22 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         if self.world_size % self.nnodes:
             raise ValueError(
                 f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Write the accelerators of a node x the count of nodes"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_code_is_the_reviewed_one(self) -> Self:
+        review = self.trust_remote_code
+        if not isinstance(review, RemoteCode):
+            return self
+        if self.weights.revision != review.revision:
+            raise ValueError(
+                f"trustRemoteCode was reviewed at revision {review.revision}, but weights.revision is {self.weights.revision or 'missing'}. "
+                "Review the files of that revision, and set both to it"
+            )
+        if self.preheat is None:
+            raise ValueError(
+                "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"
             )
         return self
 

@@ -1,0 +1,99 @@
+"""A model with its own code: a review of one revision, a violation that an exemption can cover, a risk in the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.policy_check import stack_of
+from policies.engine.registry import all_rules
+from policies.engine.report import check_stack
+from policies.engine.settings import parse_settings, today
+from review.report import make_report
+from tests.review_streams import preview, step
+from tests.unit.serving.models import container_of, declared, vllm
+from tests.unit.stackfile.test_checks import WEIGHTS, lines, only
+
+__all__ = ["lines"]
+REVIEW = {"reviewedBy": "platform-security", "revision": "v1"}
+RULE = "model-disallow-trust-remote-code"
+REVIEWED = vllm(weights=WEIGHTS, preheat={"into": "shared"}, trustRemoteCode=REVIEW)
+
+
+def test_it_is_off_by_default():
+    assert "--trust-remote-code" not in container_of(vllm())["args"]
+    assert "--trust-remote-code" not in container_of(vllm(trustRemoteCode=False))["args"]
+
+
+@pytest.mark.parametrize("further", [{}, {"maxModelLen": 100, "extraArgs": ["--seed=1"]}])
+def test_a_review_turns_it_on_at_a_place_that_other_arguments_do_not_move(further):
+    spec = vllm(weights=WEIGHTS, preheat={"into": "shared"}, trustRemoteCode=REVIEW, **further)
+    assert container_of(spec)["args"][4] == "--trust-remote-code"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"trustRemoteCode": True},
+            "true runs Python files of the model without a review. Set trustRemoteCode: {reviewedBy: <who read the files>, revision:",
+        ),
+        (
+            {"trustRemoteCode": {**REVIEW, "revision": "v0"}},
+            "trustRemoteCode was reviewed at revision v0, but weights.revision is v1. Review the files of that revision, and set both to it",
+        ),
+        ({"trustRemoteCode": {**REVIEW, "revision": "main"}}, "Revision 'main' can change while a server runs. Use a commit"),
+        ({"trustRemoteCode": {"revision": "v1"}}, "Missing required field"),
+        ({"trustRemoteCode": {**REVIEW, "reviewedBy": " "}}, "trustRemoteCode.reviewedBy"),
+        (
+            {"trustRemoteCode": REVIEW, "weights": {key: value for key, value in WEIGHTS.items() if key != "revision"}},
+            "weights.revision is missing",
+        ),
+        (
+            {"trustRemoteCode": REVIEW, "preheat": None, "weights": {**WEIGHTS, "store": "shared"}},
+            "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}",
+        ),
+    ],
+)
+def test_code_that_nobody_reviewed_is_rejected(lines, fields, message):
+    assert message in only(lines(fields))
+
+
+def violations(exemptions):
+    settings = parse_settings({"exemptions": exemptions}, all_rules(), today(), where="local.json")
+    report = check_stack(stack_of(declared(REVIEWED)), settings)
+    return [each for each in report.violations if each.rule.id == RULE]
+
+
+def test_the_policy_blocks_it_until_an_exemption_names_the_violation():
+    [violation] = violations([])
+    exemption = {
+        "rule": RULE,
+        "resource": violation.resource,
+        "path": violation.path,
+        "state": "violation",
+        "reason": "chatglm2 has its own code, reviewed at v1",
+        "owner": "platform-security",
+        "expires": today(),
+    }
+    assert violation.path == "spec.template.spec.containers[0].args[4]"
+    assert violations([exemption]) == []
+    assert len(violations([{**exemption, "resource": "Deployment/other"}])) == 1
+
+
+@pytest.mark.parametrize(("op", "old"), [("create", None), ("update", {}), ("update", {"trustRemoteCode": {**REVIEW, "revision": "v0"}})])
+def test_the_report_shows_a_new_model_with_code_and_each_new_revision(op, old):
+    sides = (None if old is None else {"spec": old}, {"spec": {"trustRemoteCode": REVIEW}})
+    events = [step(op, "inferplan:serving:ModelService", "chat", *sides)]
+    found = [(each.what, each.name, each.consequence, each.weight) for each in make_report([preview(*events)]).stacks[0].risks]
+    assert (
+        "runs code from the model's files",
+        "chat",
+        "the code runs with the server's key: platform-security reviewed it at v1",
+        0,
+    ) in found
+
+
+def test_the_report_is_quiet_about_a_review_that_stays():
+    spec = {"spec": {"trustRemoteCode": REVIEW}}
+    events = [step("update", "inferplan:serving:ModelService", "chat", {**spec, "x": 1}, {**spec, "x": 2})]
+    assert [each.what for each in make_report([preview(*events)]).stacks[0].risks if "code" in each.what] == []
