@@ -1,4 +1,4 @@
-"""`inferplan snippet MODEL`: prints code that calls a model through the gateway. The key is printed only where that is asked for."""
+"""`inferplan snippet MODEL`: print code that calls a model through the gateway, without the key by default."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     model: Annotated[str, typer.Argument(help="Name of a model of the stack.")],
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     protocol: Annotated[str | None, typer.Option(help="By default the best that the model speaks.")] = None,
-    language: Annotated[str | None, typer.Option(help="curl or python; by default curl where the protocol allows it.")] = None,
-    consumer: Annotated[str | None, typer.Option(help="Whose key --show-key shows; by default the first that the model names.")] = None,
-    gateway: Annotated[str | None, typer.Option(help="Address of a gateway elsewhere, such as a forwarded port.")] = None,
-    path: Annotated[str | None, typer.Option(help="Path of an application of Ray Serve.")] = None,
-    prompt: Annotated[str, typer.Option(help="What the code asks.")] = "Say hello.",
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the answer.")] = 256,
+    language: Annotated[str | None, typer.Option(help="curl or python; by default curl if the protocol allows it.")] = None,
+    consumer: Annotated[
+        str | None, typer.Option(help="The consumer whose key --show-key prints; by default the first of the model.")
+    ] = None,
+    gateway: Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")] = None,
+    path: Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")] = None,
+    prompt: Annotated[str, typer.Option(help="The prompt in the code.")] = "Say hello.",
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = 256,
     show_key: Annotated[bool, typer.Option("--show-key", help="Print the consumer's key before the code.")] = False,
 ) -> None:
-    """Print code that puts a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
+    """Print code that sends a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
     from operations.client.snippet import languages, snippet
     from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
     from operations.contract import contract
@@ -27,7 +29,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     from operations.workspace import open_workspace
 
     if not stack:
-        raise RequestError(f"--stack is missing; say which one: inferplan snippet {model} --stack NAME")
+        raise RequestError(f"--stack is missing. Name one: inferplan snippet {model} --stack NAME")
     workspace = open_workspace(stack)
     aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     who = consumer_of(workspace, aim.endpoint, consumer)

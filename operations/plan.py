@@ -103,6 +103,8 @@ def refusal_events(stack: str, message: str) -> bytes:
 
 def over_budget(states: States) -> str:
     """How the plan exceeds the stack's budget, "" if it does not or there is none."""
+    if "inferplan:budget" not in states.config:
+        return ""  # prices take 50 ms to import
     from review.budget import budget_of, over_budget
     from review.cost import monthly_cost
     from review.declared import Declared

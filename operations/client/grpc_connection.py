@@ -1,4 +1,4 @@
-"""Puts one prompt to a model over KServe's gRPC service, with the key and the model's name as metadata, and yields the answer."""
+"""Sends one prompt to a model over KServe's gRPC service, with the key and the model's name as metadata, and yields the answer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import queue
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from operations.client.refusals import refused
+from operations.client.messages import denial_error
 from operations.errors import OperationError
 
 if TYPE_CHECKING:
     from operations.client.target import Caller, Target
 
-# gRPC's own words for what the gateway says over HTTP as 401, 403, 404 and so on (components/gateway/answers.py).
+# gRPC's codes for the HTTP statuses of the gateway (components/gateway/answers.py).
 _STATUSES = {
     "UNAUTHENTICATED": 401,
     "PERMISSION_DENIED": 403,
@@ -42,13 +42,13 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
         client.start_stream(lambda result, error: answers.put((result, error)), headers=metadata)
         # Triton's vllm backend takes sampling as parameters of the request; models that have an input for it read none.
         bound = {"max_tokens": max_tokens} if text.tokens is None else None
-        # A stream that was refused at once takes no request any more; why it was refused is among the answers.
+        # A stream that was denied at once accepts no request; the reason is among the answers.
         with contextlib.suppress(triton.InferenceServerException):
             client.async_stream_infer(target.name, inputs, enable_empty_final_response=True, parameters=bound)
         while True:
             result, error = _next(answers, target, silence_seconds)
             if error is not None:
-                raise OperationError(_told(error, target, who, stack))
+                raise _error(error, target, who, stack)
             response = result.get_response()
             if response.outputs:
                 yield from (piece.decode("utf-8", "replace") for piece in result.as_numpy(text.output).reshape(-1))
@@ -72,13 +72,13 @@ def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds
     try:
         return answers.get(timeout=silence_seconds)
     except queue.Empty:
-        raise OperationError(f"{target.url} was silent for {silence_seconds:g} s; wait longer with --timeout") from None
+        raise OperationError(f"{target.url} sent nothing for {silence_seconds:g} s. Wait longer with --timeout") from None
 
 
-def _told(error: Any, target: Target, who: Caller, stack: str) -> str:
-    # A server that fails behind a stream sends words and no status.
+def _error(error: Any, target: Target, who: Caller, stack: str) -> OperationError:
+    # A server that fails after the stream began sends a message and no status.
     code = (error.status() or "").removeprefix("StatusCode.")
-    said = " ".join(str(error.message()).split())[:300]
+    message = " ".join(str(error.message()).split())[:300]
     if code == "UNAVAILABLE":
-        return f"nothing answers at {target.url}: {said}; is the stack up? A gateway elsewhere is named with --gateway HOST:PORT"
-    return refused(_STATUSES.get(code, 400), said, target, who, stack)
+        return OperationError(f"no answer from {target.url}: {message}. Is the stack up? Name another gateway with --gateway HOST:PORT")
+    return denial_error(_STATUSES.get(code, 400), message, target, who, stack)

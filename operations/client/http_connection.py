@@ -1,6 +1,6 @@
-"""Puts one prompt to a model through its gateway over HTTP and yields the answer as it comes.
+"""Sends one prompt to a model through its gateway over HTTP and yields the answer as it arrives.
 
-Every way in which that can fail ends as a OperationError that names the address and what to do; none of them quotes the key.
+Every failure ends as an OperationError that names the address and the remedy; none of them quotes the key.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from operations.client.messages import AnswerError, refusal, request_of, text_of
-from operations.client.refusals import refused
+from operations.client.messages import AnswerError, denial_error, error_text, request_of, text_of
 from operations.errors import OperationError
 
 if TYPE_CHECKING:
@@ -26,13 +25,14 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
     """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises OperationError."""
     import urllib3
 
-    asked = request_of(target, prompt, max_tokens)
+    request = request_of(target, prompt, max_tokens)
     headers = {"Authorization": f"Bearer {who.key}", "Content-Type": "application/json"}
-    patience = urllib3.Timeout(connect=_CONNECT_SECONDS, read=silence_seconds)
-    with urllib3.PoolManager(timeout=patience, retries=False) as pool, _explained(asked.url, silence_seconds):
-        response = pool.request("POST", asked.url, body=json.dumps(asked.body).encode(), headers=headers, preload_content=False)
+    timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=silence_seconds)
+    with urllib3.PoolManager(timeout=timeout, retries=False) as pool, _explained(request.url, silence_seconds):
+        response = pool.request("POST", request.url, body=json.dumps(request.body).encode(), headers=headers, preload_content=False)
         if response.status != 200:
-            raise OperationError(refused(response.status, refusal(_text(response)), target, who, stack))
+            message = error_text(response.data.decode("utf-8", "replace"))
+            raise denial_error(response.status, message, target, who, stack)
         try:
             yield from text_of(target, _lines(response))
         except AnswerError as failure:
@@ -45,27 +45,23 @@ def _explained(url: str, silence_seconds: float) -> Iterator[None]:
 
     try:
         yield
-    except urllib3.exceptions.ReadTimeoutError as silent:
-        raise OperationError(f"{url} was silent for {silence_seconds:g} s; wait longer with --timeout") from silent
-    except (urllib3.exceptions.NameResolutionError, urllib3.exceptions.LocationParseError) as unknown:
-        raise OperationError(f"the name in {url} is not known here; {_ELSEWHERE}") from unknown
-    except urllib3.exceptions.SSLError as broken:
-        raise OperationError(f"the certificate of {url} is not trusted here: {_reason(broken)}") from broken
-    except urllib3.exceptions.ProtocolError as cut:
-        raise OperationError(f"the answer of {url} broke off: {_reason(cut)}; ask again") from cut
-    except urllib3.exceptions.HTTPError as unreachable:
-        raise OperationError(f"nothing answers at {url}: {_reason(unreachable)}; {_ELSEWHERE}") from unreachable
+    except urllib3.exceptions.ReadTimeoutError as error:
+        raise OperationError(f"{url} sent nothing for {silence_seconds:g} s. Wait longer with --timeout") from error
+    except (urllib3.exceptions.NameResolutionError, urllib3.exceptions.LocationParseError) as error:
+        raise OperationError(f"the name in {url} cannot be resolved. {_ELSEWHERE}") from error
+    except urllib3.exceptions.SSLError as error:
+        raise OperationError(f"the certificate of {url} is not trusted on this machine: {_reason(error)}") from error
+    except urllib3.exceptions.ProtocolError as error:
+        raise OperationError(f"the answer of {url} broke off: {_reason(error)}. Repeat the call") from error
+    except urllib3.exceptions.HTTPError as error:
+        raise OperationError(f"no answer from {url}: {_reason(error)}. {_ELSEWHERE}") from error
 
 
-_ELSEWHERE = "is the stack up, and its host in DNS? A gateway elsewhere is named with --gateway URL"
+_ELSEWHERE = "Is the stack up, and its host in DNS? Name another gateway with --gateway URL"
 
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error.args[-1] if error.args else error).split())[:200]
-
-
-def _text(response: urllib3.BaseHTTPResponse) -> str:
-    return response.data.decode("utf-8", "replace")
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[str]:

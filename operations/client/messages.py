@@ -1,4 +1,4 @@
-"""What one prompt looks like in each HTTP protocol, and where the text is in what comes back. It opens no connection."""
+"""The request of one prompt in each HTTP protocol, the text in its answer, and the errors of answers. It opens no connection."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from operations.errors import OperationError
+
 if TYPE_CHECKING:
-    from operations.client.target import Target
+    from operations.client.target import Caller, Target
 
 
 class AnswerError(Exception):
-    """A server answered, and what it said is a failure; the message is the server's own."""
+    """A server answered with a failure; the message is that of the server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,7 @@ class Request:
 
 
 def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
-    """The request that puts `prompt` to `target`. Not for gRPC, whose messages are no JSON."""
+    """The request that sends `prompt` to `target`. gRPC has its own messages."""
     if target.kind == "openai":
         turns = [{"role": "user", "content": prompt}]
         return Request(
@@ -42,12 +44,12 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
         else:
             inputs.append({"name": text.tokens, "shape": list(text.shape), "datatype": "INT32", "data": [max_tokens]})
         return Request(url=f"{base}/infer", body=body)
-    asked: dict[str, Any] = {} if text.stream is None else {text.stream: True}
-    return Request(url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **asked})
+    stream: dict[str, Any] = {} if text.stream is None else {text.stream: True}
+    return Request(url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **stream})
 
 
 def text_of(target: Target, lines: Iterable[str]) -> Iterator[str]:
-    """The pieces of text in the lines of an answer, as they come. Raises AnswerError where the server reports a failure in it."""
+    """The pieces of text in the lines of an answer, as they arrive. Raises AnswerError if the server reports a failure in it."""
     if target.kind == "openai":
         yield from _openai(_events(lines))
     elif target.kind == "triton-generate" and target.text is not None:
@@ -58,16 +60,35 @@ def text_of(target: Target, lines: Iterable[str]) -> Iterator[str]:
         yield from _plain(lines)
 
 
-def refusal(body: str) -> str:
-    """What a server or the gateway says for a refusal, in one line: its error's message, else the beginning of the body."""
+def error_text(body: str) -> str:
+    """The error message in the body of an answer, in one line; the beginning of the body if it has none."""
     try:
-        said = json.loads(body)
+        message = json.loads(body)
     except ValueError:
-        said = body
-    if isinstance(said, dict):
-        error = said.get("error", said)
-        said = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(said).split())[:300]
+        message = body
+    if isinstance(message, dict):
+        error = message.get("error", message)
+        message = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(message).split())[:300]
+
+
+def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> OperationError:
+    """The error for an answer with the HTTP status `status`, with the remedy."""
+    up = f"inferplan up {stack}"
+    match status:
+        case 401:
+            remedy = f"The key of {who.consumer} is not valid at this gateway. If the key changed since the last update, run: {up}"
+        case 403:
+            remedy = f"Add {who.consumer} to models.{target.model}.consumers and run: {up}"
+        case 404:
+            remedy = f"The gateway at {target.url} has no such route. Check that it is the gateway of {stack}, or update it: {up}"
+        case 429:
+            remedy = f"{who.consumer} exceeds its limits (consumers.{who.consumer}.limits). Wait, or raise them"
+        case 502 | 503 | 504:
+            remedy = f"No server of {target.model} is ready: inferplan status {stack}"
+        case _:
+            remedy = f"The server of {target.model} rejects the request itself"
+    return OperationError(f"{target.model} answers {status}: {message}. {remedy}")
 
 
 def _events(lines: Iterable[str]) -> Iterator[Any]:
@@ -80,10 +101,10 @@ def _events(lines: Iterable[str]) -> Iterator[Any]:
             return
         try:
             event = json.loads(data)
-        except ValueError as broken:
-            raise AnswerError(f"sent an event that is no JSON: {data[:100]!r}") from broken
+        except ValueError as error:
+            raise AnswerError(f"sent an event that is not JSON: {data[:100]!r}") from error
         if isinstance(event, dict) and event.get("error"):
-            raise AnswerError(refusal(data))
+            raise AnswerError(error_text(data))
         yield event
 
 

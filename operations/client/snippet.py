@@ -1,6 +1,6 @@
-"""Code that calls a model, made for one target: a template for each protocol and language, with values quoted for that language.
+"""Code that calls a model: a template for each protocol and language, with values quoted for that language.
 
-No key stands in it: code reads it from an environment variable.
+It contains no key: the code reads it from an environment variable.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _FOLDER = files("operations.client") / "snippets"
 
 
 def languages(kind: ProtocolKind) -> list[str]:
-    """The languages that there is code in for protocol `kind`."""
-    found = (each.name.removesuffix(".j2").rpartition(".") for each in _FOLDER.iterdir() if each.name.endswith(".j2"))
-    return sorted(language for protocol, _, language in found if protocol == kind)
+    """The languages of the templates for protocol `kind`."""
+    parts = (each.name.removesuffix(".j2").rpartition(".") for each in _FOLDER.iterdir() if each.name.endswith(".j2"))
+    return sorted(language for protocol, _, language in parts if protocol == kind)
 
 
 def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> str:
     """Code in `language` that puts `prompt` to `target` and prints the answer. Raises OperationError for a language that there is not."""
-    known = languages(target.kind)
-    if language not in known:
-        raise RequestError(f"there is no {language} for {target.kind}; there is {', '.join(known)}")
+    known_languages = languages(target.kind)
+    if language not in known_languages:
+        raise RequestError(f"--language: no code in {language!r} for {target.kind}. Languages: {', '.join(known_languages)}")
     grpc = target.kind == "kserve-v2-grpc"
     return _template(f"{target.kind}.{language}.j2").render(
         target=target,

@@ -1,4 +1,4 @@
-"""Which way one call goes: model, protocol, address and key, from what the stack exports. It calls nobody and prints nothing."""
+"""The target of one call: model, protocol, address and key, from what the stack exports. It opens no connection."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from operations.workspace import Workspace
 
 KEY_VARIABLE = "INFERPLAN_API_KEY"
-# The first that a model speaks is taken: what streams text with the fewest words comes first.
+# The first protocol that a model supports is the default: streaming protocols with the shortest messages come first.
 PREFERRED: tuple[ProtocolKind, ...] = ("openai", "triton-generate", "kserve-v2-http", "kserve-v2-grpc", "ray-serve")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One model by one protocol. `url` is where its calls start, host:port for gRPC; `name` is what the server knows the model by."""
+    """One model by one protocol. `url` is the prefix of its calls, host:port for gRPC; `name` is the model's name on the server."""
 
     endpoint: Endpoint
     kind: ProtocolKind
@@ -37,14 +37,14 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who calls, and with what; the key stays out of the repr."""
+    """The consumer of a call and its key, which is not part of the repr."""
 
     consumer: str
     key: str = field(repr=False)
 
 
 def target(contract: Contract, model: str, *, protocol: str | None, gateway: str | None, path: str | None, stack: str) -> Target:
-    """The way to `model`, by `protocol` or the best that it speaks, at `gateway` or where the stack says.
+    """The target of a call to `model`, by `protocol` or the first that it supports, at `gateway` or the stack's own.
 
     Raises OperationError for a model or protocol that is not there, and where nothing can be reached.
     """
@@ -66,16 +66,16 @@ def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
 
 
 def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:
-    spoken = {each.kind for each in endpoint.protocols}
+    protocols = {each.kind for each in endpoint.protocols}
     if protocol is None:
-        return next(kind for kind in PREFERRED if kind in spoken)
+        return next(kind for kind in PREFERRED if kind in protocols)
     for kind in get_args(ProtocolKind):
-        if kind == protocol and kind in spoken:
+        if kind == protocol and kind in protocols:
             return kind
-    listed = ", ".join(kind for kind in PREFERRED if kind in spoken)
+    listed = ", ".join(kind for kind in PREFERRED if kind in protocols)
     if protocol in get_args(ProtocolKind):
-        raise RequestError(f"{endpoint.model} ({endpoint.engine}) does not speak {protocol}; it speaks {listed}")
-    raise RequestError(f"--protocol {protocol} is none that inferplan knows; {endpoint.model} speaks {listed}")
+        raise RequestError(f"{endpoint.model} ({endpoint.engine}) does not speak {protocol}. It speaks {listed}")
+    raise RequestError(f"--protocol: unknown protocol {protocol!r}. {endpoint.model} speaks {listed}")
 
 
 def _text(endpoint: Endpoint, kind: ProtocolKind) -> TextTensors | None:
@@ -83,12 +83,12 @@ def _text(endpoint: Endpoint, kind: ProtocolKind) -> TextTensors | None:
         return None
     if not endpoint.texts:
         raise RequestError(
-            f"{endpoint.model} serves {', '.join(endpoint.served_names)}, none of which takes one prompt and answers with text; "
-            "call it with a client of your own (docs/client.md says how)"
+            f"{endpoint.model} serves {', '.join(endpoint.served_names)}, none of which takes one prompt and answers with text. "
+            "Write a client for it (docs/client.md)"
         )
     text = endpoint.texts[0]
     if kind == "kserve-v2-http" and text.decoupled:
-        raise RequestError(f"{text.model} answers in pieces, which KServe's HTTP infer cannot carry; use --protocol triton-generate")
+        raise RequestError(f"{text.model} answers in pieces, which KServe's HTTP infer cannot carry. Use --protocol triton-generate")
     return text
 
 
@@ -96,55 +96,55 @@ def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None
     from components.gateway.routes import public_path
 
     if gateway is not None:
-        return _given(gateway, kind) + public_path(model, kind)
+        return _gateway_url(gateway, kind) + public_path(model, kind)
     if contract.gateway is None:
-        raise RequestError(f"{stack} has no gateway, so nothing lets a call in; write inferplan:gateway, or name one with --gateway")
+        raise RequestError(f"{stack} has no gateway. Add inferplan:gateway, or name a gateway with --gateway")
     if kind != "kserve-v2-grpc":
         return contract.url(model, kind)
     if contract.grpc is None:
-        raise RequestError(f"the way into {stack} carries no gRPC (an application load balancer does not); use another --protocol")
+        raise RequestError(f"the gateway of {stack} carries no gRPC (an application load balancer does not). Use another --protocol")
     return contract.grpc
 
 
-def _given(gateway: str, kind: ProtocolKind) -> str:
+def _gateway_url(gateway: str, kind: ProtocolKind) -> str:
     from urllib.parse import urlsplit
 
     parts = urlsplit(gateway)
     if kind == "kserve-v2-grpc":
         if "://" in gateway or ":" not in gateway:
-            raise RequestError(f"--gateway {gateway}: gRPC wants host:port, such as 127.0.0.1:8082")
+            raise RequestError(f"--gateway: {gateway!r} is not host:port, which gRPC needs. Example: 127.0.0.1:8082")
         return gateway
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RequestError(f"--gateway {gateway} is no address; write http(s)://host[:port], such as http://127.0.0.1:8080")
+        raise RequestError(f"--gateway: {gateway!r} is not a URL. Expected http(s)://host[:port], for example http://127.0.0.1:8080")
     return gateway.rstrip("/")
 
 
-def refuse_the_unreachable(workspace: Workspace, gateway: str | None) -> None:
-    """Raises OperationError where the stack itself says that nothing answers from here: a simulated cluster, an internal gateway."""
+def check_reachable(workspace: Workspace, gateway: str | None) -> None:
+    """Raise OperationError if no call from here can be answered: on a simulated cluster, or behind an internal gateway."""
     if gateway is not None:
         return
     stack = workspace.stack
     if workspace.simulated:
         raise OperationError(
-            f"{stack} is a simulated cluster: its pods are pretend ones and nothing serves there. Deploy the stack to a real cluster and "
-            f"call it there, see the code that would call it with: inferplan snippet, or name a gateway that runs with --gateway URL",
+            f"{stack} runs on a simulated cluster, whose fake nodes serve no model. Deploy the stack to a real cluster and call it "
+            f"there, print the code of the call with: inferplan snippet, or name a running gateway with --gateway URL",
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:
         raise OperationError(
-            f"the gateway of {stack} answers inside its cluster only; bring it here with: "
+            f"the gateway of {stack} answers inside its cluster only. Forward it with: "
             f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080",
         )
 
 
 def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Caller:
-    """Who calls `endpoint`: the key in $INFERPLAN_API_KEY where there is one, else that of `consumer` or of the first who may.
+    """The caller of `endpoint`: the key in $INFERPLAN_API_KEY if that is set, else the key of `consumer` or of the first allowed one.
 
     Raises OperationError where nobody may, or the key cannot be derived.
     """
-    given = os.environ.get(KEY_VARIABLE)
-    if given and consumer is None:
-        return Caller(consumer=f"${KEY_VARIABLE}", key=given.strip())
+    key = os.environ.get(KEY_VARIABLE)
+    if key and consumer is None:
+        return Caller(consumer=f"${KEY_VARIABLE}", key=key.strip())
     return derived(workspace, consumer_of(workspace, endpoint, consumer))
 
 
@@ -153,7 +153,7 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
     allowed = endpoint.consumers
     where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
-        raise RequestError(f"no consumer may call {endpoint.model}; add one to {where}, and run: inferplan up {workspace.typed}")
+        raise RequestError(f"no consumer may call {endpoint.model}. Add one to {where}, and run: inferplan up {workspace.typed}")
     if consumer is None:
         return allowed[0]
     if consumer not in allowed:

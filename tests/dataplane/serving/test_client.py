@@ -150,15 +150,15 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
     ("arguments", "variables", "said"),
     [
         (["call", "chaty", "x"], {}, "Did you mean 'chatty'? Models in client: app, chatty, locked, whole, writer."),
-        (["call", "locked", "x"], {}, "no consumer may call locked; add one to models.locked.consumers"),
+        (["call", "locked", "x"], {}, "no consumer may call locked. Add one to models.locked.consumers"),
         (["call", "writer", "x", "--consumer", "other"], {}, "other may not call writer; chat may"),
-        (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc; it speaks openai"),
-        (["call", "chatty", "x", "--protocol", "soap"], {}, "--protocol soap is none that inferplan knows"),
+        (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc. It speaks openai"),
+        (["call", "chatty", "x", "--protocol", "soap"], {}, "--protocol: unknown protocol 'soap'"),
         (["call", "writer", "x", "--protocol", "kserve-v2-http"], {}, "answers in pieces"),
         (["call", "chatty", "x"], {"INFERPLAN_API_KEY": "ipk_nobody_1_x"}, "chatty answers 401: the API key is missing or not valid"),
         (["call", "chatty", "fail"], {}, "chatty the engine died"),
         (["call", "whole", "fail", "--protocol", "triton-generate"], {}, "the generator failed"),
-        (["snippet", "chatty", "--language", "cobol"], {}, "there is no cobol for openai; there is curl, python"),
+        (["snippet", "chatty", "--language", "cobol"], {}, "no code in 'cobol' for openai. Languages: curl, python"),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(stand, arguments, variables, said):
@@ -182,7 +182,7 @@ def test_on_a_simulated_cluster_and_without_a_listener_a_call_says_what_to_do_ne
     assert "--gateway URL" in done.stderr
     done = stand.run("call", "chatty", "x", "--gateway", "http://127.0.0.1:1")
     assert done.returncode == 1
-    assert "nothing answers at http://127.0.0.1:1/chatty/v1/chat/completions" in done.stderr
+    assert "no answer from http://127.0.0.1:1/chatty/v1/chat/completions" in done.stderr
 
 
 SNIPPETS = [
