@@ -26,7 +26,7 @@ ABSENT = Absent()
 _KEYS = re.compile(r"((?:[^.\[\]\\]|\\.)+)|\[(\d+)\]")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """One rule and the field that decides: `resource` is `Kind/name`, `path` as findings print it.
 

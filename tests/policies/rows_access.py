@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from tests.policies.cases import PASS, REFUSED, Row
 
-
-def row(rule, resource, path, bad, near, absent, **more):
-    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
-
-
 ROWS = (
-    row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
-    row(
+    Row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
+    Row(
         "webhook-restrict-scope",
         "ValidatingWebhookConfiguration/images",
         "webhooks[0].rules[0].resources",
@@ -20,7 +15,7 @@ ROWS = (
         PASS,
         more=((["*"], REFUSED), (["*/*"], REFUSED)),
     ),
-    row(
+    Row(
         "webhook-restrict-scope",
         "ValidatingWebhookConfiguration/images",
         "webhooks[0].clientConfig",
@@ -28,8 +23,8 @@ ROWS = (
         {"service": {"name": "judge", "namespace": "inference"}},
         REFUSED,
     ),
-    row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
-    row(
+    Row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
+    Row(
         "rbac-disallow-admin-bindings",
         "RoleBinding/pod-reader",
         "subjects[0]",
@@ -37,8 +32,8 @@ ROWS = (
         {"kind": "ServiceAccount", "name": "system:unauthenticated"},
         PASS,
     ),
-    row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "edit", "view", PASS),
-    row(
+    Row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "edit", "view", PASS),
+    Row(
         "rbac-disallow-escalation",
         "Role/pod-reader",
         "rules[0].verbs",
@@ -47,7 +42,7 @@ ROWS = (
         PASS,
         more=((["escalate"], REFUSED), (["impersonate"], REFUSED), (["*"], PASS)),
     ),
-    row(
+    Row(
         "rbac-disallow-escalation",
         "ClusterRole/node-reader",
         "rules[0].resources",
@@ -56,7 +51,7 @@ ROWS = (
         PASS,
         also={"rules[0].apiGroups": ["certificates.k8s.io"], "rules[0].verbs": ["update"]},
     ),
-    row(
+    Row(
         "rbac-disallow-escalation",
         "Role/pod-reader",
         "rules[0]",
@@ -69,7 +64,7 @@ ROWS = (
             ({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]}, PASS),
         ),
     ),
-    row(
+    Row(
         "rbac-disallow-secret-reading",
         "Role/pod-reader",
         "rules[0]",
@@ -77,7 +72,7 @@ ROWS = (
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["hub"]},
         PASS,
     ),
-    row(
+    Row(
         "rbac-disallow-token-creation",
         "Role/pod-reader",
         "rules[0]",
@@ -89,7 +84,7 @@ ROWS = (
             ({"resources": ["serviceaccounts"], "verbs": ["create"]}, PASS),
         ),
     ),
-    row(
+    Row(
         "rbac-disallow-exec",
         "Role/pod-reader",
         "rules[0].resources",
@@ -98,7 +93,7 @@ ROWS = (
         PASS,
         more=((["nodes/proxy"], REFUSED), (["pods/ephemeralcontainers"], PASS)),
     ),
-    row(
+    Row(
         "rbac-disallow-exec",
         "ClusterRole/node-reader",
         "rules[0].verbs",
@@ -107,7 +102,7 @@ ROWS = (
         PASS,
         also={"rules[0].resources": ["pods/ephemeralcontainers"]},
     ),
-    row(
+    Row(
         "rbac-disallow-secret-reading",
         "ClusterRole/node-reader",
         "rules[0]",
@@ -119,8 +114,8 @@ ROWS = (
             ({"resources": ["secrets"], "verbs": ["get"], "resourceNames": []}, REFUSED),
         ),
     ),
-    row("volume-require-encryption", "StorageClass/fast", "parameters.encrypted", "false", True, REFUSED),
-    row(
+    Row("volume-require-encryption", "StorageClass/fast", "parameters.encrypted", "false", True, REFUSED),
+    Row(
         "volume-require-encryption",
         "StorageClass/fast",
         "provisioner",
@@ -130,7 +125,7 @@ ROWS = (
         also={"parameters": {}},
         base=REFUSED,
     ),
-    row(
+    Row(
         "volume-require-encryption",
         "PersistentVolume/shared",
         "spec.csi.volumeAttributes.encryptInTransit",
@@ -139,9 +134,9 @@ ROWS = (
         PASS,
         also={"spec.csi.driver": "efs.csi.aws.com"},
     ),
-    row("volume-disallow-host-path", "PersistentVolume/shared", "spec.hostPath", {"path": "/srv/models"}, None, PASS),
-    row("volume-require-retain", "PersistentVolume/shared", "spec.persistentVolumeReclaimPolicy", "Delete", "Retain", PASS),
-    row(
+    Row("volume-disallow-host-path", "PersistentVolume/shared", "spec.hostPath", {"path": "/srv/models"}, None, PASS),
+    Row("volume-require-retain", "PersistentVolume/shared", "spec.persistentVolumeReclaimPolicy", "Delete", "Retain", PASS),
+    Row(
         "volume-require-nfs-options",
         "PersistentVolume/shared",
         "spec.mountOptions",

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
-
-def row(rule, resource, path, bad, near, absent, **more):
-    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
-
-
 ROWS = (
-    row("s3-disallow-public-access", "BucketPublicAccessBlock/weights", "blockPublicPolicy", False, True, REFUSED),
-    row(
+    Row("s3-disallow-public-access", "BucketPublicAccessBlock/weights", "blockPublicPolicy", False, True, REFUSED),
+    Row(
         "s3-disallow-public-acl",
         "BucketAcl/weights",
         "acl",
@@ -20,7 +15,7 @@ ROWS = (
         PASS,
         more=(("authenticated-read", REFUSED),),
     ),
-    row(
+    Row(
         "s3-disallow-public-policy",
         "BucketPolicy/weights",
         "policy",
@@ -29,8 +24,8 @@ ROWS = (
         PASS,
         more=(("not a document", REFUSED),),
     ),
-    row("efs-require-encryption", "FileSystem/shared", "encrypted", False, True, REFUSED),
-    row(
+    Row("efs-require-encryption", "FileSystem/shared", "encrypted", False, True, REFUSED),
+    Row(
         "iam-disallow-wildcard-actions",
         "Policy/reader",
         "policy",
@@ -39,7 +34,7 @@ ROWS = (
         PASS,
         more=(('{"Statement": [{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}]}', REFUSED),),
     ),
-    row(
+    Row(
         "iam-disallow-wildcard-resources",
         "Policy/reader",
         "policy",
@@ -47,7 +42,7 @@ ROWS = (
         '{"Statement": [{"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"}]}',
         PASS,
     ),
-    row(
+    Row(
         "iam-disallow-wildcard-principal",
         "Role/reader",
         "assumeRolePolicy",
@@ -55,7 +50,7 @@ ROWS = (
         '{"Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]}',
         PASS,
     ),
-    row(
+    Row(
         "iam-disallow-broad-managed-policies",
         "RolePolicyAttachment/reader",
         "policyArn",
@@ -63,7 +58,7 @@ ROWS = (
         "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess",
         PASS,
     ),
-    row(
+    Row(
         "eks-disallow-public-endpoint",
         "Cluster/main",
         "vpcConfig",
@@ -71,9 +66,9 @@ ROWS = (
         {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["192.0.2.0/24"]},
         REFUSED,
     ),
-    row("aws-restrict-settings", "Cluster/main", "accessConfig.bootstrapClusterCreatorAdminPermissions", True, False, PASS),
-    row("aws-restrict-settings", "Cluster/main", "accessConfig.authenticationMode", "CONFIG_MAP", "API", PASS),
-    row(
+    Row("aws-restrict-settings", "Cluster/main", "accessConfig.bootstrapClusterCreatorAdminPermissions", True, False, PASS),
+    Row("aws-restrict-settings", "Cluster/main", "accessConfig.authenticationMode", "CONFIG_MAP", "API", PASS),
+    Row(
         "aws-restrict-settings",
         "LaunchTemplate/l40s",
         "networkInterfaces",
@@ -81,14 +76,14 @@ ROWS = (
         [{"associatePublicIpAddress": "false"}],
         PASS,
     ),
-    row("ec2-require-encrypted-volumes", "NodeGroup/l40s", "launchTemplate", ABSENT, {"id": "lt-2"}, REFUSED),
-    row("eks-require-logs", "Cluster/main", "enabledClusterLogTypes", ["api"], ["api", "audit", "authenticator", "scheduler"], REFUSED),
-    row("eks-require-secret-encryption", "Cluster/main", "encryptionConfig.resources", [], ["secrets"], REFUSED),
-    row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.34", REFUSED),
-    row("eks-disallow-amazon-linux-2", "NodeGroup/l40s", "amiType", "AL2_x86_64_GPU", "AL2023_x86_64_STANDARD", PASS),
-    row("ec2-require-imdsv2", "LaunchTemplate/l40s", "metadataOptions.httpTokens", "optional", "required", REFUSED),
-    row("ec2-require-encrypted-volumes", "LaunchTemplate/l40s", "blockDeviceMappings[0].ebs.encrypted", "false", True, REFUSED),
-    row(
+    Row("ec2-require-encrypted-volumes", "NodeGroup/l40s", "launchTemplate", ABSENT, {"id": "lt-2"}, REFUSED),
+    Row("eks-require-logs", "Cluster/main", "enabledClusterLogTypes", ["api"], ["api", "audit", "authenticator", "scheduler"], REFUSED),
+    Row("eks-require-secret-encryption", "Cluster/main", "encryptionConfig.resources", [], ["secrets"], REFUSED),
+    Row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.34", REFUSED),
+    Row("eks-disallow-amazon-linux-2", "NodeGroup/l40s", "amiType", "AL2_x86_64_GPU", "AL2023_x86_64_STANDARD", PASS),
+    Row("ec2-require-imdsv2", "LaunchTemplate/l40s", "metadataOptions.httpTokens", "optional", "required", REFUSED),
+    Row("ec2-require-encrypted-volumes", "LaunchTemplate/l40s", "blockDeviceMappings[0].ebs.encrypted", "false", True, REFUSED),
+    Row(
         "ec2-disallow-open-ingress",
         "SecurityGroup/efa",
         "ingress",

@@ -8,12 +8,8 @@ CERTIFICATE, LISTEN = "alb.ingress.kubernetes.io/certificate-arn", "alb.ingress.
 OPEN = {"cidr": "0.0.0.0/0", "except": []}
 
 
-def row(rule, resource, path, bad, near, absent, **more):
-    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
-
-
 ROWS = (
-    row(
+    Row(
         "network-disallow-node-port",
         "Service/chat",
         "spec.type",
@@ -22,9 +18,9 @@ ROWS = (
         PASS,
         more=(("LoadBalancer", REFUSED), ("ExternalName", REFUSED)),
     ),
-    row("service-disallow-name-vllm", "Service/chat", "metadata.name", "vllm", "vllm-chat", PASS),
-    row("network-require-ingress-host", "Ingress/gateway", "spec.rules[0].host", "*.acme.example", "a.b.acme.example", REFUSED),
-    row(
+    Row("service-disallow-name-vllm", "Service/chat", "metadata.name", "vllm", "vllm-chat", PASS),
+    Row("network-require-ingress-host", "Ingress/gateway", "spec.rules[0].host", "*.acme.example", "a.b.acme.example", REFUSED),
+    Row(
         "network-require-tls",
         "Ingress/gateway",
         "spec.tls",
@@ -32,7 +28,7 @@ ROWS = (
         [{"hosts": ["x", "llm.acme.example"], "secretName": "x"}],
         REFUSED,
     ),
-    row(
+    Row(
         "network-require-tls",
         "Ingress/gateway",
         "metadata.annotations",
@@ -43,7 +39,7 @@ ROWS = (
         base=REFUSED,
         more=(({LISTEN: '[{"HTTPS":443}]'}, REFUSED),),
     ),
-    row(
+    Row(
         "network-require-tls",
         "Ingress/gateway",
         "spec.ingressClassName",
@@ -53,7 +49,7 @@ ROWS = (
         also={"metadata.annotations": {CERTIFICATE: "arn:aws:acm:1"}, "spec.tls": ABSENT},
         base=REFUSED,
     ),
-    row(
+    Row(
         "network-disallow-snippets",
         "Ingress/gateway",
         "metadata.annotations",
@@ -61,12 +57,12 @@ ROWS = (
         {"snippet.example/note": "x"},
         PASS,
     ),
-    row("network-require-route-timeout", "HTTPRoute/second", "spec.rules[0].timeouts.request", "", "300s", REFUSED),
-    row(
+    Row("network-require-route-timeout", "HTTPRoute/second", "spec.rules[0].timeouts.request", "", "300s", REFUSED),
+    Row(
         "network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.credentialRefs", [], [{"name": "a"}, {"name": "b"}], REFUSED
     ),
-    row("network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.sanitize", False, True, REFUSED),
-    row(
+    Row("network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.sanitize", False, True, REFUSED),
+    Row(
         "network-require-key-policy",
         "SecurityPolicy/second",
         "spec.apiKeyAuth.extractFrom",
@@ -75,7 +71,7 @@ ROWS = (
         REFUSED,
         more=(([{"cookies": ["key"]}], REFUSED),),
     ),
-    row(
+    Row(
         "network-require-key-policy",
         "SecurityPolicy/second",
         "spec.jwt",
@@ -85,7 +81,7 @@ ROWS = (
         also={"spec.apiKeyAuth": ABSENT},
         base=REFUSED,
     ),
-    row(
+    Row(
         "network-require-policy-ports",
         "NetworkPolicy/chat",
         "spec.ingress[0].ports",
@@ -93,7 +89,7 @@ ROWS = (
         [{"port": "http"}],
         REFUSED,
     ),
-    row(
+    Row(
         "network-disallow-metadata-egress",
         "NetworkPolicy/chat",
         "spec.egress[0].to[0].ipBlock",
@@ -107,7 +103,7 @@ ROWS = (
             ({"cidr": "everywhere"}, REFUSED),
         ),
     ),
-    row(
+    Row(
         "namespace-require-pod-security",
         "Namespace/inference",
         "metadata.labels.pod-security\\.kubernetes\\.io/enforce",
@@ -115,8 +111,8 @@ ROWS = (
         "restricted",
         REFUSED,
     ),
-    row("rollout-disallow-blocking-budget", "PodDisruptionBudget/chat", "spec.maxUnavailable", 0, "1%", PASS),
-    row(
+    Row("rollout-disallow-blocking-budget", "PodDisruptionBudget/chat", "spec.maxUnavailable", 0, "1%", PASS),
+    Row(
         "key-require-entropy",
         "Secret/chat-key",
         "stringData.api-key",
@@ -124,7 +120,7 @@ ROWS = (
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
         PASS,
     ),
-    row(
+    Row(
         "key-limit-valid-versions",
         "Secret/chat-key",
         "stringData.api-key",
@@ -132,7 +128,7 @@ ROWS = (
         "Zk3vQ9rT1mXw8Lp\nB5nHs7YdCe2Ja4G",
         PASS,
     ),
-    row(
+    Row(
         "key-limit-valid-versions",
         "Secret/chat-key",
         "stringData.keys\\.conf",
@@ -141,7 +137,7 @@ ROWS = (
         PASS,
         more=(('    "chat_1" "a";\n    "chat_2" "b";\n    "_x" "c";\n    "_x" chat;\n    "_x" 3;\n', REFUSED),),
     ),
-    row(
+    Row(
         "key-require-entropy",
         "Secret/chat-key",
         "stringData.keys\\.conf",
@@ -149,7 +145,7 @@ ROWS = (
         'map /$model $server_authorization {\n    default "";\n    /chat "Bearer ips_Zk3vQ9rT1mXw8LpB5nHs7YdCe2Ja4GuFqRtVbNzM6xK";\n}',
         PASS,
     ),
-    row(
+    Row(
         "key-limit-age",
         "Secret/chat-key",
         "metadata.annotations.inferplan\\.dev/issued",
@@ -158,7 +154,7 @@ ROWS = (
         PASS,
         more=(("last week", REFUSED), ("2026-11-22", PASS), ("2999-01-01", REFUSED)),
     ),
-    row(
+    Row(
         "secret-disallow-in-config-map",
         "ConfigMap/gateway",
         "data",
@@ -166,5 +162,5 @@ ROWS = (
         {"api-key-header": "Authorization"},
         PASS,
     ),
-    row("object-require-managed-by", "Service/chat", "metadata.labels.app\\.kubernetes\\.io/managed-by", "", "Helm", REFUSED),
+    Row("object-require-managed-by", "Service/chat", "metadata.labels.app\\.kubernetes\\.io/managed-by", "", "Helm", REFUSED),
 )

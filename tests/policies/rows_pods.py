@@ -29,7 +29,7 @@ COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
 def row(rule, path, bad, near, absent, resource=CHAT, **more):
-    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
+    return Row(rule, resource, path, bad, near, absent, **more)
 
 
 ROWS = (

@@ -25,19 +25,15 @@ OTHER = {"metadata.name": "third"}
 BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 
-def row(rule, resource, path, bad, near, absent, **more):
-    return Row(rule=rule, resource=resource, path=path, bad=bad, near=near, absent=absent, **more)
-
-
 ROWS = (
-    row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
-    row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
-    row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
-    row("pod-require-spread", CHAT, f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
-    row("pod-require-spread", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_UNSPREAD),
-    row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
-    row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
-    row(
+    Row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
+    Row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
+    Row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
+    Row("pod-require-spread", CHAT, f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
+    Row("pod-require-spread", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_UNSPREAD),
+    Row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
+    Row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
+    Row(
         "stack-require-room-for-rollout",
         CHAT,
         "spec.strategy.rollingUpdate",
@@ -46,11 +42,11 @@ ROWS = (
         PASS,
         unknown=UNJUDGED,
     ),
-    row("stack-require-pool-capacity", CHAT, "spec.replicas", 5, 4, PASS),
-    row("stack-require-pool-capacity", WIDE, "spec.replicas", 3, 2, PASS),
-    row("stack-require-pool-capacity", WIDE, "spec.leaderWorkerTemplate.size", 6, 4, PASS),
-    row("stack-require-pool-capacity", "Deployment/claimed", "spec.replicas", 3, 2, PASS),
-    row(
+    Row("stack-require-pool-capacity", CHAT, "spec.replicas", 5, 4, PASS),
+    Row("stack-require-pool-capacity", WIDE, "spec.replicas", 3, 2, PASS),
+    Row("stack-require-pool-capacity", WIDE, "spec.leaderWorkerTemplate.size", 6, 4, PASS),
+    Row("stack-require-pool-capacity", "Deployment/claimed", "spec.replicas", 3, 2, PASS),
+    Row(
         "stack-require-pool-capacity",
         "ResourceClaimTemplate/cards",
         f"{REQUESTS}[0].exactly.count",
@@ -59,7 +55,7 @@ ROWS = (
         PASS,
         more=(("2", REFUSED),),
     ),
-    row(
+    Row(
         "stack-require-pool-capacity",
         "ResourceClaimTemplate/cards",
         f"{REQUESTS}[0]",
@@ -72,8 +68,8 @@ ROWS = (
             ({"firstAvailable": [{"deviceClassName": "gpu.nvidia.com"}]}, UNJUDGED),
         ),
     ),
-    row("stack-require-matching-pool", "Deployment/claimed", f"{POD}.nodeSelector.pool", "claim", "claims", PASS),
-    row(
+    Row("stack-require-matching-pool", "Deployment/claimed", f"{POD}.nodeSelector.pool", "claim", "claims", PASS),
+    Row(
         "stack-require-own-claims",
         "Deployment/claimed",
         f"{POD}.resourceClaims",
@@ -82,9 +78,9 @@ ROWS = (
         PASS,
         also={"spec.replicas": 2},
     ),
-    row("stack-require-own-claims", "Deployment/claimed", "spec.replicas", 2, 1, PASS, also={f"{POD}.resourceClaims[0]": ONE_CLAIM}),
-    row("stack-require-known-queue", WIDE, QUEUE, "mian", "main", PASS),
-    row(
+    Row("stack-require-own-claims", "Deployment/claimed", "spec.replicas", 2, 1, PASS, also={f"{POD}.resourceClaims[0]": ONE_CLAIM}),
+    Row("stack-require-known-queue", WIDE, QUEUE, "mian", "main", PASS),
+    Row(
         "stack-require-covered-resources",
         "ClusterQueue/main",
         "spec.resourceGroups[0].coveredResources",
@@ -92,7 +88,7 @@ ROWS = (
         ["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"],
         REFUSED,
     ),
-    row(
+    Row(
         "stack-require-covered-resources",
         WIDE,
         "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].resources.requests",
@@ -100,7 +96,7 @@ ROWS = (
         {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"},
         PASS,
     ),
-    row(
+    Row(
         "stack-require-client-keys",
         "Secret/consumers",
         "stringData.chat-1",
@@ -109,8 +105,8 @@ ROWS = (
         PASS,
         more=(("Bearer 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c", REFUSED),),
     ),
-    row("stack-disallow-scaler-of-ray", SCALER, "spec.scaleTargetRef.kind", "RayService", "StatefulSet", PASS),
-    row(
+    Row("stack-disallow-scaler-of-ray", SCALER, "spec.scaleTargetRef.kind", "RayService", "StatefulSet", PASS),
+    Row(
         "stack-require-gateway-before-models",
         "SecurityPolicy/second",
         "spec.apiKeyAuth.credentialRefs",
@@ -118,7 +114,7 @@ ROWS = (
         [{"name": "chat"}, {"name": "batch"}],
         REFUSED,
     ),
-    row(
+    Row(
         "stack-require-gateway-before-models",
         "HTTPRoute/second",
         "spec.rules[0].backendRefs[0].name",
@@ -128,7 +124,7 @@ ROWS = (
         also=OTHER,
         base=REFUSED,
     ),
-    row(
+    Row(
         "stack-require-gateway-before-models",
         "HTTPRoute/second",
         "spec.rules[0].backendRefs[0].name",
@@ -138,7 +134,7 @@ ROWS = (
         also=OTHER,
         base=REFUSED,
     ),
-    row(
+    Row(
         "stack-require-policy-before-models",
         "NetworkPolicy/wide",
         "spec.ingress[0].from",
@@ -146,7 +142,7 @@ ROWS = (
         [{"podSelector": {"matchLabels": {"a": "b"}}}],
         REFUSED,
     ),
-    row(
+    Row(
         "stack-disallow-replicas-of-autoscaled",
         SCALER,
         "spec.scaleTargetRef",
@@ -154,12 +150,12 @@ ROWS = (
         {"kind": "StatefulSet", "name": "wide"},
         PASS,
     ),
-    row("stack-require-matching-pool", CHAT, f"{POD}.nodeSelector.pool", "l40", "l40s", PASS),
-    row("stack-require-default-deny", "NetworkPolicy/default-deny", "spec.policyTypes", ["Ingress"], ["Egress", "Ingress"], REFUSED),
-    row(
+    Row("stack-require-matching-pool", CHAT, f"{POD}.nodeSelector.pool", "l40", "l40s", PASS),
+    Row("stack-require-default-deny", "NetworkPolicy/default-deny", "spec.policyTypes", ["Ingress"], ["Egress", "Ingress"], REFUSED),
+    Row(
         "stack-require-gateway-before-models", "Ingress/gateway", "spec.rules[0].http.paths[0].backend.service.name", "chat", "chatty", PASS
     ),
-    row(
+    Row(
         "stack-require-policy-before-models",
         "NetworkPolicy/chat",
         "spec.ingress[0].from",
@@ -168,7 +164,7 @@ ROWS = (
         REFUSED,
         more=(([{"ipBlock": {"cidr": "0.0.0.0/0"}}], REFUSED),),
     ),
-    row(
+    Row(
         "stack-require-preheat-before-serving",
         CHAT,
         f"{POD}.volumes[0].persistentVolumeClaim.claimName",
@@ -178,9 +174,9 @@ ROWS = (
         also={DEPENDS: []},
         base=REFUSED,
     ),
-    row("stack-require-read-only-weights", CHAT, f"{POD}.volumes[0].persistentVolumeClaim.readOnly", False, True, REFUSED, also=MOUNTED),
-    row("stack-require-read-only-weights", CHAT, f"{POD}.containers[0].volumeMounts[0].readOnly", False, True, REFUSED, also=CLAIMED),
-    row(
+    Row("stack-require-read-only-weights", CHAT, f"{POD}.volumes[0].persistentVolumeClaim.readOnly", False, True, REFUSED, also=MOUNTED),
+    Row("stack-require-read-only-weights", CHAT, f"{POD}.containers[0].volumeMounts[0].readOnly", False, True, REFUSED, also=CLAIMED),
+    Row(
         "stack-require-read-only-weights",
         CHAT,
         f"{POD}.containers[0].volumeMounts[4].subPath",
@@ -190,7 +186,7 @@ ROWS = (
         also=WRITTEN,
         base=REFUSED,
     ),
-    row(
+    Row(
         "stack-require-read-only-weights",
         CHAT,
         f"{POD}.containers[0].volumeMounts[4].subPath",
@@ -200,9 +196,9 @@ ROWS = (
         also=WRITTEN,
         base=REFUSED,
     ),
-    row("stack-require-unique-routes", "HTTPRoute/second", "spec.hostnames", ["llm.acme.example"], ["llm2.acme.example"], PASS),
-    row("s3-require-block", "BucketPublicAccessBlock/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
-    row(
+    Row("stack-require-unique-routes", "HTTPRoute/second", "spec.hostnames", ["llm.acme.example"], ["llm2.acme.example"], PASS),
+    Row("s3-require-block", "BucketPublicAccessBlock/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    Row(
         "s3-require-encryption",
         "BucketServerSideEncryptionConfiguration/weights",
         "rules[0].applyServerSideEncryptionByDefault.sseAlgorithm",
@@ -210,8 +206,8 @@ ROWS = (
         "AES256",
         REFUSED,
     ),
-    row("s3-require-versioning", "BucketVersioning/weights", "versioningConfiguration.status", "Suspended", "Enabled", REFUSED),
-    row(
+    Row("s3-require-versioning", "BucketVersioning/weights", "versioningConfiguration.status", "Suspended", "Enabled", REFUSED),
+    Row(
         "s3-require-tls",
         "BucketPolicy/weights",
         "policy",
@@ -219,8 +215,8 @@ ROWS = (
         '{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": false}}}}',
         REFUSED,
     ),
-    row("s3-require-logging", "BucketLogging/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
-    row(
+    Row("s3-require-logging", "BucketLogging/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    Row(
         "stack-disallow-unseen-objects",
         "ClusterQueue/main",
         "spec.template.securityContext",
@@ -229,7 +225,7 @@ ROWS = (
         PASS,
         unknown=REFUSED,
     ),
-    row(
+    Row(
         "stack-restrict-gateway-keys",
         "Deployment/chat",
         "spec.template.spec.volumes[1]",
@@ -238,8 +234,8 @@ ROWS = (
         PASS,
         more=(({"name": "shm", "projected": {"sources": [{"secret": {"name": "gateway-keys"}}]}}, REFUSED),),
     ),
-    row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
-    row(
+    Row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
+    Row(
         "stack-limit-spend",
         "Namespace/inference",
         BUDGET,
@@ -248,7 +244,7 @@ ROWS = (
         PASS,
         more=(("plenty", REFUSED), ("-1", REFUSED), (4000, REFUSED)),
     ),
-    row("stack-limit-spend", "NodeGroup/l40s", "instanceTypes[0]", "p5e.48xlarge", "g6e.xlarge", REFUSED),
+    Row("stack-limit-spend", "NodeGroup/l40s", "instanceTypes[0]", "p5e.48xlarge", "g6e.xlarge", REFUSED),
 )
 
 # Rules on what a resource is registered with, which is no field of its inputs and never unknown or secret: resource, option, value, verdict.
