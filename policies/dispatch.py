@@ -6,7 +6,8 @@ converted to plain data with marks for unknowns, and a separate policy blocks wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,47 +168,28 @@ def dispatchers() -> list[Policy]:
     """The policies to register."""
     pack = _Pack()
     schema = config_schema()
+
+    def resource_policy(name: str, description: str, level: EnforcementLevel, **handler: Any) -> Policy:
+        return ResourceValidationPolicy(f"{NAME}-{name}", description, enforcement_level=level, config_schema=schema, **handler)
+
+    def stack_policy(name: str, description: str, level: EnforcementLevel, validate: Callable[..., None]) -> Policy:
+        return StackValidationPolicy(f"{NAME}-{name}", description, validate, enforcement_level=level, config_schema=schema)
+
     policies: list[Policy] = []
     for level in (Level.MANDATORY, Level.ADVISORY):
+        enforced, on_resource, on_stack = EnforcementLevel(level.value), partial(pack.resource, level), partial(pack.stack, level)
         policies += [
-            ResourceValidationPolicy(
-                name=f"{NAME}-{level}",
-                description=f"Rules on single resources with level {level} in this stack.",
-                validate=lambda args, report, level=level: pack.resource(level, args, report),
-                enforcement_level=EnforcementLevel(level.value),
-                config_schema=schema,
-            ),
-            StackValidationPolicy(
-                name=f"{NAME}-stack-{level}",
-                description=f"Rules on the whole stack with level {level}.",
-                validate=lambda args, report, level=level: pack.stack(level, args, report),
-                enforcement_level=EnforcementLevel(level.value),
-                config_schema=schema,
-            ),
+            resource_policy(level, f"Rules on single resources with level {level} in this stack.", enforced, validate=on_resource),
+            stack_policy(f"stack-{level}", f"Rules on the whole stack with level {level}.", enforced, on_stack),
         ]
+    mandatory, advisory, disabled = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY, EnforcementLevel.DISABLED
+    lowered = "Rules that the stack's settings lower, and its exemptions with owner, reason and expiry date."
+    safe_changes = "Safe changes that satisfy rules. They are made only if this policy's level is remediate."
     return [
         *policies,
-        StackValidationPolicy(
-            name=f"{NAME}-not-evaluated",
-            description="Mandatory rules that could not be evaluated.",
-            validate=pack.not_evaluated,
-            enforcement_level=EnforcementLevel.MANDATORY,
-            config_schema=schema,
-        ),
-        StackValidationPolicy(
-            name=f"{NAME}-exemptions",
-            description="Rules that the stack's settings lower, and its exemptions with owner, reason and expiry date.",
-            validate=pack.exemptions,
-            enforcement_level=EnforcementLevel.ADVISORY,
-            config_schema=schema,
-        ),
-        ResourceValidationPolicy(
-            name=f"{NAME}-remediate",
-            description="Safe changes that satisfy rules. They are made only if this policy's level is remediate.",
-            remediate=pack.remediate,  # pyrefly: ignore[bad-argument-type] - the SDK accepts plain maps, although its annotation does not
-            enforcement_level=EnforcementLevel.DISABLED,
-            config_schema=schema,
-        ),
+        stack_policy("not-evaluated", "Mandatory rules that could not be evaluated.", mandatory, pack.not_evaluated),
+        stack_policy("exemptions", lowered, advisory, pack.exemptions),
+        resource_policy("remediate", safe_changes, disabled, remediate=pack.remediate),
     ]
 
 

@@ -12,40 +12,25 @@ from policies.subjects.networks import is_narrow
 _API = "kubernetes:rbac.authorization.k8s.io"
 CLUSTER_ROLE = f"{_API}:ClusterRole"
 ROLES = objects(f"{_API}:Role", CLUSTER_ROLE)
-"""Roles of a namespace and of the cluster, each as one part."""
-
-
-# Rights that lead to more rights: the API group, the resources, the verbs, and the problem.
-_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+_WRITE = ("create", "update", "patch")
+_WRITE_AND_DELETE = (*_WRITE, "delete", "deletecollection")
+_RUNS_PODS = "can run pods with any service account of the namespace"
+# Rights that lead to more rights: the API group, the resources, the verbs, and the problem.
 POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
-    (
-        "",
-        ("pods", "podtemplates", "replicationcontrollers"),
-        ("create", "update", "patch"),
-        "can run pods with any service account of the namespace",
-    ),
-    (
-        "apps",
-        ("deployments", "statefulsets", "daemonsets", "replicasets"),
-        ("create", "update", "patch"),
-        "can run pods with any service account of the namespace",
-    ),
-    ("batch", ("jobs", "cronjobs"), ("create", "update", "patch"), "can run pods with any service account of the namespace"),
-    ("", ("secrets",), ("create", "update", "patch"), "can write Secrets, including tokens of service accounts"),
-    ("", ("endpoints",), ("create", "update", "patch"), "can redirect the clients of Services"),
-    ("discovery.k8s.io", ("endpointslices",), ("create", "update", "patch"), "can redirect the clients of Services"),
-    ("networking.k8s.io", ("networkpolicies",), _WRITES, "can open the network of the namespace"),
-    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), ("create", "update", "patch"), "can grant permissions"),
-    ("", ("persistentvolumes",), ("create", "update", "patch"), "can mount any path of a node"),
-    ("", ("nodes",), _WRITES, "can control which pods run on a node"),
+    ("", ("pods", "podtemplates", "replicationcontrollers"), _WRITE, _RUNS_PODS),
+    ("apps", ("deployments", "statefulsets", "daemonsets", "replicasets"), _WRITE, _RUNS_PODS),
+    ("batch", ("jobs", "cronjobs"), _WRITE, _RUNS_PODS),
+    ("", ("secrets",), _WRITE, "can write Secrets, including tokens of service accounts"),
+    ("", ("endpoints",), _WRITE, "can redirect the clients of Services"),
+    ("discovery.k8s.io", ("endpointslices",), _WRITE, "can redirect the clients of Services"),
+    ("networking.k8s.io", ("networkpolicies",), _WRITE_AND_DELETE, "can open the network of the namespace"),
+    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), _WRITE, "can grant permissions"),
+    ("", ("persistentvolumes",), _WRITE, "can mount any path of a node"),
+    ("", ("nodes",), _WRITE_AND_DELETE, "can control which pods run on a node"),
     ("", ("namespaces",), ("update", "patch"), "can lower the Pod Security Standard of the namespace"),
-    (
-        _ADMISSION,
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-        _WRITES,
-        "can read and change what the cluster admits",
-    ),
+    (_ADMISSION, ("mutatingwebhookconfigurations",), _WRITE_AND_DELETE, "can read and change what the cluster admits"),
+    (_ADMISSION, ("validatingwebhookconfigurations",), _WRITE_AND_DELETE, "can read and change what the cluster admits"),
     ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "can sign certificates for any user"),
     ("certificates.k8s.io", ("signers",), ("approve", "sign"), "can sign certificates for any user"),
 )
