@@ -9,7 +9,7 @@ from review.changes import PropertyChange, output_changes
 from review.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent
 from review.pods import PodSet
 from review.risk import Risk
-from review.step import Step, kind_of, name_of
+from review.step import ResourceStep, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,9 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepSummary:
+class StepSummary(ResourceStep):
     """The part of a step that a report needs."""
 
-    op: str
-    urn: str
-    type: str
     old: Side | None
     new: Side | None
     changes: tuple[PropertyChange, ...] = ()
@@ -48,16 +45,6 @@ class StepSummary:
     step: Step | None = None
     """The step itself, kept if it may be one half of a replacement under another name."""
     failed: bool = False
-
-    @property
-    def name(self) -> str:
-        """The resource's name in the program."""
-        return name_of(self.urn)
-
-    @property
-    def kind(self) -> str:
-        """The last word of the type."""
-        return kind_of(self.type)
 
     @property
     def side(self) -> Side | None:

@@ -8,19 +8,18 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from review.access import lost_access
 from review.capacity import OfferReader
 from review.changes import PropertyChange
 from review.events import STACK_TYPE
 from review.figures import Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, graph_of
-from review.guards import GuardReader, guard_risks
+from review.guards import GuardReader
 from review.kinds import ROUTINE
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview, StepSummary
-from review.risk import REPLACED, Risk, once
-from review.stack_risks import outages, softened, stack_risks
+from review.risk import Risk
+from review.stack_risks import stack_risks
 from review.text import clean, one_line
 from review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 
@@ -163,9 +162,7 @@ def stack_report(
     own_steps = [step for step in preview.changed if step.type != STACK_TYPE]
     figures = figures_of(preview, read_offer)
     guards = read_guards(preview.stack) if read_guards and preview.stack else None
-    direct = softened(stack_risks(preview.steps), preview)
-    risks = once((*lost_access(preview), *sorted(direct, key=lambda each: each.order), *guard_risks(preview, guards)))
-    risks += outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
+    risks = stack_risks(preview, figures, guards)
     resources = [_resource(step, by_urn) for step in own_steps]
     policies = policy_results(preview, read_rule)
     findings = [each for each in rehearsals if each.stack == preview.stack]
@@ -181,7 +178,7 @@ def stack_report(
         counts=preview.counts,
         counts_text=counts_text(preview),
         incomplete=preview.incomplete,
-        risks=tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause))),
+        risks=risks,
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=preview.output_changes,

@@ -1,15 +1,20 @@
-"""Risks that only several resources together show: replacements under another name, unused objects, downtime, overcommitted pools."""
+"""All risks of a stack: those of its steps, and those that only several resources together show.
+
+Several resources together show a replacement under another name, an unused object, downtime and an overcommitted pool.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from review.access import lost_access
 from review.capacity import PoolCapacity
 from review.figures import Figures
-from review.kinds import ROUTINE, owned
+from review.guards import Guards, guard_risks
+from review.kinds import ROUTINE, YELLOW, owned
 from review.preview import Preview, Side, StepSummary
-from review.risk import Risk, risks_of
+from review.risk import REPLACED, Risk, once, risks_of
 from review.rollout import Rollout
 from review.summary import without_digest
 from review.text import clean
@@ -18,7 +23,15 @@ _GOES = ("delete", "discard")
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 
-def softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
+def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
+    """The risks of a stack, the worst first, each once."""
+    direct = sorted(_softened(_step_risks(preview.steps), preview), key=lambda each: each.order)
+    risks = once((*lost_access(preview), *direct, *guard_risks(preview, guards)))
+    risks += _outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
+    return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
+
+
+def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
     """Yield `risks`, with those of resources that are removed together with all their users as routine.
 
     This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
@@ -56,7 +69,7 @@ def _used(sides: Iterable[Side | None]) -> set[str]:
     return references
 
 
-def stack_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
+def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
     """The risks of `steps`; a deletion and the creation that replaces it count as one replacement."""
     deletions: dict[tuple[str, str, str], list[StepSummary]] = {}
     creations: dict[tuple[str, str, str], list[StepSummary]] = {}
@@ -81,7 +94,7 @@ def _key(step: StepSummary) -> tuple[str, str, str]:
     return step.type, step.parent, without_digest(step.name)
 
 
-def outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Risk]:
+def _outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Risk]:
     """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
     for each in figures.forecasts:
         if each.has_downtime and not each.stuck and each.urn not in reported:
@@ -93,7 +106,7 @@ def outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Ris
 def _downtime(rollout: Rollout) -> Risk:
     minutes = "until a new one is ready" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
     return Risk(
-        weight=1,
+        weight=YELLOW,
         what="has downtime during the rollout",
         kind=clean(rollout.kind),
         name=clean(rollout.name),
@@ -106,7 +119,7 @@ def _downtime(rollout: Rollout) -> Risk:
 def _overcommitment(pool: PoolCapacity) -> Risk:
     missing = f"{pool.requested} {clean(pool.resource)} requested, {pool.offered} offered"
     return Risk(
-        weight=1,
+        weight=YELLOW,
         what="is overcommitted",
         kind="pool",
         name=clean(pool.pool),

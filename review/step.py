@@ -8,17 +8,12 @@ from review.events import PropertyDiff, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A change of one resource. A replacement is one step, `replace`, although the engine sends several."""
+class ResourceStep:
+    """An operation on one resource."""
 
     op: str
     urn: str
     type: str
-    old: State | None = None
-    new: State | None = None
-    keys: tuple[str, ...] = ()
-    diffs: tuple[str, ...] = ()
-    detailed_diff: dict[str, PropertyDiff] | None = None
 
     @property
     def name(self) -> str:
@@ -29,6 +24,17 @@ class Step:
     def kind(self) -> str:
         """The last word of the type."""
         return kind_of(self.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(ResourceStep):
+    """A change of one resource. A replacement is one step, `replace`, although the engine sends several."""
+
+    old: State | None = None
+    new: State | None = None
+    keys: tuple[str, ...] = ()
+    diffs: tuple[str, ...] = ()
+    detailed_diff: dict[str, PropertyDiff] | None = None
 
     @property
     def parent(self) -> str:

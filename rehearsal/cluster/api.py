@@ -146,7 +146,7 @@ class Api:
             response = self._pool.request("GET", url, timeout=timeout)
         except (HTTPError, OSError) as error:
             late = isinstance(error, TooLate) and not isinstance(error, NewConnectionError)
-            return "timed out" if late else re.sub(r"^.*: (\[Errno \d+\] )?", "", str(error)) or type(error).__name__
+            return "timed out" if late else re.sub(r"^.*: (\[Errno [0-9]+\] )?", "", str(error)) or type(error).__name__
         return _failed_checks(response.status, response.data)
 
     def _send(
