@@ -152,12 +152,14 @@ def test_a_server_that_speaks_no_tls_is_never_asked_in_clear(job, servers, kind,
     server, source, weights = servers[kind]
     address = server.url.replace("http://", "https://")
 
+    settings = {"source": replace(source(address), ca=BUNDLE), "weights": weights, **lent()}
+
     def speak_tls(_job):
         for each in (server, server.blobs) if kind == "hub" else (server,):
             each.secure(certificate())
+        return job(**settings)
 
-    tuning = {"retries": 1, "stall_seconds": 0.5}
-    preheat = job(source=replace(source(address), ca=BUNDLE), weights=weights, tuning=tuning, repair=speak_tls, **lent())
+    preheat = job(**settings, tuning={"retries": 1, "stall_seconds": 0.5}, repair=speak_tls)
     refused(preheat.run(), preheat, 5, "check that it is up")
     untouched(preheat, server)
 
