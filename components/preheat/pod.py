@@ -150,8 +150,8 @@ def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bo
 
 def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgs]:
     def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgs:
-        chosen = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=used.name, read_only=read_only or None)
-        return core.VolumeArgs(name=name, persistent_volume_claim=chosen)
+        volume = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=used.name, read_only=read_only or None)
+        return core.VolumeArgs(name=name, persistent_volume_claim=volume)
 
     volumes = [
         core.VolumeArgs(name="tools", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="256Mi")),

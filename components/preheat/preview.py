@@ -66,13 +66,13 @@ def list_source(request: Request) -> Listing:
     brief = replace(request, retries=_TRIES, backoff_seconds=_BACKOFF_SECONDS, stall_seconds=_STALL_SECONDS)
     source = open_source(brief, _Quiet(request.job, None, request.report_seconds), threading.Event())
     files = source.files()
-    chosen = chosen_files(request, files)
-    refusal = None if chosen else "no file passes preheat.include and preheat.exclude; correct them, or weights.path"
+    matches = chosen_files(request, files)
+    refusal = None if matches else "no file passes preheat.include and preheat.exclude; correct them, or weights.path"
     try:
-        refuse_names([file.path for file in chosen], request.allow_pickle)
+        refuse_names([file.path for file in matches], request.allow_pickle)
     except PreheatError as failure:
         refusal = str(failure)
-    return Listing(source.name, tuple(chosen), len(files) - len(chosen), refusal)
+    return Listing(source.name, tuple(matches), len(files) - len(matches), refusal)
 
 
 def preview_share(request: Request, files: Iterable[SourceFile]) -> SharePreview:

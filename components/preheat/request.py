@@ -32,8 +32,8 @@ def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) 
 
     Two models of the same source, revision and globs share one directory.
     """
-    named = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
-    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *named)
+    names = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
+    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *names)
     return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
 
 

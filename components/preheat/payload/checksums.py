@@ -52,8 +52,8 @@ def other_part_sizes(size: int, parts: int) -> tuple[int, ...]:
     first, last = -(-size // parts) // _MIB, size // (parts - 1) // _MIB + 1
     if last - first > _MOST_TRIED:
         return ()
-    known = part_sizes(size, parts)
-    return tuple(part for n in range(first, last + 1) if n and -(-size // (part := n * _MIB)) == parts and part not in known)
+    common = part_sizes(size, parts)
+    return tuple(part for n in range(first, last + 1) if n and -(-size // (part := n * _MIB)) == parts and part not in common)
 
 
 class _Multipart:

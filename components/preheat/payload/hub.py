@@ -57,8 +57,8 @@ class HubSource(Source):
 
     def _unpinned(self, revision: str | None) -> PreheatError:
         commit = self._ask(lambda: self._api.repo_info(self._repository, revision=revision).sha)
-        named = f"revision {revision!r} is a name that can move" if revision else "no revision is pinned"
-        problem = f"{named}, so files might change under a server"
+        reason = f"revision {revision!r} is a name that can move" if revision else "no revision is pinned"
+        problem = f"{reason}, so files might change under a server"
         return PreheatError(Exit.REFUSED, problem, f"write weights.revision: {commit}, which is its commit today", file=self.name)
 
     def _ask(self, question: Callable[[], _T]) -> _T:

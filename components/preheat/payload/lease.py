@@ -63,13 +63,13 @@ class Lease:
     def acquire(self, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
         """Wait for the lock; False when `stop` is set first. `waiting` gets the holder's name now and then."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        seen, since = b"", _now()
+        last, since = b"", _now()
         while not stop.is_set():
             # The clock is read before the file: a waiter that was suspended in between must not count that time.
             checked = _now()
             generation, content = self._highest()
-            if content != seen:
-                seen, since = content, _now()
+            if content != last:
+                last, since = content, _now()
             state = _field(content, "state")
             free = generation == 0 or state in (_CLEAN, _UNCLEAN)
             if (free or checked - since >= self._lifetime) and self._take(generation + 1):
@@ -80,13 +80,13 @@ class Lease:
             stop.wait(min(1.0, self._lifetime / 8))
         return False
 
-    def held(self) -> bool:
+    def valid(self) -> bool:
         """True if the last heartbeat is so recent that no other run can have taken over."""
         return _now() < self._valid_until
 
     def check(self) -> None:
         """Raise PreheatError(LOST_LOCK) unless this process still holds the lock."""
-        if not self.held():
+        if not self.valid():
             raise PreheatError(
                 Exit.LOST_LOCK,
                 f"the lock {self._name!r} was not renewed in time, so another run may own the directory now",
@@ -107,7 +107,7 @@ class Lease:
         if self._fd >= 0:
             # On a share that fails the lock is free once its lifetime is over.
             with contextlib.suppress(OSError):
-                if self.held():
+                if self.valid():
                     self._write(_CLEAN if clean else _UNCLEAN)
             os.close(self._fd)
             self._fd = -1
@@ -148,7 +148,7 @@ class Lease:
             started = _now()
             try:
                 # A heartbeat after a suspension must not revive a lock that others may have taken meanwhile.
-                if not self.held() or not self._ours():
+                if not self.valid() or not self._ours():
                     break
                 self._write("held")
             except OSError:

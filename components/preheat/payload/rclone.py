@@ -45,8 +45,8 @@ class Rclone:
     def listing(self, location: str, only: Iterable[str] = ()) -> list[dict[str, Any]]:
         """Every file below `location`, as `rclone lsjson` describes it; of `only` those that exist. Raises PreheatError."""
         names = _lines(only)
-        chosen = ["--files-from-raw", "-"] if names else []
-        entries = json.loads(self._run(["lsjson", "-R", "--files-only", "--hash", "--no-mimetype", *chosen, location], names))
+        selection = ["--files-from-raw", "-"] if names else []
+        entries = json.loads(self._run(["lsjson", "-R", "--files-only", "--hash", "--no-mimetype", *selection, location], names))
         return [each for each in entries if not each["IsDir"]]
 
     def read(self, location: str, offset: int = 0, count: int | None = None) -> bytes:
@@ -136,9 +136,9 @@ def _lines(paths: Iterable[str]) -> str:
     return "".join(f"{path}\n" for path in paths)
 
 
-def key(listed: str) -> str:
+def key(name: str) -> str:
     """The key of an object from its name in a bucket's list: with its control characters, and with its parts `.` and `..`."""
-    text = _CONTROL.sub(lambda match: "\x7f" if match[0] == "\u2421" else chr(ord(match[0]) - 0x2400), listed)
+    text = _CONTROL.sub(lambda match: "\x7f" if match[0] == "\u2421" else chr(ord(match[0]) - 0x2400), name)
     return "/".join(_DOTS.get(part, part) for part in text.split("/"))
 
 

@@ -154,11 +154,11 @@ class Rounds:
 
     def _take_away(self, paths: Iterable[Path]) -> list[Path]:
         """Rename paths into the staging directory, which fails once another holder has removed that; returns the new paths."""
-        taken = []
+        targets = []
         for path in paths:
-            taken.append(self._staging.root / f"removed-{uuid.uuid4().hex[:8]}")
-            path.rename(taken[-1])
-        return taken
+            targets.append(self._staging.root / f"removed-{uuid.uuid4().hex[:8]}")
+            path.rename(targets[-1])
+        return targets
 
     @property
     def _users(self) -> Path:

@@ -227,8 +227,8 @@ class _Waiting:
 
 def chosen_files(request: Request, files: Iterable[SourceFile]) -> list[SourceFile]:
     """The files that pass the request's globs, in the order of their paths."""
-    chosen = (file for file in files if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/"))
-    return sorted(chosen, key=lambda file: file.path)
+    matches = (file for file in files if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/"))
+    return sorted(matches, key=lambda file: file.path)
 
 
 def _unfinished(failure: PreheatError) -> PreheatError:

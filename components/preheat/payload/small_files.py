@@ -84,7 +84,7 @@ def _copy(transfer: Transfer, paths: Sequence[str]) -> str:
         paths,
         transfer.staging.incoming,
         streams=transfer.request.streams,
-        alive=lambda: not transfer.halted() and transfer.lease.held(),
+        alive=lambda: not transfer.halted() and transfer.lease.valid(),
     )
     transfer.check()
     if refusal := untrusted(problem, transfer.source.name):

@@ -101,10 +101,10 @@ def _try(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> 
                 if time.monotonic() - since > silence:
                     return done, f"no byte for {silence:.0f} s"
                 continue
-            taken = pull(out, min(_MOST, count - done), offset + done)
-            if not taken:
+            size = pull(out, min(_MOST, count - done), offset + done)
+            if not size:
                 return done, last_line(process.stderr.read()) or "the stream ended early"
-            done, since = done + taken, time.monotonic()
+            done, since = done + size, time.monotonic()
         return done, ""
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -137,8 +137,8 @@ def into_hash(update: Callable[[memoryview], None]) -> Pull:
     buffer = memoryview(bytearray(_MOST))
 
     def pull(pipe: int, most: int, _offset: int) -> int:
-        taken = os.readv(pipe, [buffer[:most]])
-        update(buffer[:taken])
-        return taken
+        size = os.readv(pipe, [buffer[:most]])
+        update(buffer[:size])
+        return size
 
     return pull

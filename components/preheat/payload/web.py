@@ -38,18 +38,18 @@ _T = TypeVar("_T")
 
 
 class WebSource(Source):
-    """Files below a URL. `rclone` reads files without a HEAD, `lister` asks for their sizes; `named` maps paths to sha256 or ""."""
+    """Files below a URL. `rclone` reads files without a HEAD, `lister` asks for their sizes; `sums` maps paths to sha256 or ""."""
 
-    def __init__(self, rclone: Rclone, lister: Rclone, pages: Pages, url: str, named: Mapping[str, str]) -> None:
+    def __init__(self, rclone: Rclone, lister: Rclone, pages: Pages, url: str, sums: Mapping[str, str]) -> None:
         super().__init__(rclone, REMOTE, url)
         self._lister = lister
-        self._named = dict(named)
+        self._request_sums = dict(sums)
         self._pages = pages
         self._ranges: bool | None = None
 
     def files(self) -> list[SourceFile]:
         """Every file, with the sha256 of the request or a SHA256SUMS file. Raises PreheatError."""
-        sums = self._named or self._sums()
+        sums = self._request_sums or self._sums()
         if sums:
             files = self._complete(self._lister.listing(REMOTE, only=sorted(sums)), set(sums), sums)
         else:
@@ -67,9 +67,9 @@ class WebSource(Source):
         problem = f"the server compresses this file ({encoding}), although it is asked not to"
         return PreheatError(Exit.REFUSED, problem, "switch compression off for model files at the server", file=path)
 
-    def _complete(self, listed: Iterable[Mapping[str, Any]], names: Collection[str], sums: Mapping[str, str]) -> list[SourceFile]:
+    def _complete(self, entries: Iterable[Mapping[str, Any]], names: Collection[str], sums: Mapping[str, str]) -> list[SourceFile]:
         """The files of rclone's list, and each of `names` that it left out, by its own headers."""
-        files = {each["Path"]: _file(each["Path"], each["Size"], _seconds(each["ModTime"]), sums) for each in listed}
+        files = {each["Path"]: _file(each["Path"], each["Size"], _seconds(each["ModTime"]), sums) for each in entries}
         for path in sorted(set(names) - set(files)):
             # A server may answer a name that leads elsewhere with anything; such a name is rejected unless it is excluded.
             headers = self._pages.headers(path) if storable(path) else Headers(0, 0.0, None)
@@ -140,7 +140,7 @@ class Pages:
 
     def links(self) -> set[str]:
         """Every file that the index pages link to, by its path below the URL. Raises PreheatError when a page cannot be read."""
-        files, folders, seen = set(), [""], {""}
+        files, folders, visited = set(), [""], {""}
         while folders:
             folder = folders.pop()
             for path in self._linked(folder):
@@ -148,8 +148,8 @@ class Pages:
                     files.add(path)
                 elif not storable(path[:-1]):
                     raise unsafe_name(path)
-                elif path not in seen:
-                    seen.add(path)
+                elif path not in visited:
+                    visited.add(path)
                     folders.append(path)
         return files
 

@@ -68,14 +68,14 @@ def after_beats(holder, clock, count):
 
 def test_a_lock_given_back_is_taken_without_waiting(lease):
     lease("a").release()
-    assert lease("b", waiting=never).held()
+    assert lease("b", waiting=never).valid()
 
 
 def test_a_lock_that_is_kept_alive_is_not_taken(lease, tmp_path, clock):
     first, holders = lease("a"), []
     assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(after_beats(first, clock, 15), holders.append)
     assert set(holders) == {"a"}
-    assert first.held()
+    assert first.valid()
 
 
 def test_a_lock_whose_holder_died_is_taken_after_its_lifetime(lease, tmp_path, clock):
@@ -87,7 +87,7 @@ def test_a_lock_whose_holder_died_is_taken_after_its_lifetime(lease, tmp_path, c
         holders.append(holder)
         clock.go_on(LIFETIME / 3)
 
-    assert lease("b", waiting=wait).held()
+    assert lease("b", waiting=wait).valid()
     assert holders == ["dead"] * 3
 
 
@@ -115,7 +115,7 @@ def test_no_wall_clock_decides_whether_a_lock_is_stale(lease, tmp_path, clock, s
     for path in (tmp_path / "locks").iterdir():
         os.utime(path, (stamp, stamp))
     assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(after_beats(first, clock, 12), lambda _holder: None)
-    assert first.held()
+    assert first.valid()
 
 
 def test_a_holder_that_was_overtaken_notices_and_may_not_write(lease, tmp_path):
