@@ -25,14 +25,14 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives."""
     from operations.client import grpc_connection, http_connection
     from operations.client.target import caller, check_reachable, target
-    from operations.contract import contract
+    from operations.contract import contract_of
     from operations.errors import RequestError
     from operations.workspace import open_workspace
 
     if not stack:
         raise RequestError(f"--stack is missing. Name one: inferplan call {model} PROMPT --stack NAME")
     workspace = open_workspace(stack)
-    aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)
     text = sys.stdin.read() if prompt == "-" else prompt

@@ -24,14 +24,14 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     """Print code that sends a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
     from operations.client.snippet import languages, snippet
     from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
-    from operations.contract import contract
+    from operations.contract import contract_of
     from operations.errors import RequestError
     from operations.workspace import open_workspace
 
     if not stack:
         raise RequestError(f"--stack is missing. Name one: inferplan snippet {model} --stack NAME")
     workspace = open_workspace(stack)
-    aim = target(contract(workspace), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     who = consumer_of(workspace, aim.endpoint, consumer)
     code = snippet(aim, language or languages(aim.kind)[0], prompt, max_tokens=max_tokens)
     if show_key:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -11,7 +12,7 @@ from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import requirements
 from components.gateway.gateway import GATEWAY_PODS, declare_gateway
-from components.handles import Endpoint
+from components.gateway.routes import model_url
 from components.images.rewriting import image_options
 from components.monitoring.metrics_access import MetricsAccess
 from components.namespace import InferenceNamespace
@@ -29,19 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Exports:
-    """The outputs of a stack: the addresses of its models, never a key."""
+    """The outputs of a stack: the gateway's URL, and the URL, protocols and consumers of each model. Programs read the plan instead."""
 
-    namespace: pulumi.Output[str]
-    endpoints: tuple[Endpoint, ...]
-    gateway_url: str | None
-    gateway_grpc: str | None
+    gateway: str | None
+    models: Mapping[str, Mapping[str, object]]
 
     def export(self) -> None:
         """Make these the stack's outputs."""
-        pulumi.export("namespace", self.namespace)
-        pulumi.export("gateway", self.gateway_url)
-        pulumi.export("gatewayGrpc", self.gateway_grpc)
-        pulumi.export("endpoints", {each.model: asdict(each) for each in self.endpoints})
+        pulumi.export("gateway", self.gateway)
+        pulumi.export("models", self.models)
 
 
 def compose(stack: Stack) -> Exports:
@@ -93,5 +90,13 @@ def compose(stack: Stack) -> Exports:
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=inside)
     if spec.monitoring is not None:
         MetricsAccess("metrics", spec.monitoring, namespace=home.live_name, endpoints=endpoints, opts=inside)
-    url, grpc = (None, None) if gateway is None else (gateway.url, gateway.grpc)
-    return Exports(namespace=home.live_name, endpoints=endpoints, gateway_url=url, gateway_grpc=grpc)
+    url = None if gateway is None else gateway.url
+    exported = {
+        each.model: {
+            "url": model_url(each, gateway=url, namespace=spec.namespace),
+            "protocols": [protocol.kind for protocol in each.protocols],
+            "consumers": list(each.consumers),
+        }
+        for each in endpoints
+    }
+    return Exports(gateway=url, models=exported)

@@ -1,26 +1,24 @@
-"""What a stack exports about its endpoints, read back: the one record that status, call and snippet know models by.
-
-The program itself writes it, in memory and as of the stack file; no cluster is asked.
-"""
+"""The endpoints of a stack, from its file alone: the record that status, call and snippet know models by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from components.gateway.routes import public_path
-from components.handles import Endpoint
+from components.gateway.gateway import GATEWAY
+from components.gateway.names import SECRET_KEY, server_key_secret
+from components.gateway.routes import model_url, public_path
+from components.handles import Endpoint, SecretRef
 
 if TYPE_CHECKING:
     from components.handles import ProtocolKind
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
+    from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """The exported endpoints by model, the gateway's base URL and its address for gRPC; None where there is none."""
+    """The endpoints by model, the gateway's base URL and its address for gRPC; None where there is none."""
 
     namespace: str
     gateway: str | None
@@ -29,11 +27,7 @@ class Contract:
 
     def address(self, model: str) -> str:
         """Where clients call `model` first of all: at the gateway, or inside the cluster where there is no gateway."""
-        endpoint = self.endpoints[model]
-        first = endpoint.protocols[0]
-        if self.gateway is None:
-            return f"http://{endpoint.host}.{self.namespace}.svc:{first.port}{first.path}"
-        return self.url(model, first.kind)
+        return model_url(self.endpoints[model], gateway=self.gateway, namespace=self.namespace)
 
     def url(self, model: str, kind: ProtocolKind) -> str:
         """Where calls of protocol `kind` to `model` start, at the gateway. Raises ValueError where there is no gateway."""
@@ -42,30 +36,16 @@ class Contract:
         return self.gateway + public_path(model, kind)
 
 
-def contract(workspace: Workspace) -> Contract:
-    """What the stack of `workspace` exports. Raises ProgramFailed with the program's own words."""
-    return contract_of(declared(workspace), workspace.settings.namespace)
-
-
-def declared(workspace: Workspace) -> Recording:
-    """What the program of `workspace` registers. Raises ProgramFailed with the program's own words."""
-    return workspace.record()
-
-
-def contract_of(recording: Recording, namespace: str) -> Contract:
-    """What `recording`, of a stack in `namespace`, exports."""
-    outputs = recording.outputs
+def contract_of(settings: StackSettings) -> Contract:
+    """The endpoints of a stack, as its program declares them."""
+    endpoints = {
+        name: model.endpoint(name, SecretRef(name=server_key_secret(name), key=SECRET_KEY)) for name, model in settings.models.items()
+    }
+    access = None if settings.gateway is None else settings.gateway.access
+    speaks_grpc = any(protocol.kind == "kserve-v2-grpc" for each in endpoints.values() for protocol in each.protocols)
     return Contract(
-        # The namespace's name is an output of an object that no preview has made yet.
-        namespace=namespace,
-        gateway=outputs.get("gateway"),
-        grpc=outputs.get("gatewayGrpc"),
-        endpoints={name: endpoint_of(written) for name, written in outputs["endpoints"].items()},
+        namespace=settings.namespace,
+        gateway=None if access is None else access.url(GATEWAY),
+        grpc=access.grpc(GATEWAY) if access is not None and speaks_grpc else None,
+        endpoints=endpoints,
     )
-
-
-def endpoint_of(written: Mapping[str, Any]) -> Endpoint:
-    """The endpoint that an exported record stands for."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Endpoint).validate_python(written)

@@ -178,7 +178,7 @@ class StackStatus:
 def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _pod: "") -> StackStatus:
     """The state of the stack of `workspace` on the cluster that `get` reaches, with its differences from the file."""
     recording, namespace = workspace.record(), workspace.settings.namespace
-    contract = contract_of(recording, namespace)
+    contract = contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)
     changes = differences(declared_objects(recording, namespace), LiveCluster(get))
     state = replace(state, differences=tuple((str(key), text) for key, text in changes))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from components.handles import ProtocolKind
+    from components.handles import Endpoint, ProtocolKind
 
 # The name of a model in a path. It is the name of a Service, so at most 63 characters.
 MODEL = "[a-z][-a-z0-9]{0,62}"
@@ -73,6 +73,14 @@ def public_path(model: str, kind: ProtocolKind) -> str:
     if kind == "kserve-v2-grpc":
         return ""
     return f"/{model}{_PREFIXES[kind]}"
+
+
+def model_url(endpoint: Endpoint, *, gateway: str | None, namespace: str) -> str:
+    """Return the base URL of the first protocol of a model: at the gateway, or inside the cluster if there is no gateway."""
+    first = endpoint.protocols[0]
+    if gateway is None:
+        return f"http://{endpoint.host}.{namespace}.svc:{first.port}{first.path}"
+    return gateway + public_path(endpoint.model, first.kind)
 
 
 def calls(kind: ProtocolKind) -> frozenset[tuple[str, str]]:

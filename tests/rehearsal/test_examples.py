@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract
+from operations.contract import contract_of
 from operations.status import StackState, read_state
 from operations.workspace import Workspace, open_workspace
 from rehearsal.cluster import Cluster, delete, start
@@ -64,7 +64,7 @@ class Stage:
             outcome = self._apply(workspace, given)
             self.shown = (workspace.stack, outcome)
         pods = self.cluster.get("/api/v1/namespaces/inference/pods")["items"]
-        return Example(workspace, outcome, read_state(workspace.settings, contract(workspace), self.cluster.get), pods)
+        return Example(workspace, outcome, read_state(workspace.settings, contract_of(workspace.settings), self.cluster.get), pods)
 
     def _apply(self, workspace: Workspace, given: dict[str, Any]) -> Outcome:
         options: Any = {**given, "stack": "examples", "ensure_crds": installer(self.cluster, silent)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract
+from operations.contract import contract_of
 from operations.status import read_state
 from operations.workspace import open_workspace
 from rehearsal.cluster import delete, start
@@ -166,7 +166,7 @@ def test_a_higher_priority_takes_cards_and_status_and_up_say_what_is_missing_unt
     assert waiting is not None
     assert owner(waiting)[1].startswith("low-")
     assert condition(waiting, "QuotaReserved")["status"] == "False"
-    [row] = read_state(workspace.settings, contract(workspace), cluster.get).models
+    [row] = read_state(workspace.settings, contract_of(workspace.settings), cluster.get).models
     assert (row.ready, row.wanted) == (2, 3)
     assert row.reason.startswith("waits in queue serving: couldn't assign flavors")
     assert PENDING in row.reason
@@ -181,4 +181,4 @@ def test_a_higher_priority_takes_cards_and_status_and_up_say_what_is_missing_unt
     [(name, reason)] = told
     assert name == "low"
     assert "queue serving: couldn't assign flavors" in reason
-    assert {row.ready for row in read_state(workspace.settings, contract(workspace), cluster.get).models} == {3}
+    assert {row.ready for row in read_state(workspace.settings, contract_of(workspace.settings), cluster.get).models} == {3}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract
+from operations.contract import contract_of
 from operations.status import read_state
 from operations.workspace import open_workspace
 from rehearsal.cluster import Cluster, delete, start
@@ -53,7 +53,7 @@ def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], 
     config = {**given["config"], "inferplan:models": change(json.dumps(chosen))}
     options: Any = {**given, "config": config, "ensure_crds": installer(cluster, silent), **more}
     apply(workspace.rehearsed, cluster, **options)
-    return read_state(workspace.settings, contract(workspace), cluster.get)
+    return read_state(workspace.settings, contract_of(workspace.settings), cluster.get)
 
 
 def model_pods(cluster: Cluster, model: str) -> list[Any]:

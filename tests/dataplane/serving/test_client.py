@@ -17,7 +17,7 @@ from cli.main import run
 from components.gateway import keys
 from components.serving.triton.service import key_args
 from operations.client.snippet import languages
-from operations.contract import contract
+from operations.contract import contract_of
 from operations.workspace import open_workspace
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
@@ -92,7 +92,7 @@ def stand(tritonserver, client_environment, tmp_path_factory):
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
         workspace = open_workspace(str(stack))
         seed = workspace.secrets.values["inferplan:apiKeySeed"]
-        exported = contract(workspace).endpoints
+        exported = contract_of(workspace.settings).endpoints
     repository = {"pieces": {**GENERATION, "streaming": True}, "whole": GENERATION}
     served = spec_of(repository, accelerators=2)
     guard = key_args(keys.server_key(seed, "writer"))

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from components.handles import Endpoint, EndpointProtocol
-from operations.contract import Contract, contract, endpoint_of
+from operations.contract import Contract, contract_of
 from operations.status import read_state
 from operations.workspace import open_workspace
 
@@ -25,7 +24,7 @@ def _in_the_project(monkeypatch):
 @pytest.mark.parametrize("engine", sorted(FIRST))
 def test_status_shows_the_endpoint_of_each_engine_as_the_stack_exports_it(engine):
     workspace = open_workspace(str(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml"))
-    rows = read_state(workspace.settings, contract(workspace), lambda _path: {}).models
+    rows = read_state(workspace.settings, contract_of(workspace.settings), lambda _path: {}).models
     assert rows
     for row in rows:
         assert row.endpoint == f"http://llm.local.test/{row.name}{OWN.get(row.name, FIRST[row.engine])}"
@@ -45,12 +44,23 @@ def test_without_a_gateway_the_address_is_the_service_s_own_with_the_record_s_po
         found.url("m", "openai")
 
 
-def test_an_exported_record_reads_back_as_it_was():
+def test_every_endpoint_has_the_key_of_its_server_and_the_tensors_of_its_text():
     workspace = open_workspace(str(ROOT / "docs" / "engines" / "Pulumi.triton.yaml"))
-    for endpoint in contract(workspace).endpoints.values():
-        assert endpoint_of(asdict(endpoint)) == endpoint
+    for endpoint in contract_of(workspace.settings).endpoints.values():
         assert endpoint.server_key is not None
         assert endpoint.texts or endpoint.protocols[0].kind == "openai"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "triton"])
+def test_the_outputs_of_a_stack_are_the_addresses_that_people_need_and_nothing_else(engine):
+    workspace = open_workspace(str(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml"))
+    outputs, declared = workspace.record().outputs, contract_of(workspace.settings)
+    assert set(outputs) == {"gateway", "models"}
+    assert outputs["gateway"] == declared.gateway == "http://llm.local.test"
+    assert set(outputs["models"]) == set(workspace.settings.models)
+    for name, model in outputs["models"].items():
+        kinds = [protocol.kind for protocol in declared.endpoints[name].protocols]
+        assert model == {"url": declared.address(name), "protocols": kinds, "consumers": workspace.settings.models[name].consumers}
 
 
 def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries_none():

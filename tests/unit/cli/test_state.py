@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract
+from operations.contract import contract_of
 from operations.model_status import queue_messages
 from operations.preheat_status import PreheatRow
 from operations.status import StackState, read_state
@@ -32,7 +32,9 @@ def reason(workspace):
 
     def look(jobs=(), deployments=(), pods=()):
         answers: dict[str, Any] = {"jobs": jobs, "deployments": deployments, "pods": pods}
-        state = read_state(workspace.settings, contract(workspace), lambda path: {"items": list(answers.get(path.rpartition("/")[2], ()))})
+        state = read_state(
+            workspace.settings, contract_of(workspace.settings), lambda path: {"items": list(answers.get(path.rpartition("/")[2], ()))}
+        )
         return next(row.reason for row in state.models if row.name == MODEL)
 
     return look

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.contract import contract_of, declared
+from operations.contract import contract_of
 from operations.status import read_state
 from operations.status_document import status_json
 from operations.workspace import open_workspace
@@ -21,8 +21,8 @@ def document(path: Path) -> tuple[str, dict]:
         patch.chdir(ROOT)
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
         workspace = open_workspace(str(path))
-        recording = declared(workspace)
-        contract = contract_of(recording, workspace.settings.namespace)
+        recording = workspace.record()
+        contract = contract_of(workspace.settings)
         state = read_state(workspace.settings, contract, lambda _path: {"items": []})
         texts = {status_json(workspace.stack, state, contract, recording) for _ in range(2)}
     [text] = texts

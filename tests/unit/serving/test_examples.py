@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.contract import contract_of
 from rehearsal.engine.program.record import record
 from rehearsal.engine.wire.recording import Recording
 from rehearsal.secrets import open_secrets
@@ -104,8 +106,8 @@ def test_every_record_of_an_endpoint_is_true_of_the_objects_that_are_declared(ex
     settings = validate(read_stack(example))
     services = {each.inputs["metadata"]["name"]: each.inputs["spec"] for each in recording if each.type == "kubernetes:core/v1:Service"}
     secrets = {each.inputs["metadata"]["name"] for each in recording if each.type == "kubernetes:core/v1:Secret"}
-    assert set(recording.outputs["endpoints"]) == set(settings.models)
-    for name, told in recording.outputs["endpoints"].items():
+    for name, endpoint in contract_of(settings).endpoints.items():
+        told = asdict(endpoint)
         model, [server] = settings.models[name], servers_of(recording, name)
         ports = {each["containerPort"] for each in server["ports"]}
         reached = {each["port"] for each in told["protocols"]}
@@ -118,7 +120,7 @@ def test_every_record_of_an_endpoint_is_true_of_the_objects_that_are_declared(ex
         [edges] = [each.inputs["spec"] for each in recording if each.type.endswith(":NetworkPolicy") and each.name == name]
         assert {each["port"] for each in edges["ingress"][0]["ports"]} == reached
         assert told["server_key"] is None or told["server_key"]["name"] in secrets
-        assert (told["engine"], told["consumers"]) == (model.engine, model.consumers)
+        assert (endpoint.engine, list(endpoint.consumers)) == (model.engine, model.consumers)
 
 
 def vllm_servers(recording) -> Iterator[list[str]]:
