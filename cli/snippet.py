@@ -11,17 +11,23 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     model: Annotated[str, typer.Argument(help="Name of a model of the stack.")],
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     protocol: Annotated[str | None, typer.Option(help="By default the best that the model speaks.")] = None,
-    language: Annotated[str | None, typer.Option(help="curl or python; by default curl if the protocol allows it.")] = None,
+    language: Annotated[str | None, typer.Option(help="curl, python, javascript or cpp. Default: curl, python for gRPC.")] = None,
     consumer: Annotated[
         str | None, typer.Option(help="The consumer whose key --show-key prints; by default the first of the model.")
     ] = None,
     gateway: Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")] = None,
     path: Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")] = None,
-    prompt: Annotated[str, typer.Option(help="The prompt in the code.")] = "Say hello.",
+    served: Annotated[
+        str | None, typer.Option("--model", help="One of the models that a Triton server serves. Default: the first that takes a prompt.")
+    ] = None,
+    prompt: Annotated[str, typer.Option(help="The prompt in the code, or the sample of each text input.")] = "Say hello.",
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = 256,
     show_key: Annotated[bool, typer.Option("--show-key", help="Print the consumer's key before the code.")] = False,
 ) -> None:
-    """Print code that sends a prompt to MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY."""
+    """Print code that calls MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY.
+
+    The code sends a prompt, or a sample of each input that a Triton model requires, by the types and dims in the stack file.
+    """
     from operations.client.snippet import languages, snippet
     from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
     from operations.contract import contract_of
@@ -31,11 +37,23 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     if not stack:
         raise RequestError(f"--stack is missing. Name one: inferplan snippet {model} --stack NAME")
     workspace = open_workspace(stack)
-    aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    spec = workspace.settings.models.get(model)
+    aim = target(
+        contract_of(workspace.settings),
+        model,
+        protocol=protocol,
+        gateway=gateway,
+        path=path,
+        stack=workspace.stack,
+        served=served,
+        declared=() if spec is None else spec.tensors,
+    )
     who = consumer_of(workspace, aim.endpoint, consumer)
-    code = snippet(aim, language or languages(aim.kind)[0], prompt, max_tokens=max_tokens)
+    language = language or languages(aim)[0]
+    code = snippet(aim, language, prompt, max_tokens=max_tokens)
+    comment = "//" if language in ("javascript", "cpp") else "#"
     if show_key:
-        print(f"# export {KEY_VARIABLE}={derived(workspace, who).key}")
+        print(f"{comment} export {KEY_VARIABLE}={derived(workspace, who).key}")
     else:
-        print(f'# {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} --value)"')
+        print(f'{comment} {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} --value)"')
     print(code, end="")

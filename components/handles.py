@@ -160,9 +160,9 @@ class EndpointProtocol:
 class TextTensors:
     """The tensors of a model that generates text: the input for the prompt and the output with the response.
 
-    `stream` is the input that requests streaming and `tokens` the input that limits the length, None if the model has none (a request
-    parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if there is one. A
-    `decoupled` model may send several responses, and then answers only streaming calls.
+    `stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that limits the length, None if the
+    model has none (a request parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if
+    there is one. A `decoupled` model may send several responses, and then answers only streaming calls.
     """
 
     model: str
@@ -170,7 +170,28 @@ class TextTensors:
     output: str
     stream: str | None = None
     tokens: str | None = None
+    tokens_type: str = "INT32"
     shape: tuple[int, ...] = (1,)
+    decoupled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """An input or output of a model: its KServe v2 datatype (`FP32`, `BYTES`), and the shape of one request, with 1 where the size varies."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTensors:
+    """The inputs and outputs of one model of a Triton server. A `decoupled` model answers only streaming calls."""
+
+    model: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
     decoupled: bool = False
 
 

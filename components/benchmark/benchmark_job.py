@@ -104,7 +104,7 @@ def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str,
     """Return the input of the payload: one entry per model, and the load for all of them."""
     return {
         "program": "aiperf",
-        "services": [_service(endpoints[model]) for model in spec.models],
+        "services": [_service(name, endpoints) for name in spec.models],
         "tokenizer": TOKENIZER,
         "promptTokens": spec.prompt_tokens,
         "outputTokens": spec.output_tokens,
@@ -114,19 +114,20 @@ def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str,
     }
 
 
-def _service(endpoint: Endpoint) -> dict[str, Any]:
-    base = "http://gateway"
+def _service(name: str, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+    model, _, served = name.partition("/")
+    endpoint, base = endpoints[model], "http://gateway"
     if any(each.kind == "openai" for each in endpoint.protocols):
         # aiperf adds /v1/chat/completions itself.
         url = base + public_path(endpoint.model, "openai").removesuffix("/v1")
         probe = f"{url}/v1/chat/completions"
-        return {"model": endpoint.model, "served": endpoint.served_names[0], "protocol": "openai", "url": url, "probe": probe}
-    text = endpoint.texts[0]
+        return {"model": name, "served": served or endpoint.served_names[0], "protocol": "openai", "url": url, "probe": probe}
+    text = next(each for each in endpoint.texts if served in ("", each.model))
     path = f"{public_path(endpoint.model, 'triton-generate')}/models/{text.model}/generate_stream"
     streaming = "" if text.stream is None else f', "{text.stream}": true'
     template = f'{{"{text.input}": {{{{ text|tojson }}}}, "max_tokens": {{{{ max_tokens|tojson }}}}{streaming}}}'
     generate = {"path": path, "template": template, "output": text.output}
-    return {"model": endpoint.model, "served": text.model, "protocol": "triton-generate", "url": base, "probe": base + path, **generate}
+    return {"model": name, "served": text.model, "protocol": "triton-generate", "url": base, "probe": base + path, **generate}
 
 
 def _meta(object_name: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:

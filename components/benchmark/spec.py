@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
 from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec
 from images.catalogue import default_image
 
 _MAX_RUNS = 100
+BenchmarkModel = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9][A-Za-z0-9._-]{0,127})?$"),
+]
 
 
 class BenchmarkSpec(Spec):
     """Runs the same load against two or more models, one after the other, and prints a table of the results."""
 
-    models: Annotated[list[DnsLabel], Field(min_length=2, max_length=16)]
-    """The models to compare, in the order of the table."""
+    models: Annotated[list[BenchmarkModel], Field(min_length=2, max_length=16)]
+    """The models to compare, in the order of the table. MODEL/SERVED selects one model of a Triton server, for example llm/ensemble."""
     consumer: DnsLabel
     """The consumer whose key is used. Each model must list it in its consumers."""
     tokenizer: DnsLabel

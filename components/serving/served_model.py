@@ -21,7 +21,7 @@ from components.storage.spec import WeightsSpec
 if TYPE_CHECKING:
     import pulumi
 
-    from components.handles import Endpoint, NodeTarget, SecretRef
+    from components.handles import Endpoint, ModelTensors, NodeTarget, SecretRef, TextTensors
     from components.serving.engine import Engine, Site
 
 # Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
@@ -173,6 +173,21 @@ class ServedModel(PodSettings, ABC):
     def takes_prompts(self) -> bool:
         """Whether a client can put a prompt to it by a protocol that everybody knows: OpenAI's, or Triton's generate."""
         return True
+
+    @property
+    def texts(self) -> tuple[TextTensors, ...]:
+        """The models of a Triton server that take one prompt and answer with text."""
+        return ()
+
+    @property
+    def why_no_prompts(self) -> str:
+        """The inputs or outputs that keep the model from taking prompts, as a clause; empty if none does or they are not declared."""
+        return ""
+
+    @property
+    def tensors(self) -> tuple[ModelTensors, ...]:
+        """The inputs and outputs of the models that clients call, as far as the stack file declares them."""
+        return ()
 
     @property
     def most_accelerators(self) -> int:

@@ -34,7 +34,7 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
     if text.stream is not None:
         inputs.append(_tensor(triton, text.stream, "BOOL", text.shape, True))
     if text.tokens is not None:
-        inputs.append(_tensor(triton, text.tokens, "INT32", text.shape, max_tokens))
+        inputs.append(_tensor(triton, text.tokens, text.tokens_type, text.shape, max_tokens))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     client = triton.InferenceServerClient(target.url, ssl=target.url.endswith(":443"))
     metadata = {"x-api-key": who.key, "x-model": target.model}
@@ -61,10 +61,10 @@ def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence
 
 def _tensor(triton: Any, name: str, kind: str, shape: tuple[int, ...], value: Any) -> Any:
     import numpy as np
+    from tritonclient.utils import triton_to_np_dtype
 
-    types = {"BYTES": np.object_, "BOOL": np.bool_, "INT32": np.int32}
     tensor = triton.InferInput(name, list(shape), kind)
-    tensor.set_data_from_numpy(np.array([value], dtype=types[kind]).reshape(shape))
+    tensor.set_data_from_numpy(np.array([value], dtype=triton_to_np_dtype(kind)).reshape(shape))
     return tensor
 
 

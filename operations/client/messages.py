@@ -42,7 +42,7 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
         if text.tokens is None:
             body["parameters"] = {"max_tokens": max_tokens}
         else:
-            inputs.append({"name": text.tokens, "shape": list(text.shape), "datatype": "INT32", "data": [max_tokens]})
+            inputs.append({"name": text.tokens, "shape": list(text.shape), "datatype": text.tokens_type, "data": [max_tokens]})
         return Request(url=f"{base}/infer", body=body)
     stream: dict[str, Any] = {} if text.stream is None else {text.stream: True}
     return Request(url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **stream})

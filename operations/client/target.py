@@ -6,21 +6,29 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from components.handles import Endpoint, ProtocolKind, TextTensors
+from components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from operations.errors import OperationError, RequestError
+from stackfile.errors import unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from operations.contract import Contract
     from operations.workspace import Workspace
 
 KEY_VARIABLE = "INFERPLAN_API_KEY"
+_OF_TENSORS = ("triton-generate", "kserve-v2-http", "kserve-v2-grpc")
 # The first protocol that a model supports is the default: streaming protocols with the shortest messages come first.
 PREFERRED: tuple[ProtocolKind, ...] = ("openai", "triton-generate", "kserve-v2-http", "kserve-v2-grpc", "ray-serve")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One model by one protocol. `url` is the prefix of its calls, host:port for gRPC; `name` is the model's name on the server."""
+    """One model by one protocol. `url` is the prefix of its calls, host:port for gRPC; `name` is the model's name on the server.
+
+    `text` are the tensors of a prompt and its answer, None for other models. `tensors` are all declared inputs and outputs, None if the
+    protocol has no tensors.
+    """
 
     endpoint: Endpoint
     kind: ProtocolKind
@@ -28,6 +36,7 @@ class Target:
     name: str
     text: TextTensors | None
     path: str
+    tensors: ModelTensors | None = None
 
     @property
     def model(self) -> str:
@@ -43,31 +52,54 @@ class Caller:
     key: str = field(repr=False)
 
 
-def target(contract: Contract, model: str, *, protocol: str | None, gateway: str | None, path: str | None, stack: str) -> Target:
+def target(
+    contract: Contract,
+    model: str,
+    *,
+    protocol: str | None,
+    gateway: str | None,
+    path: str | None,
+    stack: str,
+    served: str | None = None,
+    declared: Iterable[ModelTensors] = (),
+) -> Target:
     """The target of a call to `model`, by `protocol` or the first that it supports, at `gateway` or the stack's own.
 
-    Raises OperationError for a model or protocol that is not there, and where nothing can be reached.
+    `served` selects one of the models that its server serves, by default the first that takes a prompt. `declared` are the tensors of the
+    served models, for calls without a prompt. Raises RequestError for an unknown model or protocol, and where nothing can be reached.
     """
     endpoint = _endpoint(contract, model, stack)
-    kind = _kind(endpoint, protocol)
-    text = _text(endpoint, kind)
-    name = text.model if text is not None else (endpoint.served_names[0] if endpoint.served_names else model)
+    if served is not None and served not in endpoint.served_names:
+        raise RequestError(unknown("served model", served, endpoint.served_names, owner=model))
+    text = next((each for each in endpoint.texts if served in (None, each.model)), None)
+    name = served or (text.model if text is not None else next(iter(endpoint.served_names), model))
+    tensors = next((each for each in declared if each.model == name), None if text is None else _tensors_of(text))
+    kind = _kind(endpoint, protocol, text, tensors)
+    if kind in _OF_TENSORS:
+        _check_tensors(endpoint, name, kind, text, tensors)
     route = path if path is not None else (endpoint.routes[0].prefix if endpoint.routes else "/")
-    url = _url(contract, model, kind, gateway, stack)
-    return Target(endpoint=endpoint, kind=kind, url=url, name=name, text=text, path="" if route == "/" else "/" + route.strip("/"))
+    return Target(
+        endpoint=endpoint,
+        kind=kind,
+        url=_url(contract, model, kind, gateway, stack),
+        name=name,
+        text=text if kind in _OF_TENSORS else None,
+        path="" if route == "/" else "/" + route.strip("/"),
+        tensors=tensors if kind in _OF_TENSORS else None,
+    )
 
 
 def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
-    from stackfile.errors import unknown
-
     if model in contract.endpoints:
         return contract.endpoints[model]
     raise RequestError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
 
 
-def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:
+def _kind(endpoint: Endpoint, protocol: str | None, text: TextTensors | None, tensors: ModelTensors | None) -> ProtocolKind:
     protocols = {each.kind for each in endpoint.protocols}
     if protocol is None:
+        if text is None and tensors is not None and "openai" not in protocols:
+            return "kserve-v2-grpc" if tensors.decoupled else "kserve-v2-http"
         return next(kind for kind in PREFERRED if kind in protocols)
     for kind in get_args(ProtocolKind):
         if kind == protocol and kind in protocols:
@@ -78,18 +110,25 @@ def _kind(endpoint: Endpoint, protocol: str | None) -> ProtocolKind:
     raise RequestError(f"--protocol: unknown protocol {protocol!r}. {endpoint.model} speaks {listed}")
 
 
-def _text(endpoint: Endpoint, kind: ProtocolKind) -> TextTensors | None:
-    if kind in ("openai", "ray-serve"):
-        return None
-    if not endpoint.texts:
+def _check_tensors(endpoint: Endpoint, name: str, kind: ProtocolKind, text: TextTensors | None, tensors: ModelTensors | None) -> None:
+    """Raises RequestError if `kind` cannot carry the tensors of model `name`, or they are not declared."""
+    if tensors is None:
         raise RequestError(
-            f"{endpoint.model} serves {', '.join(endpoint.served_names)}, none of which takes one prompt and answers with text. "
-            "Write a client for it (docs/client.md)"
+            f"{endpoint.model} serves {', '.join(endpoint.served_names)}, and {name} does not take one prompt and answer with text. "
+            f"Print code for its tensors with: inferplan snippet {endpoint.model}. A script of your own must declare input and output."
         )
-    text = endpoint.texts[0]
-    if kind == "kserve-v2-http" and text.decoupled:
-        raise RequestError(f"{text.model} answers in pieces, which KServe's HTTP infer cannot carry. Use --protocol triton-generate")
-    return text
+    if kind == "triton-generate" and text is None:
+        raise RequestError(f"{name} takes tensors, which generate cannot carry. Use --protocol kserve-v2-http or kserve-v2-grpc.")
+    if kind == "kserve-v2-http" and tensors.decoupled:
+        other = "kserve-v2-grpc" if text is None else "triton-generate"
+        raise RequestError(f"{name} answers in pieces, which KServe's HTTP infer cannot carry. Use --protocol {other}")
+
+
+def _tensors_of(text: TextTensors) -> ModelTensors:
+    prompt = Tensor(name=text.input, datatype="BYTES", shape=text.shape)
+    limit = () if text.tokens is None else (Tensor(name=text.tokens, datatype=text.tokens_type, shape=text.shape, optional=True),)
+    answer = Tensor(name=text.output, datatype="BYTES", shape=text.shape)
+    return ModelTensors(model=text.model, inputs=(prompt, *limit), outputs=(answer,), decoupled=text.decoupled)
 
 
 def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None, stack: str) -> str:

@@ -33,11 +33,15 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
 
 
 def _service(settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str) -> Iterator[SpecError]:
+    name, _, served = name.partition("/")
     model = settings.models.get(name)
     if model is None:
         yield unknown(path, name, "model", settings.models, "models")
-    elif not model.takes_prompts:
-        yield SpecError(path, f"{name} does not take prompts. Supported protocols: OpenAI, and generate of Triton. Use another model.")
+    elif not model.takes_prompts or (served and served not in [text.model for text in model.texts]):
+        name = f"{name}/{served}" if served else name
+        reason = f": {model.why_no_prompts}" if model.why_no_prompts else ""
+        allowed = "A benchmark calls OpenAI APIs, and Triton models that require one TYPE_STRING input and at most max_tokens besides it"
+        yield SpecError(path, f"{name} does not take prompts{reason}. {allowed}. Make other inputs optional, or use another model.")
     elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
         yield SpecError(path, f"Consumer {spec.consumer} may not call {name}. Add {spec.consumer} to models.{name}.consumers.")
 

@@ -34,7 +34,7 @@ def main(plan, key, directory):
             continue
         for prompt in plan["promptTokens"]:
             for callers in plan["concurrency"]:
-                artifacts = directory / f"{service['model']}-{prompt}-{callers}"
+                artifacts = directory / f"{service['model'].replace('/', '_')}-{prompt}-{callers}"
                 print(f"measuring {service['model']}: prompts of {prompt} tokens, {callers} at once", file=sys.stderr, flush=True)
                 done = subprocess.run(command(plan, service, key, prompt, callers, artifacts), capture_output=True, text=True)  # noqa: PLW1510 - its exit code is read below
                 try:

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ObjectStore, SecretRef, TextTensors
+from components.handles import Endpoint, ObjectStore, SecretRef
 from components.serving import workload
 from components.serving.engine import Site
 from components.serving.hardware import on_gaudi, torch_environment
@@ -37,11 +37,7 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this service. A script of the user's own asks for a key only if it says so itself."""
     key = None if spec.own_script else server_key
     made = triton_endpoint(name, "pytriton", spec.ports, consumers=tuple(spec.consumers), server_key=key)
-    text = TextTensors(
-        model=spec.model_name, input="text_input", output="text_output", tokens="max_tokens", shape=(1, 1), decoupled=spec.streaming
-    )
-    ready, texts = READY.format(spec.model_name), () if spec.own_script else (text,)
-    return replace(made, health_path=ready, served_names=(spec.model_name,), texts=texts)
+    return replace(made, health_path=READY.format(spec.model_name), served_names=(spec.model_name,), texts=spec.texts)
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from components.handles import ModelTensors, TextTensors
 from components.serving.served_model import ServedModel
 from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.served import TritonPorts
-from components.serving.triton.tensors import DynamicBatching, ModelName
+from components.serving.triton.tensors import DynamicBatching, InputTensor, ModelName, OutputTensor, TensorName
+from components.serving.triton.texts import model_tensors, text_problem, text_tensors
 from components.spec import SpecError
 from components.storage.spec import relative_path
 
@@ -23,6 +25,15 @@ ScriptFile = Annotated[
     StringConstraints(pattern=r"^[^\x00-\x1f\\]+$", max_length=512),
     AfterValidator(lambda path: "/" * path.startswith("/") + relative_path(path.removeprefix("/"))),
 ]
+
+
+# What payload/bind_text_generation.py binds.
+_INPUTS = {
+    "text_input": InputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1]}),
+    "max_tokens": InputTensor.model_validate({"dataType": "TYPE_INT32", "dims": [1], "optional": True}),
+    "temperature": InputTensor.model_validate({"dataType": "TYPE_FP32", "dims": [1], "optional": True}),
+}
+_OUTPUTS = {"text_output": OutputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1]})}
 
 
 class PyTritonSpec(TextGeneration, ServedModel):
@@ -39,6 +50,10 @@ class PyTritonSpec(TextGeneration, ServedModel):
     """Prompts in one call of the bound function at most; with streaming, answers that are given side by side."""
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
     """Further parameters: the generator gets them with its settings, a script of your own as JSON in `PARAMETERS`; never a secret."""
+    input: dict[TensorName, InputTensor] = {}
+    """The inputs that your own script binds, without the batch axis. `snippet`, `call` and the benchmark read them."""
+    output: dict[TensorName, OutputTensor] = {}
+    """The outputs that your own script binds."""
     dynamic_batching: DynamicBatching = DynamicBatching()
     ports: TritonPorts = TritonPorts()
 
@@ -57,6 +72,14 @@ class PyTritonSpec(TextGeneration, ServedModel):
             given.append("library, generator or generatorFile")
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} name two sources; a script of your own brings what it needs, so write one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _tensors_of_own_scripts(self) -> Self:
+        if (self.input or self.output) and not self.own_script:
+            raise ValueError("input and output describe your own script, and the shipped script has its own. Remove them, or add script.")
+        if bool(self.input) != bool(self.output):
+            raise ValueError(f"{'output' if self.input else 'input'} is missing. Declare input and output, or neither.")
         return self
 
     @model_validator(mode="after")
@@ -93,8 +116,32 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def takes_prompts(self) -> bool:
-        """Whether the shipped script serves, whose tensors are known."""
-        return not self.own_script
+        """True if the model takes one prompt and answers with text, by its tensors."""
+        return bool(self.texts)
+
+    @property
+    def texts(self) -> tuple[TextTensors, ...]:
+        """The tensors of a prompt and its answer."""
+        text = text_tensors(self.model_name, *self._signature, batches=True, decoupled=self.streaming)
+        return () if text is None else (text,)
+
+    @property
+    def why_no_prompts(self) -> str:
+        """What the own script requires besides a prompt, or that its tensors are not declared."""
+        if self.own_script and not self.input:
+            return "input and output of its script are not declared"
+        problem = text_problem(*self._signature)
+        return f"{self.model_name} {problem}" if problem else ""
+
+    @property
+    def tensors(self) -> tuple[ModelTensors, ...]:
+        """The inputs and outputs of the bound model, none if its own script does not declare them."""
+        inputs, outputs = self._signature
+        return (model_tensors(self.model_name, inputs, outputs, batches=True, decoupled=self.streaming),) if inputs else ()
+
+    @property
+    def _signature(self) -> tuple[Mapping[str, InputTensor], Mapping[str, OutputTensor]]:
+        return (self.input, self.output) if self.own_script else (_INPUTS, _OUTPUTS)
 
     @property
     def own_script(self) -> bool:

@@ -55,7 +55,10 @@ def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoin
     made = triton_endpoint(name, "tensorrt-llm", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
     known = models(spec, weights=MODELS, engines=ENGINES)
     # An ensemble answers in pieces when its engine does, which the ensemble itself does not say.
-    texts = (text_tensors(model, known[model], decoupled=spec.streaming) for model in PUBLIC)
+    texts = (
+        text_tensors(each, known[each].inputs, known[each].outputs, batches=known[each].max_batch_size > 0, decoupled=spec.streaming)
+        for each in PUBLIC
+    )
     told = tuple(text for text in texts if text is not None)
     return replace(made, served_names=PUBLIC, texts=told)
 

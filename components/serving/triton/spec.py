@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Discriminator, Tag, field_validator, model_validator
 
-from components.handles import TextTensors
+from components.handles import ModelTensors, TextTensors
 from components.serving.triton import builds, graph
 from components.serving.triton.existing import ExistingRepository, GeneratedRepository, is_existing
 from components.serving.triton.file_models import backend_errors
 from components.serving.triton.kinds import AnyModel
 from components.serving.triton.models import EnsembleModel, ExecutedModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
-from components.serving.triton.texts import text_tensors
+from components.serving.triton.tensors import InputTensor, OutputTensor
+from components.serving.triton.texts import model_tensors, text_problem, text_tensors
 from components.serving.triton.vllm_model import VllmModel
 from components.spec import Bytes, SpecError
 from components.storage.spec import WeightsSpec
@@ -187,12 +188,30 @@ class TritonSpec(TritonServed):
     @property
     def texts(self) -> tuple[TextTensors, ...]:
         """The models that clients call with one prompt and that answer with text, and by which tensors."""
-        made = (
-            text_tensors(name, self.models[name], decoupled=graph.streaming(name, self.models))
-            for name in self.public
-            if name in self.models
-        )
+        made = (text_tensors(*self._signature(name), **self._behaviour(name)) for name in self._declared)
         return tuple(text for text in made if text is not None)
+
+    @property
+    def why_no_prompts(self) -> str:
+        """What each model that clients call requires besides a prompt."""
+        problems = ((name, text_problem(self.models[name].inputs, self.models[name].outputs)) for name in self._declared)
+        return "; ".join(f"{name} {problem}" for name, problem in problems if problem)
+
+    @property
+    def tensors(self) -> tuple[ModelTensors, ...]:
+        """The inputs and outputs of the models that clients call."""
+        return tuple(model_tensors(*self._signature(name), **self._behaviour(name)) for name in self._declared)
+
+    def _signature(self, name: str) -> tuple[str, Mapping[str, InputTensor], Mapping[str, OutputTensor]]:
+        return name, self.models[name].inputs, self.models[name].outputs
+
+    def _behaviour(self, name: str) -> dict[str, bool]:
+        return {"batches": self.models[name].max_batch_size > 0, "decoupled": graph.streaming(name, self.models)}
+
+    @property
+    def _declared(self) -> list[str]:
+        """The models that clients call and whose tensors the stack file declares; an existing repository declares none."""
+        return [name for name in self.public if name in self.models]
 
     @property
     def build(self) -> builds.Build:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.main import run
 from components.gateway import keys
 from components.serving.triton.service import key_args
-from operations.client.snippet import languages
 from operations.contract import contract_of
 from operations.workspace import open_workspace
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
-from tests.dataplane.serving.triton_models import GENERATOR
+from tests.dataplane.serving.triton_models import GENERATOR, TEXT
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -30,6 +31,26 @@ ROOT = Path(__file__).resolve().parents[3]
 STACK = (ROOT / "docs" / "engines" / "Pulumi.triton.yaml").read_text()
 GENERATION = {"kind": "textGeneration", "maxBatchSize": 8, "generator": GENERATOR}
 WEIGHTS = "{store: weights, path: llama, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}"
+FP32, INT64 = ({"dataType": f"TYPE_{kind}", "dims": [2, -1]} for kind in ("FP32", "INT64"))
+ADD = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x, n, label, on = (pb_utils.get_input_tensor_by_name(request, each).as_numpy() for each in ("x", "n", "label", "on"))
+            total = pb_utils.Tensor("sum", (x + n + on.astype(np.float32)).astype(np.float32))
+            answers.append(pb_utils.InferenceResponse([total, pb_utils.Tensor("said", np.char.upper(label.astype(bytes)).astype(np.object_))]))
+        return answers
+"""
+VISION: dict[str, Any] = {
+    "add": {
+        "kind": "python", "maxBatchSize": 4, "code": ADD,
+        "input": {"x": FP32, "n": INT64, "label": TEXT, "on": {"dataType": "TYPE_BOOL", "dims": [1]}, "more": {**INT64, "optional": True}},
+        "output": {"sum": FP32, "said": TEXT},
+    },
+}  # fmt: skip
 MODELS = f"""  inferplan:models:
     chatty: {{engine: vllm, weights: {WEIGHTS}, pool: l40s, consumers: [chat]}}
     writer: {{engine: triton, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s, accelerators: 2, consumers: [chat],
@@ -38,6 +59,8 @@ MODELS = f"""  inferplan:models:
             repository: {{whole: {json.dumps(GENERATION)}}}}}
     app: {{engine: ray-serve, image: "docker.io/acme/app:1", rayVersion: 2.56.0, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s,
           consumers: [chat], applications: {{rag: {{kind: custom, importPath: "app:build", routePrefix: /rag}}}}}}
+    vision: {{engine: triton, weights: {WEIGHTS}, preheat: {{into: shared}}, pool: l40s, consumers: [chat],
+             repository: {json.dumps(VISION)}}}
     locked: {{engine: vllm, weights: {WEIGHTS}, pool: l40s}}
 """
 ENVIRONMENT = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
@@ -93,7 +116,7 @@ def stand(tritonserver, client_environment, tmp_path_factory):
         workspace = open_workspace(str(stack))
         seed = workspace.secrets.values["inferplan:apiKeySeed"]
         exported = contract_of(workspace.settings).endpoints
-    repository = {"pieces": {**GENERATION, "streaming": True}, "whole": GENERATION}
+    repository = {"pieces": {**GENERATION, "streaming": True}, "whole": GENERATION, **VISION}
     served = spec_of(repository, accelerators=2)
     guard = key_args(keys.server_key(seed, "writer"))
     chat, app, proxy = OpenAiDouble(), Backend().start(), Proxy(directory, seed=seed)
@@ -109,9 +132,10 @@ def stand(tritonserver, client_environment, tmp_path_factory):
         ]
         try:
             proxy.run(spec(), here, {"chat": consumer(keys=[2, 1]), "other": consumer(keys=[1])})
-            # One server stands for both Triton models here, so the gateway has to present one key for both.
+            # One server stands for all Triton models here, so the gateway has to present one key for all.
             text = (directory / "keys.conf").read_text()
-            text = text.replace(keys.server_key(seed, "whole"), keys.server_key(seed, "writer"))
+            for model in ("whole", "vision"):
+                text = text.replace(keys.server_key(seed, model), keys.server_key(seed, "writer"))
             (directory / "keys.conf").write_text(text)
             proxy.stop()
             proxy.start()
@@ -149,7 +173,7 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
-        (["call", "chaty", "x"], {}, "Did you mean 'chatty'? Models in client: app, chatty, locked, whole, writer."),
+        (["call", "chaty", "x"], {}, "Did you mean 'chatty'? Models in client: app, chatty, locked, vision, whole, writer."),
         (["call", "locked", "x"], {}, "no consumer may call locked. Add one to models.locked.consumers"),
         (["call", "writer", "x", "--consumer", "other"], {}, "other may not call writer; chat may"),
         (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc. It speaks openai"),
@@ -158,7 +182,7 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
         (["call", "chatty", "x"], {"INFERPLAN_API_KEY": "ipk_nobody_1_x"}, "chatty answers 401: the API key is missing or not valid"),
         (["call", "chatty", "fail"], {}, "chatty the engine died"),
         (["call", "whole", "fail", "--protocol", "triton-generate"], {}, "the generator failed"),
-        (["snippet", "chatty", "--language", "cobol"], {}, "no code in 'cobol' for openai. Languages: curl, python"),
+        (["snippet", "chatty", "--language", "cobol"], {}, "no code in 'cobol' for openai. Languages: curl, python, javascript"),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(stand, arguments, variables, said):
@@ -192,26 +216,34 @@ SNIPPETS = [
     ("whole", "kserve-v2-http"),
     ("app", "ray-serve"),
 ]
-CASES = [(model, protocol, language) for model, protocol in SNIPPETS for language in languages(protocol)]  # type: ignore[arg-type]  # literals of the table above
+HTTP = ("curl", "python", "javascript")
+CASES = [(*each, language) for each in SNIPPETS for language in (("python",) if each[1] == "kserve-v2-grpc" else HTTP)]
+NODE = shutil.which("node")
+COMMANDS = {"curl": ["bash"], "javascript": [NODE or "node"]}
 
 
-def test_every_protocol_has_code_in_python_and_every_http_one_in_curl():
-    assert {protocol for _, protocol, language in CASES if language == "python"} == {protocol for _, protocol in SNIPPETS}
-    assert {protocol for _, protocol, language in CASES if language == "curl"} == {protocol for _, protocol in SNIPPETS} - {
-        "kserve-v2-grpc"
-    }
+def case(model: str, protocol: str, language: str) -> Any:
+    marks = [pytest.mark.skipif(language == "javascript" and NODE is None, reason="no node on PATH")]
+    # One template makes the JavaScript of every protocol.
+    marks += [pytest.mark.full] if language == "javascript" and protocol != "openai" else []
+    return pytest.param(model, protocol, language, marks=marks)
 
 
-@pytest.mark.parametrize(("model", "protocol", "language"), CASES)
-def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, language):
-    options = ["--protocol", protocol, "--language", language, "--prompt", PROMPT, "--max-tokens", "3"]
-    made = stand.run("snippet", model, *options, *stand.where(protocol))
+def code_of(stand: Stand, directory: Path, *options: str) -> tuple[list[str], str]:
+    """The command that runs the printed code, and the code."""
+    made = stand.run("snippet", *options)
     assert (made.returncode, made.stderr) == (0, "")
     assert "ipk_" not in made.stdout
-    code = tmp_path / "code"
+    code = directory / "code.mjs"
     code.write_text(made.stdout)
+    return [*COMMANDS.get(options[options.index("--language") + 1], [str(stand.python)]), str(code)], made.stdout
+
+
+@pytest.mark.parametrize(("model", "protocol", "language"), [case(*each) for each in CASES])
+def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, language):
+    options = ["--protocol", protocol, "--language", language, "--prompt", PROMPT, "--max-tokens", "3"]
+    command, _ = code_of(stand, tmp_path, model, *options, *stand.where(protocol))
     environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
-    command = ["bash", str(code)] if language == "curl" else [str(stand.python), str(code)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert text_in(done.stdout, protocol, language) == SHORTENED.replace(" ", "")
@@ -228,11 +260,28 @@ def text_in(printed: str, protocol: str, language: str) -> str:
     if protocol == "ray-serve":
         # The double echoes the request's line; that it arrived at the application's route is the answer.
         return SHORTENED.replace(" ", "") if json.loads(printed)["target"] == "/rag" else printed
-    if language == "curl":
+    if language != "python":
         strings = {"openai": r'"content": "((?:[^"\\]|\\.)*)"', "triton-generate": r'"text_output":"((?:[^"\\]|\\.)*)"'}
         pattern = strings.get(protocol, r'"data":\["((?:[^"\\]|\\.)*)"')
         printed = "".join(json.loads(f'"{piece}"') for piece in re.findall(pattern, printed))
     return "".join(printed.split())
+
+
+@pytest.mark.parametrize("language", [pytest.param(each, marks=case("", "openai", each).marks) for each in HTTP])
+def test_code_for_any_tensors_is_answered_by_the_real_server(stand, tmp_path, language):
+    options = ["vision", "--language", language, "--prompt", PROMPT, *stand.where()]
+    command, code = code_of(stand, tmp_path, *options)
+    assert "more (INT64 [1, 2, 1])" in code
+    environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    # 0.5 of x, 1 of n and 1 for true, in both rows; the text comes back in capitals.
+    assert len(re.findall(r"2\.5", done.stdout)) == 2
+    assert "TEST" in done.stdout
+    assert "$HOME" in done.stdout
+    environment["INFERPLAN_API_KEY"] = "ipk_x"
+    denied = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert denied.returncode != 0
 
 
 def test_the_key_is_shown_where_that_is_asked_for_and_only_there(stand):

@@ -107,7 +107,7 @@ def test_a_comparison_that_cannot_be_made_is_refused_with_the_place(lines, writt
 
 
 def test_without_a_claim_the_component_itself_says_what_to_name():
-    with pytest.raises(Exception, match=r"benchmark\.tokenizer: the files of plain are in a bucket"):
+    with pytest.raises(Exception, match=r"benchmark\.tokenizer: the files of plain are not in a claim"):
         made(benchmark(), tokenizer=BUCKET)
 
 
