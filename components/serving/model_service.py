@@ -167,7 +167,7 @@ def verification(
     """The init container that looks for the READY mark where `mounts` puts the files; none where files carry no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
         return []
-    [mount] = mounts
+    mount = mounts[0]  # a model whose file lies at the root of the weights mounts that directory twice
     return [gate("verified", ready_check(str(mount.mount_path)), mount, preheat)]
 
 

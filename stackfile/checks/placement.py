@@ -90,10 +90,12 @@ def _accelerators(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[S
         )
     elif model.accelerators_per_pod > available:
         each = "A replica" if model.pods == 1 else f"Each of the {model.pods} pods of a replica"
+        sharded = model.accelerators_field != "accelerators"
+        lower = "Lower tensorParallelSize x pipelineParallelSize" if sharded else f"Set accelerators to at most {available}"
         yield SpecError(
             path,
             f"{each} requests {model.accelerators_per_pod} accelerators, but a node of pool {model.pool!r} has {available}. "
-            f"Lower tensorParallelSize x pipelineParallelSize, {'raise nnodes, ' if model.can_span_nodes else ''}or use a pool of larger nodes.",
+            f"{lower}, {'raise nnodes, ' if model.can_span_nodes else ''}or use a pool of larger nodes.",
         )
     elif available % model.accelerators_per_pod:
         divisors = ", ".join(str(count) for count in range(1, available + 1) if available % count == 0)

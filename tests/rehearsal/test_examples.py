@@ -23,6 +23,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
+STORIES = sorted((ROOT / "docs" / "stories").glob("Pulumi.*.yaml"))
 VLLM = ROOT / "docs" / "engines" / "Pulumi.vllm.yaml"
 OPERATED = {  # by stack, the objects that an operator was seen to act on
     "ray-serve": {RAY: "/apis/ray.io/v1/namespaces/inference/rayservices/assistant"},
@@ -80,7 +81,9 @@ def stage(state_directory):  # noqa: ARG001 - it must be set before a cluster st
         delete("examples")
 
 
-@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.name)
+@pytest.fixture(
+    scope="module", params=[*EXAMPLES, *(pytest.param(path, marks=pytest.mark.full) for path in STORIES)], ids=lambda path: path.name
+)
 def example(stage, request):
     return stage.show(request.param)
 
@@ -119,7 +122,9 @@ def test_what_asks_for_no_card_and_is_no_part_of_a_model_stays_off_the_accelerat
     others = [pod for pod in example.pods if pod["metadata"]["labels"].get("app.kubernetes.io/component") != "model"]
     strays = [pod for pod in others if not cards_of(pod)]
     assert strays
-    assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in strays} == {"system"}
+    plain = {name for name, pool in example.workspace.settings.node_pools.items() if pool.accelerator is None}
+    assert {pod["spec"]["nodeName"].rpartition("-")[0] for pod in strays} == plain
+    assert len(plain) == 1
 
 
 def test_a_replica_of_two_pods_has_two_servers_of_eight_cards_to_itself(stage):
