@@ -100,7 +100,7 @@ def test_explain_prints_the_page_of_a_rule_or_the_nearest_names():
     page = run("check", "--explain", "key-limit-age").stdout
     for part in (
         "API keys are at most one year old.",
-        "Why: Everyone",
+        "Why: Anyone",
         "Remedy: add a version",
         "Parameter days:",
         '"days": 365',
