@@ -1,6 +1,6 @@
-"""Which images of a stack rest on the image catalogue, and which on nothing.
+"""The images of a stack that the image catalogue describes, and those that it does not.
 
-No node is asked and nothing is pulled: a rehearsal replaces kubelets and images, so it proves nothing about what runs inside them.
+It pulls nothing: a rehearsal replaces kubelets and images, so it proves nothing about what runs inside them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def named_images(settings: StackSettings) -> Iterator[tuple[str, str]]:
-    """The images that the stack file names itself, each with its path in the file. Every other image is the catalogue's."""
+    """Yield the images in the stack file, each with its path. Every other image is in the catalogue."""
     for name, model in settings.models.items():
         if model.image is not None:
             yield f"models.{name}.image", model.image
@@ -30,7 +30,7 @@ def named_images(settings: StackSettings) -> Iterator[tuple[str, str]]:
 
 
 def image_evidence(settings: StackSettings) -> str:
-    """One line on what is known about the stack's images, such as `images: all from the catalogue`."""
+    """Return one line about the stack's images, such as `images: all from the catalogue`."""
     other, unknown = [], []
     for path, image in named_images(settings):
         if facts_of(image) is not None:

@@ -92,7 +92,7 @@ def image_pulls_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The models of a stack, and what all of them are served from. `gateway` are the resources that must be ready before servers."""
+    """The models of a stack, and what all of them share. `gateway` are the resources that must be ready before servers."""
 
     settings: StackSettings
     namespace: pulumi.Output[str]
@@ -117,7 +117,7 @@ class Models:
             queue=None if spec.queue is None else self.queues.get(spec.queue),
             accelerators_of_others=accelerators_of_others(self.settings.models, name),
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
-            entrance=self.gateway,
+            gateway_ready=self.gateway,
         )
         spec.serve(name, site, opts=opts)
         return site.weights

@@ -116,7 +116,7 @@ class Accelerator:
         if profile in self.mig:
             return None
         largest = max(self.mig, key=_gigabytes)
-        size = "is larger than" if _gigabytes(profile) > _gigabytes(largest) else "is no profile of"
+        size = "is larger than" if _gigabytes(profile) > _gigabytes(largest) else "is not a profile of"
         return f"the slice {profile} {size} {self.name}, which is {largest} as a whole; use one of {', '.join(self.mig)}"
 
 

@@ -59,7 +59,7 @@ _PLUGINS = {
         privileged=True,
     ),
     # aws/eks-charts stable/aws-efa-k8s-device-plugin (daemonset.yaml, values.yaml, v0.5.20 of 2026-06-15), read 2026-11: privileged since
-    # v0.5.9. Bottlerocket has none of its own.
+    # v0.5.9. Bottlerocket has none.
     "efa": _Plugin(
         namespace="efa-device-plugin",
         image=default_image("efa-device-plugin"),

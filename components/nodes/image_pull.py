@@ -1,4 +1,4 @@
-"""Pulls the images that models run onto every node of a pool, before a card waits for them and on each node that joins later.
+"""Pulls the images of models onto every node of a pool, before servers start, and onto nodes that join later.
 
 It runs nothing of an image but a shell that ends at once, and it asks for no accelerator. What the kubelet keeps of images
 when a disk fills up is the kubelet's business.
@@ -32,7 +32,7 @@ _SECURITY = core.SecurityContextArgs(
 
 
 class ImagePull(pulumi.ComponentResource):
-    """A DaemonSet on the nodes of `target` that holds `images`; lends `ready`, after which the nodes that there are have them."""
+    """A DaemonSet on the nodes of `target` that pulls `images`; exports `ready`, after which all current nodes have them."""
 
     ready: pulumi.Resource
 
@@ -82,7 +82,7 @@ def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequenc
                     run_as_group=_USER,
                     seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
                 ),
-                # The shell that the READY check of every server needs as well.
+                # A shell, which the READY check of every server needs too.
                 init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
                 containers=[_container("pause", PAUSE_IMAGE, ["/pause"])],
             ),

@@ -1,6 +1,6 @@
-"""The shapes of the machines that carry accelerators, and what of them is left for pods.
+"""The machine table (`machines.csv`): the resources of each type of machine, and those that are left for pods.
 
-The rows are data beside this module (`machines.csv`), read on first use and then kept. It knows no price.
+It is read on first use.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from components.nodes.accelerators import named
 
 _MI = 2**20
 _GI = 2**30
-# Root volume of a node that has no instance store: what nodes commonly get, and enough for one engine image beside the system.
+# Root volume of a node that has no instance store: what nodes commonly get, and enough for the system and one engine image.
 _ROOT_VOLUME = 100 * _GI
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The shape of one kind of machine as sold: nominal figures, before kernel and kubelet take their share.
+    """One type of machine: nominal figures, before kernel and kubelet reserve resources.
 
     `accelerator` is None for a plain CPU machine, `provider` is `ec2`, another cloud's name, or `server`.
     `max_pods` is the most pods that a kubelet there takes, `hugepages_2mi_bytes` the 2 MiB pages reserved at boot.
-    `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 where nobody says.
+    `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 if unknown.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Machine:
 
 
 def machine(name: str) -> Machine:
-    """The machine called `name`. Raises ValueError naming the nearest name and every allowed one."""
+    """Return the machine `name`. Raises ValueError with the nearest name and all names."""
     return named(name, machines(), "machine")
 
 
 @cache
 def machines() -> Mapping[str, Machine]:
-    """Every row of the machine table by name, in the table's order."""
+    """Return every row by name, in the table's order."""
     import csv
 
     with Path(__file__).with_name("machines.csv").open(encoding="utf-8", newline="") as table:
@@ -76,17 +76,17 @@ def machines() -> Mapping[str, Machine]:
 
 
 def machines_of(accelerator: str | None) -> tuple[Machine, ...]:
-    """The machines that carry `accelerator`, in the table's order; the plain CPU machines for None."""
+    """Return the machines with `accelerator`, in the table's order; CPU machines for None."""
     return tuple(each for each in machines().values() if each.accelerator == accelerator)
 
 
 def ec2_types(accelerator: str | None, *, efa: bool = False) -> list[str]:
-    """The EC2 instance types that carry `accelerator`, in the table's order; with `efa` those that take an EFA interface."""
+    """Return the EC2 instance types with `accelerator`, in the table's order; with `efa` those that take an EFA interface."""
     return [each.name for each in machines_of(accelerator) if each.provider == "ec2" and (each.efa or not efa)]
 
 
 def nominal(shape: Machine) -> Capacity:
-    """What the node reports as `status.capacity`: all that the kernel sees (7.5% of memory goes to the hypervisor and the kernel).
+    """Return what the node reports as `status.capacity`: all that the kernel sees (7.5% of memory goes to the hypervisor and the kernel).
 
     Karpenter subtracts the same 7.5% (`vmMemoryOverheadPercent`, aws/karpenter-provider-aws, read 2026-08).
     """
@@ -101,7 +101,7 @@ def nominal(shape: Machine) -> Capacity:
 
 
 def allocatable(shape: Machine) -> Capacity:
-    """What the node offers to pods: capacity less what the kubelet of an EKS node keeps back.
+    """Return what the node offers to pods: capacity less the reservations of the kubelet of an EKS node.
 
     Memory: 255 MiB and 11 MiB for each pod that the node may take, 100 MiB eviction threshold, and all huge pages, which
     Kubernetes takes out of plain memory. CPU: 6% of the first core, 1% of the second, 0.5% of the next two, 0.25% of the rest.

@@ -43,7 +43,7 @@ the next two and 0.25% of the rest. EKS reserves these amounts (awslabs/amazon-e
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the page."""
     rows = accelerators.accelerators().values()
     parts = (
         _INTRO,
@@ -142,7 +142,7 @@ def _sources(rows: Iterable[Accelerator]) -> str:
 
 
 def _grouped(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Rows that differ in their first cell only, as one row; the order is that of first appearance."""
+    """Return rows that differ in their first cell only as one row, in the order of first appearance."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, *rest in rows:
         names.setdefault(tuple(rest), []).append(f"`{name}`")

@@ -1,6 +1,6 @@
-"""What a user adds to where a model's pods go: terms on nodes of the pool, and models to stand beside or apart from. No Kubernetes package.
+"""The affinity of a model's pods: terms on nodes of the pool, and models to share nodes with or to avoid.
 
-The pool itself is chosen already, by its labels, taints and runtime class; nothing here can lead a pod off it.
+Labels, taints and runtime class select the pool; no term can move a pod off it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _MODEL = "model"
 
 
 class NodeTerm(Spec):
-    """A condition on a label of a node, in Kubernetes' own words."""
+    """A condition on a label of a node, as in Kubernetes."""
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = "In"
-    """How the label is compared."""
+    """The comparison."""
     values: list[LabelValue] = []
-    """What the label is compared with."""
+    """The values to compare with."""
 
     @model_validator(mode="after")
     def _values_fit_the_operator(self) -> Self:
@@ -48,26 +48,26 @@ class NodeTerm(Spec):
 
 
 class PreferredNodeTerm(NodeTerm):
-    """A condition that a better node meets."""
+    """A condition that preferred nodes meet."""
 
     weight: Annotated[int, Field(ge=1, le=100)] = 1
-    """How much it counts beside the other preferences."""
+    """The weight among all preferences."""
 
 
 class AffinitySpec(Spec):
-    """Further terms on where pods go, on top of the pool's own."""
+    """Further terms on the nodes of pods, in addition to the pool's."""
 
     required_nodes: list[NodeTerm] = []
-    """Every one of these holds for a node of the pool that takes a pod."""
+    """Conditions that a node of the pool must meet."""
     preferred_nodes: list[PreferredNodeTerm] = []
-    """Nodes of the pool that meet these are taken first."""
+    """Conditions that preferred nodes of the pool meet."""
     beside: list[DnsLabel] = []
-    """Models of this stack: pods go to a node that runs each of them."""
+    """Models of this stack. Pods run only on nodes that run each of them."""
     apart_from: list[DnsLabel] = []
-    """Models of this stack: no pod goes to a node that runs one of them."""
+    """Models of this stack. No pod runs on a node that runs one of them."""
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Terms that no node of the pool behind `target` can meet; paths start below `affinity`."""
+        """Yield terms that no node of the pool `target` can meet; paths start below `affinity`."""
         for index, term in enumerate(self.required_nodes):
             held = target.node_selector.get(term.key)
             if held is None:
@@ -85,7 +85,7 @@ class AffinitySpec(Spec):
                 )
 
     def rendered(self) -> Mapping[str, Any]:
-        """The pod's `affinity` in the spelling of the Kubernetes API; empty where nothing is added."""
+        """Return the pod's `affinity` in the spelling of the Kubernetes API; empty without terms."""
         made: dict[str, Any] = {}
         nodes: dict[str, Any] = {}
         if self.required_nodes:

@@ -22,7 +22,7 @@ ARTIFACTS = "/artifacts"
 
 
 def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgs, preheat: PreheatSpec | None) -> core.ContainerArgs:
-    """The init container `name` that runs `command` and sees `mount` alone; a failing command keeps the server from starting."""
+    """Return the init container `name` that runs `command` with one `mount`; if the command fails, the server does not start."""
     return core.ContainerArgs(
         name=name,
         image=(preheat.image if preheat is not None else None) or default_image("preheat"),
@@ -38,12 +38,12 @@ def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgs, preheat
 
 
 def artifact_path(name: str, path: str = "") -> str:
-    """Where a server finds an artifact, or a path inside of it."""
+    """Return the path of an artifact, or of a file in it, inside containers."""
     return f"{ARTIFACTS}/{name}/{path}".rstrip("/")
 
 
 def artifact_mounts(artifacts: Mapping[str, ModelMount], volume: str) -> list[core.VolumeMountArgs]:
-    """Mounts of `artifacts` from `volume`, in the order of their names."""
+    """Return the mounts of `artifacts` from `volume`, in the order of their names."""
     return [
         core.VolumeMountArgs(name=volume, mount_path=artifact_path(name), sub_path=mount.sub_path, read_only=True)
         for name, mount in sorted(artifacts.items())
@@ -51,7 +51,7 @@ def artifact_mounts(artifacts: Mapping[str, ModelMount], volume: str) -> list[co
 
 
 def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None) -> Iterator[core.ContainerArgs]:
-    """An init container for each artifact that ends with an error unless its files are marked READY."""
+    """Yield an init container for each artifact that ends with an error unless its files are marked READY."""
     for name, mount in zip(sorted(artifacts), artifact_mounts(artifacts, volume), strict=True):
         yield gate(f"verified-{name}", ready_check(artifact_path(name)), mount, preheat)
 
@@ -59,6 +59,6 @@ def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, preheat: Pr
 def with_artifacts(
     server: workload.Server, artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None
 ) -> workload.Server:
-    """`server` with `artifacts` mounted from `volume`, which it has already, and verified before it starts."""
+    """Return `server` with `artifacts` of its `volume` mounted, and verified before it starts."""
     mounts = (*server.mounts, *artifact_mounts(artifacts, volume))
     return replace(server, mounts=mounts, init_containers=(*artifact_gates(artifacts, volume, preheat), *server.init_containers))

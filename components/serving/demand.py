@@ -17,7 +17,7 @@ from kube.quantity import bytes_of, canonical
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9
 DISK = "ephemeral-storage"
-# What the container requests that keeps compiled graphs, next to the server.
+# Requests of the container that saves compiled graphs, next to the server.
 SIDECAR = {"cpu": "50m", "memory": "128Mi"}
 _GI = 2**30
 _TMP, _CACHE = 4 * _GI, 20 * _GI
@@ -48,13 +48,13 @@ class Scratch:
     cache: int = _CACHE
 
     def request(self, share: float, target: NodeTarget) -> dict[str, str]:
-        """The request for the node's disk: all that the volumes may fill, at most `share` of the disk; empty where its size is unknown."""
+        """Return the request for the node's disk: the size of the volumes, at most `share` of the disk; empty if its size is unknown."""
         disk = min(self.tmp + self.cache, int(target.capacity.ephemeral_storage_bytes * share)) // 2**20
         return {DISK: canonical(f"{disk}Mi")} if disk else {}
 
 
 def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, str]:
-    """What one replica asks of a node, by resource name, as Kubernetes quantities."""
+    """Return the requests of one replica by resource, as Kubernetes quantities."""
     capacity, wanted = target.capacity, spec.resources
     share = share_of(count, target)
     demand = {
@@ -79,12 +79,12 @@ def uses_efa(spec: ServedModel, target: NodeTarget) -> bool:
 
 
 def share_of(count: int, target: NodeTarget) -> float:
-    """The share of a node's resources that a pod with `count` accelerators requests by default."""
+    """Return the share of a node's resources that a pod with `count` accelerators requests by default."""
     return SHARE_FOR_MODELS * count / max(1, target.capacity.accelerators)
 
 
 def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: float) -> Scratch:
-    """The volumes of a pod with `memory` that may use `share` of its node's disk.
+    """Return the volumes of a pod with `memory` that may use `share` of its node's disk.
 
     Ray keeps its objects in /dev/shm, which KubeRay (v1.7.0, common/pod.go) makes as large as the container's memory, and spills
     them to /tmp.
@@ -97,7 +97,7 @@ def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: flo
 
 
 def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
-    """The accelerators that the other models of the pool of model `name` hold at most."""
+    """Return the maximum number of accelerators of the other models on the pool of model `name`."""
     pool = models[name].pool
     return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
 
@@ -123,7 +123,7 @@ class Timing:
 
 
 def timing(*, model_bytes: int, load_mib_per_second: int, warmup_seconds: int, drain_seconds: int, replicas: int) -> Timing:
-    """The budgets of a model of `model_bytes` that is read at `load_mib_per_second`.
+    """Return the budgets of a model of `model_bytes` that is read at `load_mib_per_second`.
 
     Startup is twice the reading time plus the warm-up, 600 s at least; the grace period exceeds preStop plus
     drain; a rollout replaces one replica after another, so its deadline grows with `replicas`.

@@ -19,13 +19,11 @@ EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravarian
 class Site:
     """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
 
-    `queue_labels` are what the workload carries to be admitted from its queue, `queue` is that queue, None where it starts at once.
-    `server_key_marks` holds a mark of each key that the server may accept, the one that the gateway presents first: servers read keys
-    once, so a pod template that shows the marks starts them anew. There are two keys while the stack has a previous seed.
-    `images` is what to await before a pod's image is on the pool's nodes, None where nothing pulls it beforehand.
-    `artifacts` are the files beside the weights by name, on the same claim.
-    `entrance` is what leads clients to the model: it comes before the model's servers and goes after them.
-    `accelerators_of_others` are the accelerators of the pool that other models hold.
+    `queue_labels` put the workload into its `queue`, None for none. `server_key_marks` has a mark of each key that the server accepts,
+    that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
+    stack has a previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it. `artifacts` are further
+    files by name, on the claim of the weights. `gateway_ready` are created before the servers and deleted after them.
+    `accelerators_of_others` are the accelerators of the pool that other models request.
     """
 
     namespace: pulumi.Input[str]
@@ -38,7 +36,7 @@ class Site:
     queue: pulumi.Resource | None = field(default=None, repr=False)
     images: pulumi.Resource | None = None
     accelerators_of_others: int = 0
-    entrance: tuple[pulumi.Resource, ...] = ()
+    gateway_ready: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 
 
@@ -65,7 +63,7 @@ def openai_endpoint(
     health_path: str = "/health",
     metrics_path: str = "/metrics",
 ) -> Endpoint:
-    """What model `name` exports if its server speaks OpenAI's API, with its metrics on the same port."""
+    """Return what model `name` exports if its server has OpenAI's API, with its metrics on the same port."""
     return Endpoint(
         model=name,
         engine=engine,

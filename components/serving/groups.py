@@ -1,7 +1,7 @@
-"""Replicas of several pods: a leader that answers and workers that join it, as the LeaderWorkerSet that keeps them together.
+"""Replicas of several pods: a leader that serves requests and workers that join it, as a LeaderWorkerSet.
 
 It installs no operator. The operator's own names for pods derive from the set's, which differs from the model's: the operator
-makes a headless Service called like the set, and the model's own Service must not stand in its place.
+makes a headless Service called like the set, which must not conflict with the model's Service.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kube.names import DOMAIN
 
 ROLE = f"{DOMAIN}/role"
 LEADER_ADDRESS, WORKER_INDEX = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"
-"""What the operator puts into every container's environment, in the spelling that Kubernetes expands in arguments."""
+"""Variables that the operator sets in every container, in the spelling that Kubernetes expands in arguments."""
 
 
 def set_name(model: str) -> str:
-    """What the LeaderWorkerSet of `model` is called."""
+    """Return the name of the LeaderWorkerSet of `model`."""
     return f"{model}-group"
 
 
 def answering(name: str) -> dict[str, str]:
-    """The labels of the pods that answer requests to the model, the same for replicas of one pod and of several.
+    """Return the labels of the pods that serve the model, the same for replicas of one pod and of several.
 
     So the Service selects the pods of both while a model changes from one form to the other, and never a group's workers.
     """
@@ -50,7 +50,7 @@ def leader_worker_set(
     site: Site,
     opts: pulumi.ResourceOptions,
 ) -> CustomResource:
-    """Declares the LeaderWorkerSet; `pod` is the leader's template, and both engines wait until it is Available."""
+    """Declare the LeaderWorkerSet; `pod` is the leader's template, and both engines wait until it is Available."""
     surge = spec.rollout == "surge"
     annotations = {"pulumi.com/waitFor": "condition=Available"} if spec.replicas else None
     return CustomResource(
@@ -72,7 +72,7 @@ def leader_worker_set(
             },
             "leaderWorkerTemplate": {
                 "size": spec.pods,
-                # Ranks that lost one of them wait for it for ever, so all of them start anew.
+                # When one rank is lost, the others wait for it indefinitely, so all of them restart.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": pod,
                 "workerTemplate": worker,
@@ -83,12 +83,12 @@ def leader_worker_set(
 
 
 def leader_of(server: workload.Server) -> workload.Server:
-    """What the first pod of a replica runs, or the only one."""
+    """Return the server of the first or only pod of a replica."""
     return replace(server, labels={**server.labels, ROLE: "leader"})
 
 
 def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.Server:
-    """What the further pods of a replica run: they answer nobody, so they have no port, no probe and none of the server's `keys`."""
+    """Return the server of the other pods of a replica: they serve no requests, so they have no port, no probe and none of the `keys`."""
     secrets = {name: reference for name, reference in server.secret_env.items() if reference not in keys}
     return replace(server, args=server.worker_args, ports={}, secret_env=secrets, labels={**server.labels, ROLE: "worker"})
 
@@ -96,7 +96,7 @@ def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.
 def edges(
     spec: ServedModel, chosen: Mapping[str, str]
 ) -> tuple[list[networking.NetworkPolicyIngressRuleArgs], list[networking.NetworkPolicyEgressRuleArgs]]:
-    """The rules, in and out, by which the pods of a replica reach each other on ports that their engine picks."""
+    """Return the ingress and egress rules between the pods of a replica, on ports that their engine picks."""
     if spec.pods == 1:
         return [], []
     picked = [networking.NetworkPolicyPortArgs(port=1024, end_port=65_535, protocol="TCP")]

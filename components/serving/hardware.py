@@ -1,4 +1,4 @@
-"""What particular hardware needs of a pod, whatever the engine: Gaudi's software, and EFA, Amazon's network between nodes."""
+"""Requirements of hardware on pods of any engine: Gaudi's software, and EFA, Amazon's network between nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def on_gaudi(target: NodeTarget) -> bool:
 
 
 def gaudi_environment(count: int, target: NodeTarget) -> dict[str, str]:
-    """The variables of a container with `count` accelerators; none off Gaudi."""
+    """Return the variables of a container with `count` accelerators; none for other vendors."""
     if not on_gaudi(target):
         return {}
     # Processes of one pod may not read each other's memory directly: that takes a capability which the pod drops.
@@ -38,7 +38,7 @@ def gaudi_environment(count: int, target: NodeTarget) -> dict[str, str]:
 
 
 def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) -> dict[str, str]:
-    """The variables of a Python backend that loads weights with `libraries`; none off Gaudi, and none for vLLM, which sets its own."""
+    """Return the variables of a Python backend that loads weights with `libraries`; none for other vendors, and none for vLLM, which sets its own."""
     if not on_gaudi(target) or "vllm" in libraries:
         return {}
     # HabanaAI/Gaudi-tutorials PyTorch/triton_inference_server (2025-07).
@@ -46,21 +46,21 @@ def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) 
 
 
 def gaudi_volumes(target: NodeTarget) -> list[core.VolumeArgs]:
-    """The volume for the software's logs; none off Gaudi."""
+    """Return the volume for the software's logs; none for other vendors."""
     return [core.VolumeArgs(name=_VOLUME, empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="1Gi"))] if on_gaudi(target) else []
 
 
 def gaudi_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
-    """Where the volume is mounted."""
+    """Return the mount of that volume."""
     return [core.VolumeMountArgs(name=_VOLUME, mount_path=LOGS)] if on_gaudi(target) else []
 
 
 def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]:
-    """The variables of libfabric and NCCL for replicas that exchange data over EFA; empty for all others.
+    """Return the variables of libfabric and NCCL for replicas that exchange data over EFA; empty for all others.
 
     aws-samples/awsome-distributed-training, 1.architectures/efa-cheatsheet.md and nccl-tests.yaml, read 2026-11. FI_EFA_USE_DEVICE_RDMA
-    stays unset: libfabric finds out by itself, and with 1 it ends the process on instance types without RDMA. NCCL tells which
-    network it took as it starts, since it falls back to TCP where an image has no aws-ofi-nccl.
+    stays unset: libfabric detects RDMA, and with 1 it ends the process on instance types without it. NCCL logs which
+    network it uses at its start, since it falls back to TCP if an image has no aws-ofi-nccl.
     """
     if not uses_efa(spec, target):
         return {}
@@ -68,7 +68,7 @@ def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]
 
 
 def missing_libraries(name: str, spec: ServedModel, target: NodeTarget) -> str | None:
-    """What to tell of a model that would use EFA from a default image, None for any other.
+    """Return the warning about a model that would use EFA from a default image; None for any other.
 
     No default image has libfabric and aws-ofi-nccl (vllm-project/vllm issue 55635, open, read 2026-11).
     """

@@ -1,6 +1,6 @@
-"""The component behind every engine that serves from a Deployment: the objects of one model, the same whatever runs in its pods.
+"""The objects of one model that is served from a Deployment, the same for every engine.
 
-It serves inside the cluster only: who may come in is the gateway's business, and no key of a consumer reaches it.
+It serves inside the cluster only. The gateway checks the consumers' keys; none of them reaches a server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODEL_VOLUME = "model"
 
 
 class ModelService(pulumi.ComponentResource):
-    """Deployment (or LeaderWorkerSet), Service, network edge, disruption budget and, where the engine has files of its own, a ConfigMap; lends `endpoint`."""
+    """Deployment (or LeaderWorkerSet), Service, network policy, disruption budget, and a ConfigMap if the engine has files; exports `endpoint`."""
 
     endpoint: Endpoint
 
@@ -69,7 +69,7 @@ class ModelService(pulumi.ComponentResource):
         )
         opened = gated(self, self.before_servers(site), times.rollout)
         if spec.pods == 1:
-            # Kueue's webhook writes the queue into the pods as well; written here, no later change of ours takes it out again.
+            # Kueue's webhook writes the queue into the pods as well; because it is also declared here, no later update removes it.
             leader = groups.leader_of(server)
             queued = replace(leader, labels={**leader.labels, **site.queue_labels})
             apps.Deployment(
@@ -89,12 +89,12 @@ class ModelService(pulumi.ComponentResource):
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
 
     def before_servers(self, site: Site) -> Site:
-        """Declares what an engine makes of the weights before servers may start; returns the site with the gate to wait for."""
+        """Declare what an engine makes of the weights before servers may start; return the site with the gate to wait for."""
         return site
 
 
 def object_meta(name: str, namespace: pulumi.Input[str], more: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
-    """The metadata of an object that belongs to model `name` and is called like it, with `more` labels beside its own."""
+    """Return the metadata of an object of model `name` that has the same name, with `more` labels."""
     return meta.ObjectMetaArgs(name=name, namespace=namespace, labels={**labels(workload.COMPONENT, name), **(more or {})})
 
 
@@ -107,7 +107,7 @@ def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgs:
 
 
 def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions) -> core.ConfigMap:
-    """The ConfigMap of an engine's own small files, named by content: a change creates a new one, and old pods keep theirs."""
+    """Create the ConfigMap of an engine's small files, named by content: a change creates a new one, and old pods keep theirs."""
     data = {key_of(path): text for path, text in files.items()}
     called = bounded(f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item)))
     metadata = meta.ObjectMetaArgs(name=called, namespace=site.namespace, labels=labels(workload.COMPONENT, name))
@@ -115,18 +115,18 @@ def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.R
 
 
 def key_of(path: str) -> str:
-    """The ConfigMap key of the file at `path`: a key holds no slash, and no name in these paths holds two dots in a row."""
+    """Return the ConfigMap key of the file at `path`: keys contain no slash, and these paths no two dots in a row."""
     return path.replace("/", "..")
 
 
 def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.VolumeArgs:
-    """The volume that lays the ConfigMap's files out at their paths."""
+    """Return the volume with the ConfigMap's files at their paths."""
     items = [core.KeyToPathArgs(key=key_of(path), path=path) for path in sorted(paths)]
     return core.VolumeArgs(name=FILES_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=files.metadata.name, items=items))
 
 
 def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgs]:
-    """The volume of the model's mounted files, if it has files: read-only, unless a container writes to the mount's folder.
+    """Return the volume of the model's mounted files, if it has files: read-only, unless a container writes to the mount's folder.
 
     A pod names a claim once: with two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526).
     """
@@ -137,14 +137,14 @@ def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgs]:
 
 
 def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
-    """Mounts the model's own directory, if it has one, at `path`."""
+    """Return the mount of the model's directory, if it has one, at `path`."""
     return [] if weights is None else [core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)]
 
 
 def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore | None, preheat: PreheatSpec | None) -> workload.Server:
-    """`server` behind an init container that ends with an error unless the mounted files are marked READY.
+    """Return `server` with an init container that ends with an error unless the mounted files are marked READY.
 
-    The Job is awaited before the first pod; a pod that starts months later finds the share as somebody left it.
+    The Job is awaited before the first pod; a pod that starts months later may find a changed share.
     """
     files = weights.sub_path if isinstance(weights, ModelMount) else None
     mounts = [each for each in server.mounts if each.name == MODEL_VOLUME and each.sub_path == files]
@@ -153,7 +153,7 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
 
 
 def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Server:
-    """`server` with a mark of each key that it reads in the pod template: it reads them once, and would accept old ones on."""
+    """Return `server` with a mark of each key that it reads in the pod template: it reads keys once, and would keep accepting old ones."""
     marks = [mark for key, mark in site.server_key_marks.items() if key in server.secret_env.values()]
     if not marks:
         return server
@@ -164,7 +164,7 @@ def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Serv
 def verification(
     weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgs], preheat: PreheatSpec | None
 ) -> list[core.ContainerArgs]:
-    """The init container that looks for the READY mark where `mounts` puts the files; none where files carry no mark."""
+    """Return the init container that checks the READY mark at the mount of the files; none if files have no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
         return []
     mount = mounts[0]  # a model whose file lies at the root of the weights mounts that directory twice
@@ -172,7 +172,7 @@ def verification(
 
 
 def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulumi.ResourceOptions:
-    """Options of what starts servers: a child of `component` that waits for files and images and is waited for as long as a rollout takes."""
+    """Return the options of the object that starts servers: it waits for files and images, and has the timeout of a rollout."""
     weights = site.weights
     gates = [weights.gate] if isinstance(weights, ModelMount) else []
     if isinstance(weights, ObjectStore) and weights.identity is not None:
@@ -182,15 +182,15 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulum
     return pulumi.ResourceOptions(
         parent=component,
         # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
-        # start on an empty directory, or without credentials, which are handed out only as a pod is admitted. The entrance is named
-        # for the way back: a destroy drains servers while requests in flight still have somebody to carry their answers.
-        depends_on=[gate for gate in (*gates, site.images, site.queue, *site.entrance) if gate is not None],
+        # start on an empty directory, or without credentials, which a pod gets only at admission. The gateway is a dependency
+        # because of a destroy: servers drain while the gateway still forwards their last responses.
+        depends_on=[gate for gate in (*gates, site.images, site.queue, *site.gateway_ready) if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
 
 
 def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:
-    """What reaches the model's pods (the gateway, at the ports of the endpoint's protocols; each other), and the bucket that they reach."""
+    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other and their bucket."""
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
     inside, outside = groups.edges(spec, selector(workload.COMPONENT, name))

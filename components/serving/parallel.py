@@ -1,4 +1,4 @@
-"""How one model is spread over accelerators, in the words that vLLM and TensorRT-LLM share. Replicas are another matter: each is spread alike."""
+"""The parallel sizes of one replica, in the words that vLLM and TensorRT-LLM share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ParallelSizes(Spec):
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
     """Accelerators that each layer is split over."""
     pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Stages that the layers are divided into, each on its own accelerators."""
+    """Stages of the layers, each on its own accelerators."""
 
     @property
     def world_size(self) -> int:
@@ -26,12 +26,12 @@ class ParallelSizes(Spec):
 
     @property
     def sizes(self) -> str:
-        """The sizes and what they multiply to, as faults say them."""
+        """The sizes and their product, for messages."""
         return f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}"
 
 
 class ShardedModel(ParallelSizes, ServedModel):
-    """A model of one engine, whose sizes say how many accelerators a replica has."""
+    """A model whose parallel sizes decide how many accelerators a replica has."""
 
     weights: WeightsSpec
 

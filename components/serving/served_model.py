@@ -1,4 +1,4 @@
-"""What every engine's models share in a stack file, and what an engine must say so that the rest of the project can serve it.
+"""The settings that models of every engine share, and the questions that an engine answers about its models.
 
 A spec judges only itself, and the pool it is shown. Whether its pool, store and consumers exist is checked where the whole
 stack is known.
@@ -37,23 +37,23 @@ RESERVED_ENV = {
 
 
 class ModelResources(Spec):
-    """What one replica asks of its node beside accelerators; by default its share of the node, in proportion to its accelerators."""
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
 
     cpu: Cpu | None = None
     """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
     memory: Bytes | None = None
     """Memory, request and limit alike; shared memory counts against it."""
     hugepages2_mi: Bytes | None = Field(default=None, alias="hugepages2Mi")
-    """2 MiB huge pages, request and limit alike; on Gaudi the accelerator table's figure for each card by default."""
+    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
 
 
 class ServedModel(PodSettings, ABC):
-    """What every engine's models share: where the weights come from, where they run, who may call them."""
+    """The settings of models of every engine: where the weights come from, where they run, who may call them."""
 
     can_span_nodes: ClassVar[bool] = False
     """True if one replica can have accelerators of several nodes."""
     calls_are_few: ClassVar[bool] = False
-    """Whether every call that may pass a gateway can be listed with its path, which some gateways need."""
+    """True if every call that may pass a gateway can be listed with its path, which some gateways need."""
     keeps_objects: ClassVar[bool] = False
     """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
     device_share: ClassVar[float] = 1.0
@@ -62,7 +62,7 @@ class ServedModel(PodSettings, ABC):
     # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
     longest_name: ClassVar[int] = 46
     longest_name_of: ClassVar[str] = "its pods' names"
-    """Whose names derive from the model's, and so have room for `longest_name` characters of it."""
+    """The objects whose names contain the model's name, which limits it to `longest_name` characters."""
 
     engine: str
     weights: WeightsSpec | None = None
@@ -74,7 +74,7 @@ class ServedModel(PodSettings, ABC):
     pool: DnsLabel
     """The node pool that the replicas run on."""
     replicas: Annotated[int, Field(ge=0, le=1000)] = 1
-    """How many copies serve the model; 0 keeps its objects and runs none."""
+    """Number of copies that serve the model. 0 keeps its objects without pods."""
     accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
     """Accelerators of each replica. Default: the product of the parallel sizes."""
     consumers: list[DnsLabel] = []
@@ -85,18 +85,18 @@ class ServedModel(PodSettings, ABC):
     shared_memory: Bytes = "2Gi"
     """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
     queue: DnsLabel | None = None
-    """The queue of this stack that pods wait in until its quota has room; without one they start at once."""
+    """The queue of this stack that pods wait in until its quota has room. Default: none; they start immediately."""
     queue_priority: DnsLabel | None = None
     """One of the queue's priorities."""
     affinity: AffinitySpec = AffinitySpec()
     rollout: Literal["inPlace", "surge"] = "inPlace"
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators."""
     load_mib_per_second: PositiveInt = 200
-    """How fast weights are read in the worst case; with their size it sets the startup budget."""
+    """The lowest rate of reading weights. With their size, it sets the startup budget."""
     warmup_seconds: NonNegativeInt | None = None
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
-    """How long a stopping server may finish running requests."""
+    """Seconds that a terminating server has to finish running requests."""
 
     @model_validator(mode="after")
     def _files_have_a_source(self) -> Self:
@@ -171,7 +171,7 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def takes_prompts(self) -> bool:
-        """Whether a client can put a prompt to it by a protocol that everybody knows: OpenAI's, or Triton's generate."""
+        """True if clients can send a prompt by a common protocol: OpenAI's, or Triton's generate."""
         return True
 
     @property
@@ -191,12 +191,12 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def most_accelerators(self) -> int:
-        """Accelerators of all replicas at their most."""
+        """The maximum number of accelerators of all replicas."""
         return self.accelerators_per_pod * self.pods * self.replicas
 
     @property
     def pods(self) -> int:
-        """Pods that one replica is made of, each on a node of its own where their cards ask for that."""
+        """Number of pods of one replica, each on its own node if their accelerators require it."""
         return 1
 
     @property
@@ -206,17 +206,17 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def companions(self) -> Mapping[str, str]:
-        """What pods without accelerators ask for beside those of the replicas, all together and by resource; `pods` is how many they are."""
+        """The total requests of further pods without accelerators, by resource; `pods` is their number."""
         return {}
 
     @property
     def operator_services(self) -> tuple[str, ...]:
-        """Services that an operator makes for this model, by what follows the model's name and a hyphen."""
+        """Services that an operator creates for this model: the parts of their names after the model's name and a hyphen."""
         return ()
 
     @property
     def warms_up(self) -> bool:
-        """Whether the engine compiles before the first answer, where the accelerator needs that."""
+        """True if the engine compiles before the first response, on accelerators that need it."""
         return True
 
     @property
@@ -226,12 +226,12 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def reads_buckets(self) -> bool:
-        """Whether the engine reads an S3 store itself; otherwise weights in one have to be preheated onto a share."""
+        """True if the engine reads an S3 store itself; otherwise its weights must be preheated to a share."""
         return False
 
     @property
     def needs_share(self) -> bool:
-        """Whether one node writes beside the weights what others read, so that the preheat has to go into a share that all see."""
+        """True if the engine writes compiled files that other nodes read, so weights must be on shared storage."""
         return False
 
     def folder_on(self, target: NodeTarget) -> str | None:  # noqa: ARG002 - engines that compile read it
@@ -239,7 +239,7 @@ class ServedModel(PodSettings, ABC):
         return None
 
     def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
-        """What keeps this model from being replaced on the pool behind `target`, where other models hold `accelerators_of_others` of its accelerators."""
+        """Check that the model can be replaced on the pool `target`, where other models use `accelerators_of_others` accelerators."""
         held, cards = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
         spare = held - accelerators_of_others - self.most_accelerators
         if self.rollout == "surge" and cards > spare:
@@ -254,9 +254,9 @@ class ServedModel(PodSettings, ABC):
         yield from ()
 
     def queue_errors(self) -> Iterator[SpecError]:
-        """What keeps this model from waiting in a queue; paths start below the model's own name."""
+        """Check that the model can wait in a queue; paths start below the model's name."""
         yield from ()
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines that judge the pool read it
-        """What keeps this model from running on the pool behind `target`; paths start below the model's own name."""
+        """Check that the model can run on the pool `target`; paths start below the model's name."""
         yield from ()

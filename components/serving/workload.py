@@ -1,6 +1,6 @@
 """The parts of a model server's pod that do not depend on the engine: placement, identity, probes, volumes, rollout.
 
-An engine says what to run; how it is kept alive, safe and replaceable is decided here, once for all of them.
+An engine decides what runs; this module decides how it is probed, restricted and replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _USER = 65532
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What an engine runs: arguments, environment in clear, secrets by reference, mounts, and the paths that tell how it is.
+    """The container of an engine: arguments, environment, secrets by reference, mounts, and the paths of its probes.
 
     `ports` holds `http` at least; `ready_path` answers once requests are served, `live_path` for as long as the process is sound.
     `command` is the program and `args` its arguments: what an image would start by itself is never relied on, nor its working directory.
@@ -58,7 +58,7 @@ class Server:
 
 
 def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
-    """The image that `spec` names, else the accelerator table's for `engine`.
+    """Return the image that `spec` names, else that of the accelerator table for `engine`.
 
     Raises ValueError when neither names one.
     """
@@ -70,7 +70,7 @@ def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
 
 
 def budget(spec: ServedModel, count: int, target: NodeTarget) -> Timing:
-    """The model's time budgets; weights of unstated size count as much as the memory of all its accelerators can hold."""
+    """Return the model's time budgets; weights of unknown size count as much as the memory of all its accelerators can hold."""
     accelerator = target.accelerator
     memory = 0 if accelerator is None else accelerator.memory_bytes * count
     warmup = spec.warmup_seconds
@@ -86,14 +86,14 @@ def budget(spec: ServedModel, count: int, target: NodeTarget) -> Timing:
 
 
 def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.ResourceRequirementsArgs:
-    """Requests and limits of one replica: as stated, else its share of the node in proportion to its accelerators."""
+    """Return requests and limits of one replica: as written, else its share of the node in proportion to its accelerators."""
     demand = demand_of(spec, count, target)
     requests = {"cpu": demand["cpu"], "memory": demand["memory"]}
     limits = {"memory": demand["memory"]}
     for key, amount in demand.items():
         if key not in ("cpu", "memory"):
             requests[key] = amount
-            # The volumes have limits of their own; an image layer or a log must not end a server.
+            # The volumes have limits; an image layer or a log must not end a server.
             limits |= {key: amount} if key != DISK else {}
     return core.ResourceRequirementsArgs(requests=requests, limits=limits)
 
@@ -127,7 +127,7 @@ def pod(
     volumes: Sequence[core.VolumeArgs],
     service_account: pulumi.Input[str],
 ) -> core.PodTemplateSpecArgs:
-    """The pod of one replica, placed on the pool behind `target`."""
+    """Return the pod of one replica on the pool `target`."""
     labels = selector(COMPONENT, name)
     return core.PodTemplateSpecArgs(
         metadata=meta.ObjectMetaArgs(
@@ -155,7 +155,7 @@ def pod(
 
 
 def pod_security(*, user: int = _USER, group: int | None = None) -> core.PodSecurityContextArgs:
-    """The pod part of the restricted profile, as `user`, whose volumes belong to `group` (by default the user's own). Files on mounted shares keep their owner, so a large share is not chowned at every start."""
+    """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
     return core.PodSecurityContextArgs(
         run_as_non_root=True,
         run_as_user=user,
@@ -167,7 +167,7 @@ def pod_security(*, user: int = _USER, group: int | None = None) -> core.PodSecu
 
 
 def container_security(*, read_only_root: bool) -> core.SecurityContextArgs:
-    """The container part of the restricted profile."""
+    """Return the container part of the restricted profile."""
     return core.SecurityContextArgs(
         allow_privilege_escalation=False,
         capabilities=core.CapabilitiesArgs(drop=["ALL"]),
@@ -211,12 +211,12 @@ def _probes(server: Server, times: Timing) -> tuple[core.ProbeArgs, core.ProbeAr
 
 
 def environment(
-    spec: ServedModel, given: Mapping[str, str], secrets: Mapping[str, SecretRef], *, target: NodeTarget
+    spec: ServedModel, values: Mapping[str, str], secrets: Mapping[str, SecretRef], *, target: NodeTarget
 ) -> list[core.EnvVarArgs]:
-    """The container's variables: what every server needs, the engine's `given` and `secrets`, and the model's own."""
+    """Return the container's variables: those of every server, the engine's `values` and `secrets`, and the model's."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers ask for both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    clear = {**base, **gaudi_environment(spec.accelerators_per_pod, target), **network_environment(spec, target), **given}
+    clear = {**base, **gaudi_environment(spec.accelerators_per_pod, target), **network_environment(spec, target), **values}
     for name, value in spec.env.items():
         if isinstance(value, str):
             clear[name] = value
@@ -234,12 +234,12 @@ def environment(
 
 
 def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratch:
-    """The volumes of a pod with `count` accelerators."""
+    """Return the volumes of a pod with `count` accelerators."""
     return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
 
 
 def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgs]:
-    """The pod's own volumes: shared memory, temporary files, caches, and the logs of Gaudi's software."""
+    """Return the pod's volumes: shared memory, temporary files, caches, and the logs of Gaudi's software."""
     return [
         core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=size_quantity(sizes.shm))),
         core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit=size_quantity(sizes.tmp))),
@@ -249,7 +249,7 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgs]:
 
 
 def scratch_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
-    """Where the volumes of `scratch` are mounted."""
+    """Return the mounts of the volumes of `scratch`."""
     return [
         core.VolumeMountArgs(name="shm", mount_path="/dev/shm"),  # noqa: S108 - the path that the engines' workers share memory at
         core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory

@@ -19,16 +19,16 @@ from kube.names import POOL_LABEL
 from kube.quantity import bytes_of
 
 _GI = 2**30
-# A 14 GB engine image (see serving/timing.py) takes about twice that once unpacked.
+# A 14 GB engine image (see serving/demand.py) takes about twice that once unpacked.
 _IMAGE = 30 * _GI
 _SYSTEM = 40 * _GI
-# What the scratch volumes of one model server may fill (serving/workload.py: /tmp and the compile cache).
+# Size of the scratch volumes of one model server (serving/workload.py: /tmp and the compile cache).
 _SCRATCH = 24 * _GI
 _MOST_ROOT = 16384 * _GI
 
 
 def root_volume_bytes(spec: EksPool, images: int) -> int:
-    """Size of the root volume: as written, else for the system, two versions of each of `images` images, and every pod's scratch.
+    """Return the size of the root volume: as written, else for the system, two versions of each of `images` images, and every pod's scratch.
 
     With a local cache images and scratch are on the NVMe disks, so the system is all that is left.
     """
@@ -40,7 +40,7 @@ def root_volume_bytes(spec: EksPool, images: int) -> int:
 
 
 def block_devices(spec: EksPool, images: int) -> list[ec2.LaunchTemplateBlockDeviceMappingArgs]:
-    """The encrypted disks. Bottlerocket keeps its system on a disk of its own, and images on a second one."""
+    """Return the encrypted disks. Bottlerocket has separate disks for its system and for images."""
     whole = root_volume_bytes(spec, images)
     sizes = {"/dev/xvda": 4 * _GI, "/dev/xvdb": whole} if spec.ami.startswith("BOTTLEROCKET") else {"/dev/xvda": whole}
     return [
@@ -58,7 +58,7 @@ def block_devices(spec: EksPool, images: int) -> list[ec2.LaunchTemplateBlockDev
 
 
 def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[ec2.LaunchTemplateNetworkInterfaceArgs]:
-    """The primary interface, which carries IP, and one EFA-only interface on each network card that takes one.
+    """Return the primary interface, which carries IP, and one EFA-only interface on each network card that takes one.
 
     On card 0 the EFA-only interface is the second device, on every other card the first; it takes no address of the subnet
     (EC2 user guide, "Maximize network bandwidth on instances with multiple network cards", read 2026-11).
@@ -77,17 +77,17 @@ def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[e
 
 
 def metadata_options() -> ec2.LaunchTemplateMetadataOptionsArgs:
-    """IMDSv2 only, and one hop: a pod asks in vain, so it never gets the node's role."""
+    """Allow IMDSv2 only, with one hop: pods do not reach it, so they never get the node's role."""
     return ec2.LaunchTemplateMetadataOptionsArgs(http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1)
 
 
 def market(spec: EksPool) -> ec2.LaunchTemplateInstanceMarketOptionsArgs | None:
-    """The market of a capacity block. For spot it is the node group that says it, and EKS refuses to hear it twice."""
+    """Return the market of a capacity block. For spot, the node group sets it, and EKS rejects it in both places."""
     return ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if spec.capacity_reservation else None
 
 
 def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
-    """The capacity block to start machines in."""
+    """Return the capacity block of the instances."""
     if spec.capacity_reservation is None:
         return None
     target = ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
@@ -97,13 +97,13 @@ def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecifica
 
 
 def tag_specifications(name: str, home: EksClusterHandle) -> list[ec2.LaunchTemplateTagSpecificationArgs]:
-    """Tags of machines and disks: the provider's default tags do not reach what an autoscaling group makes."""
+    """Return tags of instances and disks, which do not get the provider's default tags from an autoscaling group."""
     tags = {**home.tags, "Name": f"inferplan-{name}", POOL_LABEL: name}
     return [ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in ("instance", "volume")]
 
 
 def user_data(spec: EksPool, target: NodeTarget, home: EksClusterHandle, directories: Sequence[str] = ()) -> pulumi.Input[str] | None:
-    """The user data in base64, None where the image needs to be told nothing. `directories` are made at boot."""
+    """Return the user data in base64; None if the image needs none. `directories` are created at boot."""
     if spec.ami.startswith("BOTTLEROCKET"):
         return _encoded(boot.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
     if spec.ami != "CUSTOM":

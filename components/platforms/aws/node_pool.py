@@ -1,6 +1,6 @@
-"""A pool of EC2 machines: a launch template, a managed node group for each capacity type, and who its nodes are to AWS.
+"""A pool of EC2 machines: a launch template, a managed node group for each capacity type, and the identity of its nodes at AWS.
 
-It sets no desired size after the first day: how many nodes there are is the cluster autoscaler's business. It installs no
+It sets no desired size after the first day: the cluster autoscaler decides the number of nodes. It installs no
 driver and no device plugin.
 """
 
@@ -33,9 +33,9 @@ _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSch
 
 
 class NodeIdentity(pulumi.ComponentResource):
-    """What the nodes of every pool are known by: a role that joins the cluster and pulls images, and a security group.
+    """The identity of the nodes of all pools: a role that joins the cluster and pulls images, and a security group.
 
-    The group opens nothing; whoever lets these nodes in and no others (a file system) names it. `cni` adds the VPC CNI's
+    The group opens nothing; a file system that admits only these nodes refers to it. `cni` adds the VPC CNI's
     rights, for clusters whose CNI has no role of its own.
     """
 
@@ -55,7 +55,7 @@ class NodeIdentity(pulumi.ComponentResource):
             description="Nodes of the pools of this stack, for others to name. Opens nothing itself.",
             vpc_id=home.vpc,
             ingress=[],
-            # EC2 would add a rule to everywhere; what nodes may reach is said by the cluster's own group.
+            # EC2 would add a rule to everywhere; the cluster's security group decides what nodes reach.
             egress=[],
             tags={**home.tags, "Name": f"inferplan-{name}"},
             opts=child,
@@ -65,7 +65,7 @@ class NodeIdentity(pulumi.ComponentResource):
 
 
 class EksNodePool(pulumi.ComponentResource):
-    """One pool of like EC2 machines; `target` says where pods of this pool may land.
+    """One pool of equal EC2 instances; `target` is its handle for pods.
 
     `images` is how many different images its models run, from which the root volume is sized. `directories` are made
     on each node at boot.
@@ -100,7 +100,7 @@ class EksNodePool(pulumi.ComponentResource):
                     parent=self,
                     # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
                     depends_on=[*home.before_nodes, *identity.ready],
-                    # The cluster autoscaler sets it; taking it back would end nodes that serve.
+                    # The cluster autoscaler sets it; an update must not end nodes that serve.
                     ignore_changes=["scalingConfig.desiredSize"],
                 ),
             )
@@ -137,7 +137,7 @@ def _launch_template(
 
 
 async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
-    """The image `ami`, once EC2 knows of it: a group of nodes without one fails after a quarter of an hour."""
+    """Return `ami` if EC2 has it: a group of nodes without an image fails only after 15 minutes."""
     asked = {"filters": [{"name": "image-id", "values": [ami]}], "includeDeprecated": True}
     remedy = "correct it, copy the image to the cluster's region, or have it shared with this account"
     await look_up_if_permitted("aws:ec2/getAmi:getAmi", asked, name=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
@@ -153,8 +153,8 @@ def _node_group(
         node_role_arn=identity.arn,
         subnet_ids=_subnets(spec, home),
         ami_type=spec.ami,
-        # Left out, EKS takes the cluster's version once and never again: nodes would stay behind when the cluster is upgraded.
-        # An image of one's own has a version already, and EKS refuses a second opinion.
+        # Without it, EKS uses the cluster's version once: nodes would not be upgraded with the cluster.
+        # A custom image has a version, and EKS rejects another one.
         version=None if spec.ami == "CUSTOM" else home.kubernetes_version,
         capacity_type=capacity,
         instance_types=None if spec.capacity_reservation else list(spec.machines),
@@ -169,10 +169,10 @@ def _node_group(
 
 
 def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
-    """Tags that tell the cluster autoscaler what a node of an empty group would offer, beyond what EC2's type tells it.
+    """Return tags for the cluster autoscaler: resources of a node of an empty group that it does not derive from the instance type.
 
-    It knows cpu, memory and NVIDIA's accelerators by the type, labels and taints by the group, and nothing else: a pod that asks for
-    Gaudi accelerators would wait for ever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
+    It knows cpu, memory and NVIDIA's accelerators by the type, labels and taints by the group, and nothing else: a pod that requests
+    Gaudi accelerators would wait forever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
     """
     offered = {"ephemeral-storage": target.capacity.ephemeral_storage_bytes}
     if target.accelerator is not None and target.accelerator.vendor != "nvidia":
@@ -194,7 +194,7 @@ def _taint(taint: Taint) -> eks.NodeGroupTaintArgs:
 
 
 def _efa_group(name: str, home: EksClusterHandle, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
-    """All traffic among the pool's own nodes, both ways: EFA wants the group itself named (EC2 user guide, EFA, read 2026-11)."""
+    """Create a group that admits all traffic among the pool's nodes: EFA requires rules that refer to the group itself (EC2 user guide, EFA, read 2026-11)."""
     within = {"protocol": "-1", "from_port": 0, "to_port": 0, "self": True}
     return ec2.SecurityGroup(
         f"{name}-efa",

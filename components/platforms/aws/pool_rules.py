@@ -54,7 +54,7 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
         yield "instanceTypes names a type more than once; write each once"
     for shape in shapes:
         if shape.provider != "ec2" or shape.name not in aws_api.aws_api().instance_types:
-            yield f"{shape.name} is no EC2 machine, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
+            yield f"{shape.name} is not an EC2 instance type, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
         elif shape.accelerator != pool.accelerator:
             yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {pool.accelerator or 'none'}; EC2 has {_ec2(pool.accelerator)} for it"
     counts = {shape.name: shape.accelerator_count for shape in shapes}

@@ -1,4 +1,4 @@
-"""A pool of EC2 instances as EKS managed node groups. Checks that need the cluster or the models are in stackfile/checks."""
+"""A pool of EC2 instances as EKS managed node groups. Checks that need the cluster or the models are in `checks.py`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PoolSize(Spec):
 
 
 class CapacityReservation(Spec):
-    """The capacity block that was bought: its reservation, and the one zone that it is in."""
+    """A purchased capacity block: its reservation and its zone."""
 
     id: Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
     """The reservation's id, such as cr-0123456789abcdef0."""
@@ -180,7 +180,7 @@ class EksPool(Pool):
 
     @property
     def hugepages_bytes(self) -> int:
-        """2 MiB huge pages of a node, in bytes: what is written, else the least of the machines' figures."""
+        """2 MiB huge pages of a node, in bytes: as written, else the minimum of the instance types."""
         if self.hugepages2_mi is not None:
             return bytes_of(self.hugepages2_mi)
         shapes = [machines.machine(name) for name in self.machines]
@@ -194,7 +194,7 @@ class EksPool(Pool):
 
     @property
     def capacity(self) -> Capacity:
-        """What any node of the pool offers to pods: of several machines, the least of each resource."""
+        """The resources that every node of the pool offers to pods: of several instance types, the minimum of each."""
         shapes = [machines.machine(name) for name in self.machines]
         offers = [machines.allocatable(shape) for shape in shapes]
         pages = self.hugepages_bytes

@@ -1,4 +1,4 @@
-"""What a node of a managed node group is told at boot, in the words of its image: nodeadm for AL2023, TOML for Bottlerocket.
+"""The user data of nodes in managed node groups: nodeadm for AL2023, TOML for Bottlerocket.
 
 Pure text. Nothing is said that EKS says anyway, so an ordinary pool has no user data at all.
 """
@@ -15,7 +15,7 @@ _HUGEPAGE = 2 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """What a node of a custom image must know to join; for images of EKS it is EKS that says it."""
+    """What a node of a custom image needs to join; EKS adds it for its own images."""
 
     cluster: str
     endpoint: str
@@ -26,7 +26,7 @@ class Membership:
 
 
 def al2023(*, local_cache: bool, hugepages_bytes: int, directories: Sequence[str] = (), membership: Membership | None = None) -> str | None:
-    """Multi-part user data for AL2023 and for custom images with nodeadm; None where nothing needs saying.
+    """Return multi-part user data for AL2023 and for custom images with nodeadm; None if no settings are needed.
 
     `directories` are there, on whatever disk is mounted under them, before the kubelet starts.
     """
@@ -49,7 +49,7 @@ def al2023(*, local_cache: bool, hugepages_bytes: int, directories: Sequence[str
 
 
 def bottlerocket(*, local_cache: bool, hugepages_bytes: int) -> str | None:
-    """Settings for Bottlerocket; None where nothing needs saying."""
+    """Return settings for Bottlerocket; None if none are needed."""
     lines = []
     if hugepages_bytes:
         lines += ["[settings.kernel.sysctl]", f'"vm.nr_hugepages" = "{hugepages_bytes // _HUGEPAGE}"', ""]
@@ -76,7 +76,7 @@ def _hugepages_script(pages: int) -> str:
             f"  echo vm.nr_hugepages={pages} > /etc/sysctl.d/90-hugepages.conf",
             "  sysctl --load /etc/sysctl.d/90-hugepages.conf",
             "fi",
-            # Memory may be too scattered for all of them: a node that has fewer would take pods that then never start.
+            # Fragmented memory may have room for fewer pages, and pods that request more would never start.
             f'test "$(cat /proc/sys/vm/nr_hugepages)" -ge {pages}',
         ]
     )

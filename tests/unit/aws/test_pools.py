@@ -227,7 +227,7 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"instanceTypes": ["g6e.4xlarge", "g6e.12xlarge"]}, "g6e.4xlarge 1, g6e.12xlarge 4"),
         ({"instanceTypes": ["g6.4xlarge"]}, "carries nvidia-l4, the pool nvidia-l40s"),
         ({"instanceTypes": ["g6e.3xlarge"]}, "did you mean"),
-        ({"instanceTypes": ["hls-gaudi2"], "accelerator": "gaudi-2"}, "is no EC2 machine"),
+        ({"instanceTypes": ["hls-gaudi2"], "accelerator": "gaudi-2"}, "is not an EC2 instance type"),
         ({"capacityTypes": ["SPOT"], "instanceTypes": ["g6e.4xlarge"]}, "acceptScarcity: true"),
         ({"capacityTypes": ["spot"]}, "'ON_DEMAND', 'SPOT' or 'CAPACITY_BLOCK'"),
         ({"capacityTypes": ["CAPACITY_BLOCK"]}, "capacityReservation (id and zone)"),

@@ -68,7 +68,7 @@ def test_a_pretend_node_offers_slices_and_is_labelled_like_a_divided_one():
             {"accelerator": "nvidia-a100-40gb", "mig": "7g.80gb"},
             "the slice 7g.80gb is larger than nvidia-a100-40gb, which is 7g.40gb as a whole",
         ),
-        ({"mig": "5g.50gb"}, "the slice 5g.50gb is no profile of nvidia-h100"),
+        ({"mig": "5g.50gb"}, "the slice 5g.50gb is not a profile of nvidia-h100"),
         ({"accelerator": "nvidia-l40s", "mig": "1g.10gb"}, "nvidia-l40s cannot be divided"),
         ({"accelerator": "gaudi-2", "mig": "1g.10gb"}, "gaudi-2 cannot be divided"),
         ({"accelerator": None, "mig": "1g.10gb"}, "no accelerator to divide"),
