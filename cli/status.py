@@ -39,6 +39,7 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     from components.platforms.spec import ExistingCluster
     from operations.errors import OperationError, UnsettledError
     from operations.kubectl import kubectl_status
+    from operations.notes import capacity_notes
     from operations.status import stack_status
     from rehearsal.cluster import start, status
 
@@ -49,6 +50,7 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     if simulated == "running":
         if not workspace.simulated:
             remove = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
+            note(capacity_notes(workspace.settings))
             note([f"this is the rehearsal of {workspace.stack} on this machine; read the real one with --context NAME, {remove}"])
         return stack_status(workspace, start(workspace.stack).get)
     if declared is not None and simulated == "absent":

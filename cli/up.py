@@ -17,7 +17,7 @@ def command(stack: Stack, engine: EngineName = Engine.AUTO, yes: Yes = False, re
     """Bring STACK up and wait until its models are Ready."""
     from cli.screen import note
     from cli.update import rehearse
-    from operations.notes import egress_notes, gateway_notes, program_notes
+    from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes
     from operations.update import check_public_keys
     from operations.workspace import open_workspace
 
@@ -29,6 +29,7 @@ def command(stack: Stack, engine: EngineName = Engine.AUTO, yes: Yes = False, re
     if engine is Engine.PULUMI and not workspace.simulated:
         options.check_confirmation(f"inferplan up {workspace.typed}")
     note(gateway_notes(workspace))
+    note(capacity_notes(workspace.settings))
     note(egress_notes(workspace.settings))
     recording = workspace.record()
     note(program_notes(recording))

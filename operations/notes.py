@@ -1,4 +1,4 @@
-"""Notes for the person who plans or applies a stack: open egress, keys that expire, messages of the program. They stop nothing."""
+"""Notes for the person who plans or applies a stack: missing capacity, open egress, keys that expire, messages of the program."""
 
 from __future__ import annotations
 
@@ -62,6 +62,30 @@ def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Ite
                 when = "today" if not days else f"in {days} day{'' if days == 1 else 's'}"
                 move = add if version == spec.newest else f"move its clients to version {spec.newest}, then {retire}"
                 yield f"key {version} of {consumer} expires {when} ({last_day}); next: {move}"
+
+
+def capacity_notes(settings: StackSettings) -> Iterator[str]:
+    """A note for each pool that starts smaller than its models need, and for a load balancer of a new cluster."""
+    from components.gateway.exposure_spec import IngressAccess
+    from operations.simulated_nodes import nodes_wanted
+
+    for name, needed in nodes_wanted(settings).items():
+        pool = settings.node_pools[name]
+        if pool.creates_nodes and pool.min_nodes < needed:
+            yield (
+                f"nodePools.{name} starts with {_nodes(pool.min_nodes)}, and its models need {needed}. The stack installs no autoscaler: "
+                f"until one adds nodes, or you scale the pool, pods stay Pending (docs/aws.md). A rehearsal starts {_nodes(needed)}."
+            )
+    access = None if settings.gateway is None else settings.gateway.access
+    if access is None or not settings.cluster.is_created:
+        return
+    controller = "AWS Load Balancer Controller" if access.balancer is not None else "ingress controller"
+    if access.balancer is not None or isinstance(access, IngressAccess):
+        yield f"gateway: the new cluster has no {controller}, so the gateway gets no address until you install one (docs/aws.md)."
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:

@@ -102,6 +102,11 @@ class Cluster(Spec, ABC):
         return NodeLocation()
 
     @property
+    def is_created(self) -> bool:
+        """True if this stack creates the cluster, so that no controllers run in it at first."""
+        return False
+
+    @property
     def assigns_pod_identities(self) -> bool:
         """True if pods get credentials of the cloud from their node, without calling its token service."""
         return False

@@ -152,6 +152,11 @@ class EksCluster(Cluster):
         return NodeLocation(region=self.region, zones=self.zones)
 
     @property
+    def is_created(self) -> bool:
+        """True with `create`."""
+        return self.create is not None
+
+    @property
     def assigns_pod_identities(self) -> bool:
         """True with EKS Pod Identity."""
         return self.identity == "podIdentity"

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rehearsal.cluster import Cluster
 from rehearsal.engine.apply.applier import Applier
 from rehearsal.engine.apply.journal import Journal, read_entries
 from rehearsal.engine.apply.objects import Objects
@@ -28,11 +29,8 @@ from rehearsal.engine.wait.object_events import ApplyFailed, Event, Listener, Ta
 from rehearsal.engine.wait.timeouts import spelled
 from rehearsal.engine.wait.waiter import Waiter
 from rehearsal.engine.wait.watching import Watching
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.errors import BusyError, DiskFullError
-
-if TYPE_CHECKING:
-    from rehearsal.cluster import Cluster
-    from rehearsal.engine.wire.recording import Recording
 
 # Each registration holds a thread until its object is ready. Threads start when needed and must not run out: a Deployment
 # could wait for a node whose registration waits for a thread.

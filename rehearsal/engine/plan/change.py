@@ -6,19 +6,16 @@ show as changes.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kube.paths import Path, covers, parse, text_of
+from rehearsal.engine.plan.states import ResourceState
 from rehearsal.engine.providers import aws_replacement
 from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed, replaces, replacing_patterns
 from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.values import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from rehearsal.engine.plan.states import ResourceState
 
 Kind = Literal["add", "delete", "update"]
 _MISSING = object()

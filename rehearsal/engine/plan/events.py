@@ -7,18 +7,15 @@ engine that does not know them: empty ids, and Pulumi's text for unknown values.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from kube.marks import UNKNOWN_TEXT
+from rehearsal.engine.plan.states import ResourceState, States
+from rehearsal.engine.plan.steps import Plan, Step
 from rehearsal.engine.providers.kubernetes import is_object
 from rehearsal.engine.wire.masking import to_json
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from rehearsal.engine.plan.states import ResourceState, States
-    from rehearsal.engine.plan.steps import Plan, Step
 
 Event = dict[str, Any]
 _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehearsal.engine.wire.masking import from_json, mask, to_json
-from rehearsal.engine.wire.recording import Diagnostic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rehearsal.engine.wire.recording import Recording, Registration
+from rehearsal.engine.wire.recording import Diagnostic, Recording, Registration
 
 FORMAT = "inferplan-plan/1"
 

@@ -5,18 +5,13 @@ No cluster is read: a plan shows changes of the declaration, and which of them t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from rehearsal.engine.plan.change import Change, compare
 from rehearsal.engine.plan.states import ResourceState, States, states_of
 from rehearsal.engine.providers.kubernetes import is_object, is_patch
-from rehearsal.engine.wire.recording import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rehearsal.engine.wire.recording import Recording
+from rehearsal.engine.wire.recording import Recording, name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,21 +12,18 @@ import contextvars
 import gc
 import runpy
 import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 from pulumi.runtime import run_in_stack
 from pulumi.runtime import settings as runtime_settings
 from pulumi.runtime.config import set_all_config
 
+from rehearsal.engine.program.monitor import Monitor
 from rehearsal.errors import ProgramFailed, RehearsalError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from rehearsal.engine.program.monitor import Monitor
 
 Program = "Callable[[], object] | Path"
 

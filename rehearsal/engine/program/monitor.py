@@ -7,9 +7,10 @@ A `Realizer` decides what the program gets back for each resource. The monitor r
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import engine_pb2, resource_pb2
@@ -20,9 +21,6 @@ from rehearsal.engine.providers.stubs import document_texts
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, Diagnostic, Recording, Registration, make_urn, ordered, stack_urn
 from rehearsal.engine.wire.values import UNKNOWN, from_wire, to_wire
 from rehearsal.errors import RegistrationRefused
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor, Realized
 from rehearsal.engine.providers import stubs
 from rehearsal.engine.providers.kubernetes import is_object
+from rehearsal.engine.wire.recording import Recording, Registration
 from rehearsal.errors import RegistrationRefused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
-
-    from rehearsal.engine.wire.recording import Recording, Registration
 
 
 class _Preview:

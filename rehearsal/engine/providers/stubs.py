@@ -10,12 +10,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rehearsal.engine.wire.recording import Registration
 from rehearsal.engine.wire.values import UNKNOWN, Secret, has_unknown, reveal
-
-if TYPE_CHECKING:
-    from rehearsal.engine.wire.recording import Registration
 
 Outputs = dict[str, Any]
 ACCOUNT = "000000000000"
