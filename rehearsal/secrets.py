@@ -154,10 +154,10 @@ def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
         remedy = "restore that line from version control; the secrets need it"
         raise _salt_error(f"the stack file's {_SALT} cannot be read: {error}", remedy) from None
     try:
-        known = box.decrypt(proof)
+        word = box.decrypt(proof)
     except ValueError:
-        known = ""
-    if known != _PROOF:
+        word = ""
+    if word != _PROOF:
         hint = f"the example stacks use {EXAMPLE_PASSPHRASE!r}; unset {_VARIABLE} and {_VARIABLE}_FILE to rehearse with placeholders"
         raise _salt_error(
             f"the passphrase in {source} is not this stack's, or the {_SALT} was altered",

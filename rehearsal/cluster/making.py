@@ -82,10 +82,10 @@ def _ports(port: int | None) -> dict[str, int]:
     return ports
 
 
-def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, wanted: tuple[str, ...] = COMPONENTS) -> Record:
+def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, components: tuple[str, ...] = COMPONENTS) -> Record:
     _write_files(layout, toolchain)
     try:
-        uid = Startup(layout, toolchain.programs, progress).bring_up(wanted)
+        uid = Startup(layout, toolchain.programs, progress).bring_up(components)
     except BaseException:
         processes.end(layout.directory)
         raise
@@ -111,28 +111,28 @@ def repair(directory: Path, record: Record, failing: dict[str, str], progress: P
         progress(Notice(text))
     # Controllers reconnect to a restarted API server after a back-off; restarting them is faster.
     everything = bool(failing.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in failing.values())
-    wanted = COMPONENTS if everything else tuple(failing)
-    processes.end(directory, wanted)
-    new = _restart(directory, record.ports, toolchain, progress, wanted, repairs)
+    components = COMPONENTS if everything else tuple(failing)
+    processes.end(directory, components)
+    new = _restart(directory, record.ports, toolchain, progress, components, repairs)
     return handle(directory, new, "repaired", tuple(repairs)) if new and new.uid == record.uid else None
 
 
 def _restart(
-    directory: Path, ports: dict[str, int], toolchain: Toolchain, progress: Progress, wanted: tuple[str, ...], repairs: list[str]
+    directory: Path, ports: dict[str, int], toolchain: Toolchain, progress: Progress, components: tuple[str, ...], repairs: list[str]
 ) -> Record | None:
-    """Start the components `wanted` on their `ports`, or all on other ports if one is taken. Returns None if that failed."""
+    """Start `components` on their `ports`, or all on other ports if one is taken. Returns None if that failed."""
     problem = ""
     for _ in range(_ATTEMPTS):
-        if taken := _taken(ports, wanted):
+        if taken := _taken(ports, components):
             repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
             progress(Notice(repairs[-1]))
             processes.end(directory)
-            ports, wanted = free_ports(), COMPONENTS
+            ports, components = free_ports(), COMPONENTS
         try:
-            return _bring_up(Layout(directory, ports), toolchain, progress, wanted)
+            return _bring_up(Layout(directory, ports), toolchain, progress, components)
         except PortTakenError as error:
             # Another program took the port after the check, and all components were stopped.
-            problem, wanted = error.message, COMPONENTS
+            problem, components = error.message, COMPONENTS
         except ClusterError as error:
             problem = error.message
             break
@@ -140,10 +140,10 @@ def _restart(
     return None
 
 
-def _taken(ports: dict[str, int], wanted: tuple[str, ...]) -> list[str]:
+def _taken(ports: dict[str, int], components: tuple[str, ...]) -> list[str]:
     """The components whose port stays taken: the kernel frees the port of a killed process a moment after it is gone."""
     deadline = time.monotonic() + _PORT_SECONDS
-    while taken := [each for each in wanted if each in LISTENING and not is_free(ports[each])]:
+    while taken := [each for each in components if each in LISTENING and not is_free(ports[each])]:
         if served := [each for each in taken if is_served(ports[each])]:
             return served
         if time.monotonic() > deadline:

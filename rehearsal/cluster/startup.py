@@ -75,16 +75,16 @@ class Startup:
     _pids: dict[str, int] = field(default_factory=dict)
     _marks: dict[str, int] = field(default_factory=dict)
 
-    def bring_up(self, wanted: Iterable[str] = COMPONENTS) -> str:
-        """Start the components `wanted` and wait until they are healthy; returns the cluster's uid.
+    def bring_up(self, components: Iterable[str] = COMPONENTS) -> str:
+        """Start `components` and wait until they are healthy; returns the cluster's uid.
 
         Raises PortTakenError, DiskFullError, and ClusterError if a component died or did not become healthy.
         """
-        wanted = [each for each in COMPONENTS if each in set(wanted)]
+        components = [each for each in COMPONENTS if each in set(components)]
         api = Api(self.layout.server, self.layout.pki)
-        first = [each for each in wanted if each in {ETCD, API_SERVER}]
-        rest = [each for each in wanted if each not in first]
-        total = len(wanted)
+        first = [each for each in components if each in {ETCD, API_SERVER}]
+        rest = [each for each in components if each not in first]
+        total = len(components)
         self._spawn(first)
         index = self._await(first, api, 0, total)
         # Controllers that start before the API server back off for seconds.

@@ -57,10 +57,10 @@ def _is_whole(source: Source) -> bool:
     manifest = read_json(directory / "manifest.json")
     if manifest is None:
         return False
-    wanted = {name for name, _ in (*source.programs, *source.data)}
+    names = {name for name, _ in (*source.programs, *source.data)}
     sizes = manifest.get("sizes", {})
     try:
-        return set(sizes) == wanted and all((directory / name).stat().st_size == size for name, size in sizes.items())
+        return set(sizes) == names and all((directory / name).stat().st_size == size for name, size in sizes.items())
     except OSError:
         return False
 

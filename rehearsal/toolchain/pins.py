@@ -41,17 +41,17 @@ class Source:
     def version(self) -> str:
         """The version that go.mod requires, such as `v1.34.4`."""
         text = (self.directory / "go.mod").read_text(encoding="utf-8")
-        found = re.search(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
-        if found is None:
+        match = re.search(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
+        if match is None:
             raise ValueError(f"{self.directory / 'go.mod'} does not require {self.module}")
-        return found.group(1)
+        return match.group(1)
 
     @cached_property
     def go_version(self) -> tuple[int, ...]:
         """The minimum Go release of go.mod, such as (1, 26, 0)."""
         text = (self.directory / "go.mod").read_text(encoding="utf-8")
-        found = re.search(r"^go (\S+)$", text, re.MULTILINE)
-        return tuple(int(part) for part in found.group(1).split(".")) if found else (1, 0)
+        match = re.search(r"^go (\S+)$", text, re.MULTILINE)
+        return tuple(int(part) for part in match.group(1).split(".")) if match else (1, 0)
 
     def build_arguments(self) -> list[str]:
         """Arguments of `go build`, without output and packages."""

@@ -133,9 +133,9 @@ class Recording:
         matches = [each for each in self.of_type(type_) if name is None or each.name == name]
         if len(matches) == 1:
             return matches[0]
-        wanted = f"{type_} {name!r}" if name else type_
+        query = f"{type_} {name!r}" if name else type_
         registered = ", ".join(sorted(f"{each.type} {each.name!r}" for each in self.registrations)) or "nothing"
-        raise LookupError(f"{len(matches)} resources match {wanted}; expected one. Registered: {registered}")
+        raise LookupError(f"{len(matches)} resources match {query}; expected one. Registered: {registered}")
 
     def by_urn(self, urn: str) -> Registration:
         """The resource whose URN is `urn`; raises KeyError."""

@@ -27,22 +27,22 @@ def stub(live: Object, owned: list[Object]) -> Stub:
     cluster = f"{name}-{digest([_fixed(config, groups), head])}"
     running = next((each["metadata"]["labels"]["ray.io/cluster"] for each in owned if each["kind"] == "Pod"), cluster)
     strategy = (live["spec"].get("upgradeStrategy") or {}).get("type", "NewCluster")
-    kept = ""
+    keep_reason = ""
     if running != cluster and strategy == "None":
-        kept = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll out the change"
+        keep_reason = "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService to roll out the change"
     workers = [pod for group in groups for pod in _workers(live, cluster, group)]
     status = {"serviceStatus": "Running", "numServeEndpoints": len(workers), "activeServiceStatus": {"rayClusterName": running}}
     # KubeRay's Ready also waits for addresses, of the old or the new cluster; UpgradeInProgress says which.
-    endpoints = {} if kept else {f"{name}-serve-svc": len(workers)}
+    endpoints = {} if keep_reason else {f"{name}-serve-svc": len(workers)}
     first = _pod(live, f"{cluster}-head", cluster, head, _node(cluster, "head", "headgroup", serves=False))
     return Stub(
         operator="KubeRay",
-        children=() if kept else (first, *workers, *_services(live, cluster)),
+        children=() if keep_reason else (first, *workers, *_services(live, cluster)),
         condition="Ready",
         status=status,
         settled={"UpgradeInProgress": "False"},
         endpoints=endpoints,
-        kept=kept,
+        keep_reason=keep_reason,
     )
 
 

@@ -72,7 +72,7 @@ def _reconcile(api: Api, waiter: Waiter, target: Target, live: Object, limit: fl
         raise
     if _changed(seen, live):
         return ""
-    if not stub.kept:
+    if not stub.keep_reason:
         current = {key_of(each) for each in children}
         _delete(api, waiter, (each for each in owned if key_of(each) not in current), limit)
     _write_status(api, live, stub, stub.note, is_ready=True)

@@ -22,7 +22,7 @@ class Stub:
         settled: status of further conditions when it is ready, by type.
         endpoints: ready addresses that a Service of the children needs before the object is ready, by name.
         pod_labels: labels that the operator's webhook adds to single pods, by name.
-        kept: why the previous children stay, "" if these replace them.
+        keep_reason: why the previous children stay, "" if these replace them.
     """
 
     operator: str
@@ -32,12 +32,15 @@ class Stub:
     settled: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, int] = field(default_factory=dict)
     pod_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    kept: str = ""
+    keep_reason: str = ""
 
     @property
     def note(self) -> str:
         """The note for the reader: which operator is missing, and what the rehearsal did instead."""
-        return self.kept or f"no {self.operator} runs here: the rehearsal created the pods that it would create; no container runs in them"
+        return (
+            self.keep_reason
+            or f"no {self.operator} runs here: the rehearsal created the pods that it would create; no container runs in them"
+        )
 
 
 def child(api_version: str, kind: str, name: str, parent: Object, labels: dict[str, str], **rest: Any) -> Object:
