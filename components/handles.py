@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from components.nodes.accelerators import Accelerator, Taint
 
-EFA_RESOURCE = "vpc.amazonaws.com/efa"
-"""The resource of the EFA device plugin: one per EFA interface of a node."""
-
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
 

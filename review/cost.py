@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from kube.names import FAKE_NODE
 from kube.paths import mapping
 from kube.quantity import amount
 from review.capacity import NODE, Pool, machines_of, pools_of
@@ -89,7 +90,7 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if each.type == _VOLUME:
         return _volume(each, prices)
     if each.type == NODE:
-        is_fake = mapping(each.inputs, "metadata", "annotations").get("kwok.x-k8s.io/node") is not None
+        is_fake = mapping(each.inputs, "metadata", "annotations").get(FAKE_NODE) is not None
         return None, "a fake node, it costs nothing" if is_fake else "an existing node"
     if each.type.endswith(_POOL):
         return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kube import marks
 from review.preview import Preview
 from review.reader import read_bytes
 
-SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SECRET = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
+UNKNOWN = marks.UNKNOWN_TEXT
 STACK = "urn:pulumi:dev::tiny::pulumi:pulumi:Stack::tiny-dev"
 
 

@@ -17,7 +17,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
 from components.pod_parts import spread
-from kube.names import DOMAIN
+from kube.names import DOMAIN, EPHEMERAL_STORAGE
 
 if TYPE_CHECKING:
     from components.gateway.spec import NginxGatewaySpec
@@ -137,7 +137,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
 
 def _resources() -> core.ResourceRequirementsArgs:
     return core.ResourceRequirementsArgs(
-        requests={"cpu": "250m", "memory": "128Mi", "ephemeral-storage": "64Mi"}, limits={"memory": "512Mi", "ephemeral-storage": "256Mi"}
+        requests={"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}, limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
     )
 
 

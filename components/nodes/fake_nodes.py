@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from components.handles import EFA_RESOURCE, Capacity
+from components.handles import Capacity
 from components.naming import MAX_NAME, bounded, content_key
 from components.nodes.accelerators import lookup
 from components.nodes.pool import NodeLocation, Pool
 from components.nodes.spec import SimulatedPool
 from kube.accelerators import MIG_PREFIX
-from kube.names import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
+from kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, FAKE_NODE, HOSTNAME_LABEL, HUGEPAGES, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from kube.quantity import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], st
         "kind": "Node",
         "metadata": {
             "name": name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "annotations": {FAKE_NODE: "fake"},
             "labels": dict(sorted(labels.items())),
         },
         "spec": {"taints": [dict(each) for each in taints]} if taints else {},
@@ -133,12 +133,12 @@ def _location_labels(where: NodeLocation, index: int) -> dict[str, str]:
 def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
     resources = {
         "cpu": cpu_quantity(capacity.cpu_millicores),
-        "ephemeral-storage": size_quantity(capacity.ephemeral_storage_bytes),
+        EPHEMERAL_STORAGE: size_quantity(capacity.ephemeral_storage_bytes),
         "memory": size_quantity(capacity.memory_bytes),
         "pods": str(pods),
     }
     if capacity.hugepages_2mi_bytes:
-        resources["hugepages-2Mi"] = size_quantity(capacity.hugepages_2mi_bytes)
+        resources[HUGEPAGES] = size_quantity(capacity.hugepages_2mi_bytes)
     if capacity.efa:
         resources[EFA_RESOURCE] = str(capacity.efa)
     if accelerator is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from components.handles import EFA_RESOURCE
+from kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 from kube.quantity import bytes_of, cpu_quantity, in_largest_unit, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
     from components.queue.spec import PoolQuota, QueueSpec
 
-HUGEPAGES, DISK = "hugepages-2Mi", "ephemeral-storage"
-_IN_BYTES = ("memory", HUGEPAGES, DISK)
+_IN_BYTES = ("memory", HUGEPAGES, EPHEMERAL_STORAGE)
 Amounts = dict[str, int]
 """By resource: CPU in millicores, memory, huge pages and disk in bytes, other resources in units."""
 
@@ -41,7 +40,7 @@ def pool_amounts(target: NodeTarget) -> Amounts:
         "cpu": capacity.cpu_millicores,
         "memory": capacity.memory_bytes,
         HUGEPAGES: capacity.hugepages_2mi_bytes,
-        DISK: capacity.ephemeral_storage_bytes,
+        EPHEMERAL_STORAGE: capacity.ephemeral_storage_bytes,
         EFA_RESOURCE: capacity.efa,
     }
     if target.accelerator is not None:
@@ -75,7 +74,9 @@ def _fraction(amount: int, accelerators: int, total: int, resource: str) -> int:
 def covered_resources(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
     """Return the resources with a quota in any pool of the queue. Kueue never admits a workload that requests another resource."""
     kinds = sorted({kind for name in spec.pools if (kind := _kind(targets[name])) is not None})
-    optional = [each for each in (HUGEPAGES, DISK, EFA_RESOURCE) if any(pool_amounts(targets[name])[each] for name in spec.pools)]
+    optional = [
+        each for each in (HUGEPAGES, EPHEMERAL_STORAGE, EFA_RESOURCE) if any(pool_amounts(targets[name])[each] for name in spec.pools)
+    ]
     pods = ["pods"] if any(quota.pods is not None for quota in spec.pools.values()) else []
     return ["cpu", "memory", *kinds, *optional, *pods]
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from components.handles import EFA_RESOURCE, NodeTarget
+from components.handles import NodeTarget
 from components.serving.served_model import ServedModel
+from kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 from kube.quantity import bytes_of, canonical
 
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets every node runs.
 SHARE_FOR_MODELS = 0.9
-DISK = "ephemeral-storage"
 # Requests of the container that saves compiled graphs, next to the server.
 SIDECAR = {"cpu": "50m", "memory": "128Mi"}
 _GI = 2**30
@@ -50,7 +50,7 @@ class Scratch:
     def request(self, share: float, target: NodeTarget) -> dict[str, str]:
         """Return the request for the node's disk: the size of the volumes, at most `share` of the disk; empty if its size is unknown."""
         disk = min(self.tmp + self.cache, int(target.capacity.ephemeral_storage_bytes * share)) // 2**20
-        return {DISK: canonical(f"{disk}Mi")} if disk else {}
+        return {EPHEMERAL_STORAGE: canonical(f"{disk}Mi")} if disk else {}
 
 
 def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, str]:
@@ -67,7 +67,7 @@ def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, st
         efa_pages = _EFA_PAGES * count // capacity.accelerators // _PAGE * _PAGE if interfaces else 0
         pages = wanted.hugepages2_mi or _mebibytes(max(target.accelerator.hugepages_2mi_bytes * count, efa_pages))
         if pages:
-            demand["hugepages-2Mi"] = canonical(pages)
+            demand[HUGEPAGES] = canonical(pages)
         if interfaces:
             demand[EFA_RESOURCE] = str(interfaces)
     return demand | scratch_of(spec, target, memory=demand["memory"], share=share).request(share, target)

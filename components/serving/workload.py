@@ -17,9 +17,10 @@ from components.handles import NodeTarget, SecretRef
 from components.naming import selector
 from components.pod_parts import spread
 from components.serving import placement
-from components.serving.demand import DISK, PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Scratch, Timing, demand_of, scratch_of, share_of, timing
+from components.serving.demand import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Scratch, Timing, demand_of, scratch_of, share_of, timing
 from components.serving.hardware import gaudi_environment, gaudi_mounts, gaudi_volumes, network_environment
 from components.serving.served_model import ServedModel
+from kube.names import EPHEMERAL_STORAGE
 from kube.quantity import bytes_of, size_quantity
 
 COMPONENT = "model"
@@ -94,7 +95,7 @@ def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.Reso
         if key not in ("cpu", "memory"):
             requests[key] = amount
             # The volumes have limits; an image layer or a log must not end a server.
-            limits |= {key: amount} if key != DISK else {}
+            limits |= {key: amount} if key != EPHEMERAL_STORAGE else {}
     return core.ResourceRequirementsArgs(requests=requests, limits=limits)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kube.accelerators import RESOURCE_VENDORS
+from kube.names import HUGEPAGES
 from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
@@ -186,8 +187,8 @@ def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
     Remedy: set resources.limits.hugepages-2Mi, and the same value under resources.requests.
     """
     if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
-        limit = container.at("resources", "limits", "hugepages-2Mi")
-        request = container.at("resources", "requests", "hugepages-2Mi")
+        limit = container.at("resources", "limits", HUGEPAGES)
+        request = container.at("resources", "requests", HUGEPAGES)
         if not limit.quantity():
             yield violation(limit, "is not set, but the container requests Gaudi")
         elif not request.absent and request.quantity() != limit.quantity():

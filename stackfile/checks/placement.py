@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from components.nodes.accelerators import vendor_of_image
 from components.serving.demand import accelerators_of_others, demand_of
 from components.spec import SpecError
+from kube.names import HUGEPAGES
 from kube.quantity import bytes_of, millicores_of
 from stackfile.checks import unknown
 
@@ -127,7 +128,7 @@ def _node(name: str, model: ModelSpec, target: NodeTarget) -> Iterator[SpecError
     limits = (
         ("cpu", "cpu", millicores_of(demand["cpu"]), capacity.cpu_millicores, "m"),
         ("memory", "memory", bytes_of(demand["memory"]) // 2**20, capacity.memory_bytes // 2**20, "Mi"),
-        ("hugepages-2Mi", "hugepages2Mi", bytes_of(demand.get("hugepages-2Mi", "0")) // 2**20, capacity.hugepages_2mi_bytes // 2**20, "Mi"),
+        (HUGEPAGES, "hugepages2Mi", bytes_of(demand.get(HUGEPAGES, "0")) // 2**20, capacity.hugepages_2mi_bytes // 2**20, "Mi"),
     )
     for resource, field, requested, available, unit in limits:
         if requested > available:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import ec2, eks, iam
 
-from components.handles import EFA_RESOURCE
 from components.naming import autonamed
 from components.platforms.aws import launch_template as template
 from components.platforms.aws.iam import service_trust
 from components.platforms.aws.lookups import look_up_if_permitted
+from kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,10 +174,10 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
     It knows cpu, memory and NVIDIA's accelerators by the type, labels and taints by the group, and nothing else: a pod that requests
     Gaudi accelerators would wait forever (kubernetes/autoscaler, cloudprovider/aws/aws_manager.go, read 2026-11).
     """
-    offered = {"ephemeral-storage": target.capacity.ephemeral_storage_bytes}
+    offered = {EPHEMERAL_STORAGE: target.capacity.ephemeral_storage_bytes}
     if target.accelerator is not None and target.accelerator.vendor != "nvidia":
         offered[target.accelerator.resource] = target.capacity.accelerators
-    offered["hugepages-2Mi"] = spec.hugepages_bytes
+    offered[HUGEPAGES] = spec.hugepages_bytes
     offered[EFA_RESOURCE] = target.capacity.efa
     return {f"{_TEMPLATE_TAG}/{resource}": str(amount) for resource, amount in offered.items() if amount}
 

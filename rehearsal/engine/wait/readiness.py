@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kube.names import FAKE_NODE
+
 Object = dict[str, Any]
 
 SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 WAIT_FOR: Final = "pulumi.com/waitFor"
 TIMEOUT_SECONDS: Final = "pulumi.com/timeoutSeconds"
 REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
-_FAKE_NODE: Final = "kwok.x-k8s.io/node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ def _phase(*wanted: str) -> Callable[[Object], Readiness]:
 
 def _node(live: Object) -> Readiness:
     # The provider does not wait for nodes. A fake node takes a moment, and until then counts of nodes and of DaemonSet pods are too low.
-    if annotation(live, _FAKE_NODE) != "fake":
+    if annotation(live, FAKE_NODE) != "fake":
         return READY
     if condition(live, "Ready").get("status") != "True":
         return Readiness(why="the node is not ready yet")

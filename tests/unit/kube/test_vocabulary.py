@@ -32,7 +32,15 @@ def test_every_kind_of_batch_job_has_a_pod_template():
 
 
 @pytest.mark.parametrize(
-    "text", ["4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270", '"kueue.x-k8s.io/queue-name"', '"inferplan.dev/pool"']
+    "text",
+    [
+        "4dabf18193072939515e22adb298388d",
+        "1b47061264138c4ac30d75fd1eb44270",
+        '"kueue.x-k8s.io/queue-name"',
+        '"inferplan.dev/pool"',
+        '"hugepages-2Mi"',
+        '"kwok.x-k8s.io/node"',
+    ],
 )
 def test_a_shared_name_is_written_in_no_other_room(text):
     files = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

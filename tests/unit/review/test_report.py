@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from kube import marks
 from review import html as page
 from review import markdown as comment
 from review.markdown import marker
@@ -337,7 +338,7 @@ CANARIES = {
     "named": {"password": "canary-named", "apiKeySeed": "canary-seed"},
     "shaped": {"note": "AKIAIOSFODNN7CANARYX", "url": "https://anna:canary-url@host/x", "more": "Bearer canary-bearer-0123456789"},
     "key": {"note": "-----BEGIN RSA PRIVATE KEY-----\ncanary-pem\n-----END RSA PRIVATE KEY-----"},
-    "output": {"a": {"4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4", "value": "canary-output", "secret": True}},
+    "output": {"a": {marks.SIGNATURE: marks.OUTPUT, "value": "canary-output", "secret": True}},
 }
 
 
