@@ -10,7 +10,7 @@ from pulumi_kubernetes.core import v1 as core
 from components.handles import Endpoint, ObjectStore, SecretRef
 from components.preheat.verify import READY
 from components.serving import workload
-from components.serving.artifacts import gate
+from components.serving.artifacts import artifact_path, gate
 from components.serving.engine import Site
 from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME, ModelService, model_mounts, model_volumes
 from components.serving.tensorrt_llm import openai
@@ -50,7 +50,7 @@ def serve(name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.Resource
 
 def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:
     """What gateway, policies and status read about this server."""
-    if spec.build is None:
+    if not spec.serves_engines:
         return openai.endpoint(name, spec)
     made = triton_endpoint(name, "tensorrt-llm", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
     known = models(spec, weights=MODELS, engines=ENGINES)
@@ -65,7 +65,7 @@ def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoin
 
 def image_of(spec: TensorrtLlmSpec, site: Site) -> str:
     """The image that the user names, else the table's; for engines the one that still has what builds and serves them."""
-    if spec.build is not None and spec.image is None:
+    if spec.serves_engines and spec.image is None:
         return default_image("triton-tensorrt-llm")
     return workload.image_of(spec, "tensorrt-llm", site.target)
 
@@ -77,13 +77,16 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     """
     if isinstance(site.weights, ObjectStore):
         raise TypeError(f"models.{name}: tensorrt-llm reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
-    if engines is None:
+    if not spec.serves_engines:
         return openai.server(name, spec, site.weights, image=image_of(spec, site))
-    weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}"
+    weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}" if spec.engine_dir is None else artifact_path(spec.engine_dir)
     mounts = [*model_mounts(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     if spec.has_ranks:
         mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
-    mount = core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True)
+    gates = []
+    if engines is not None:
+        mounts.append(core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True))
+        gates.append(_verified(engines, mounts[-1]))
     program, *arguments = command(spec, key=f"$({KEY_VARIABLE})")
     return workload.Server(
         image=image_of(spec, site),
@@ -95,8 +98,8 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
         env=openai.environment(spec),
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(site.weights),
-        mounts=[*mounts, mount],
-        init_containers=[_verified(engines, mount)],
+        mounts=mounts,
+        init_containers=gates,
         files=repository_files(spec, weights=weights, engines=built, target=site.target),
     )
 

@@ -15,7 +15,7 @@ from components.serving.parallel import ShardedModel
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
 from components.serving.triton.served import TritonMetrics, TritonPorts, TritonServed
-from components.spec import Spec, SpecError
+from components.spec import DnsLabel, Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
@@ -92,6 +92,8 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """Without build: further arguments of tensorrt_llm.LLM, as it spells them. Arguments that a field sets are rejected."""
     build: EngineBuild | None = None
     """Builds engines beforehand and serves them by Triton's tensorrtllm backend, as an ensemble and as a BLS model. Images before TensorRT-LLM 1.3 only."""
+    engine_dir: DnsLabel | None = None
+    """The artifact that holds existing engines, one for each rank. They are served like those of build. Images before TensorRT-LLM 1.3 only."""
     preprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
     """With build: instances of the model that turns prompts into tokens."""
     postprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
@@ -148,18 +150,29 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @model_validator(mode="after")
     def _fields_fit_the_way_it_is_served(self) -> Self:
-        if self.build is not None and self.llm_args:
+        if self.serves_engines and self.llm_args:
             raise ValueError(
                 "llmArgs are arguments of trtllm-serve, and build serves engines; use build.buildArgs and parameters, or remove build"
             )
         stray = [to_camel(name) for name, default in _ENGINE_ONLY.items() if getattr(self, name) != default]
-        if self.build is None and stray:
+        if not self.serves_engines and stray:
             raise ValueError(
                 f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting; add build, or remove it"
             )
         if self.build is not None and self.preheat is None:
             raise ValueError(
                 "build writes engines next to the weights on a share, so it requires preheat. Add preheat: {into: <nfs store>}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_engines_have_one_source(self) -> Self:
+        if self.engine_dir is not None and self.build is not None:
+            raise ValueError("engineDir has engines, and build makes new ones. Remove one of them")
+        if self.engine_dir is not None and self.engine_dir not in self.artifacts:
+            raise ValueError(
+                f"engineDir names {self.engine_dir!r}, which is not an artifact. Artifacts: {', '.join(self.artifacts) or 'none'}. "
+                f"Add artifacts: {{{self.engine_dir}: {{store, path}}}}"
             )
         return self
 
@@ -185,7 +198,12 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @property
     def has_ranks(self) -> bool:
         """Whether engines of several ranks are served, each by a process of its own."""
-        return self.build is not None and self.world_size > 1
+        return self.serves_engines and self.world_size > 1
+
+    @property
+    def serves_engines(self) -> bool:
+        """True if Triton serves engines, built by the stack or existing; False if trtllm-serve reads the weights."""
+        return self.build is not None or self.engine_dir is not None
 
     @property
     def accelerators_per_pod(self) -> int:
@@ -214,6 +232,6 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     def _fault_of(self, image: str) -> str | None:
         """What keeps `image` from serving the model; None where nothing is known to."""
-        if self.build is None:
+        if not self.serves_engines:
             return builds.fault_of(image, "tensorrt-llm", since=_SINCE["serve"])
         return builds.fault_of(image, "tensorrt-llm", since=_SINCE["engines"]) or builds.lacks_engines(image)

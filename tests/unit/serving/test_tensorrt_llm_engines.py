@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from components.handles import ModelMount, VolumeClaim
 from components.serving.tensorrt_llm.engines import engines_of
@@ -136,3 +137,47 @@ def test_a_stack_that_would_build_engines_onto_a_nodes_own_disk_is_refused(tmp_p
     with pytest.raises(InvalidStack) as refused:
         validate(read_stack(path, shown_path="s.yaml"))
     assert "'d' is a disk of each node" in "\n".join(refused.value.lines)
+
+
+EXISTING = {
+    "build": None,
+    "engineDir": "h100",
+    "artifacts": {"h100": {"store": "weights", "path": "engines/llama-h100", "revision": "v1"}},
+}
+H100 = {"h100": ModelMount(claim=VolumeClaim(name="shared"), sub_path="engines/abc-r0", marked=True)}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_existing_engines_are_mounted_verified_and_served_without_a_build(ranks):
+    spec = engines(**EXISTING, tensorParallelSize=ranks)
+    made = declared(spec, artifacts=H100)
+    assert not list(made.of_type("kubernetes:batch/v1:Job"))
+    pod = made.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
+    [server] = pod["containers"]
+    assert server["image"] == IMAGE
+    assert "tritonserver" in [*server["command"], *server["args"]]
+    assert ("mpirun" in server["args"]) == (ranks > 1)
+    mounts = {each["mountPath"]: each["subPath"] for each in server["volumeMounts"] if "subPath" in each}
+    assert mounts["/artifacts/h100"] == "engines/abc-r0"
+    assert [each["name"] for each in pod["initContainers"]] == ["verified-h100"]
+    files = made.one("kubernetes:core/v1:ConfigMap").inputs["data"]
+    assert any('"/artifacts/h100"' in text for path, text in files.items() if path.endswith("config.pbtxt"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"build": BUILD}, "engineDir has engines, and build makes new ones. Remove one of them"),
+        ({"engineDir": "a100"}, "engineDir names 'a100', which is not an artifact. Artifacts: h100. Add artifacts: {a100: {store, path}}"),
+        ({"llmArgs": {"max_beam_width": 2}}, "llmArgs are arguments of trtllm-serve"),
+    ],
+)
+def test_existing_engines_need_their_artifact_and_no_build(fields, message):
+    with pytest.raises(ValidationError) as error:
+        engines(**{**EXISTING, **fields})
+    assert message in str(error.value)
+
+
+def test_existing_engines_need_an_image_that_serves_them():
+    [fault] = engines(**EXISTING, image="nvcr.io/nvidia/tensorrt-llm/release:1.2.1").errors_on(L40S)
+    assert "holds no Triton, which serves engines" in fault.message
