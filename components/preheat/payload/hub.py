@@ -99,20 +99,21 @@ class HubSource(Source):
         if refusal := untrusted(str(error), self._api.endpoint):
             return refusal
         status = getattr(getattr(error, "response", None), "status_code", None)
-        token = (
-            "name the Secret with HF_TOKEN under the store's credentials" if not os.environ.get("HF_TOKEN") else "look at HF_TOKEN's rights"
-        )
+        has_token = bool(os.environ.get("HF_TOKEN"))
+        token = "look at HF_TOKEN's rights" if has_token else "name the Secret with HF_TOKEN under the store's credentials"
+        code, details = Exit.REFUSED, None
         if isinstance(error, errors.GatedRepoError):
-            remedy = f"accept the repository's terms on the hub with the token's account, and {token}"
-            return PreheatError(Exit.REFUSED, "the repository is gated", remedy, file=self.name)
-        if isinstance(error, errors.RevisionNotFoundError):
+            problem, remedy = "the repository is gated", f"accept the repository's terms on the hub with the token's account, and {token}"
+        elif isinstance(error, errors.RevisionNotFoundError):
             problem = f"the repository has no commit {self._revision}"
-            return PreheatError(Exit.REFUSED, problem, "copy the commit from its page of files and versions", file=self.name)
-        if isinstance(error, errors.RepositoryNotFoundError) or status in _DENIED:
+            remedy = "copy the commit from its page of files and versions"
+        elif isinstance(error, errors.RepositoryNotFoundError) or status in _DENIED:
             problem = "this repository does not exist, or it is private"
-            return PreheatError(Exit.REFUSED, problem, f"check weights.path; if it is private, {token}", file=self.name)
-        remedy = "check that it is up; the next run continues"
-        return PreheatError(Exit.SOURCE, "the hub did not answer as it should", remedy, file=self.name, found=_first_line(error))
+            remedy = f"check weights.path; if it is private, {token}"
+        else:
+            code, details = Exit.SOURCE, _first_line(error)
+            problem, remedy = "the hub did not answer as it should", "check that it is up; the next run continues"
+        return PreheatError(code, problem, remedy, file=self.name, found=details)
 
 
 def open_hub(request: Request, rclone: Callable[[dict[str, str]], Rclone], stop: threading.Event) -> HubSource:

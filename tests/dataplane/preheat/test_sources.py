@@ -153,10 +153,10 @@ def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hu
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": {"path": "acme/none"}}, ["there is no such repository, or it is private", "HF_TOKEN"]),
+        ({"weights": {"path": "acme/none"}}, ["this repository does not exist, or it is private", "HF_TOKEN"]),
         ({"weights": {"revision": "f" * 40}}, [f"the repository has no commit {'f' * 40}"]),
         ({"gated": True}, ["the repository is gated", "accept the repository's terms"]),
-        ({"token": "another"}, ["there is no such repository, or it is private", "HF_TOKEN"]),
+        ({"token": "another"}, ["this repository does not exist, or it is private", "HF_TOKEN"]),
     ],
     ids=["no repository", "no commit", "gated", "no token"],
 )
