@@ -1,10 +1,10 @@
-"""Measures a verified preheat against its parts: rclone alone, and hashing alone.
+"""Compares a verified preheat with its parts: rclone alone, and hashing alone.
 
-Everything is a ratio between two measurements of one run, taken in turns, so that a slow machine cannot fail it. Files lie
-in memory, since a disk would only measure itself; the S3 server is moto in a process of its own. Shards are larger than
-rclone's --multi-thread-cutoff (250 MB), as those of real models are. Moto copies a whole object for each range that it is asked
-for, and rclone's default asks for sixteen ranges at once: so the same is also said against rclone with one stream a file, and in
-processor time, which no server can blur. Those two have no bound: by md5 alone every byte is hashed twice here and once there.
+Every figure is a ratio of two alternating measurements of one run, so that a slow machine cannot fail it. The files are in
+memory, because a disk would only measure itself; the S3 server is moto in a separate process. Shards are larger than
+rclone's --multi-thread-cutoff (250 MB), like those of real models. Moto copies a whole object for each range, and rclone requests
+sixteen ranges at once by default: so there is also a ratio to rclone with one stream per file, and one of processor time, which
+does not depend on the server. Those two have no bound: with md5 alone, the preheat hashes every byte twice and rclone once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.ending import ended
 from benchmarks.memory import watch
-from benchmarks.preheat_stand import BUCKET, environment, noise, s3_server, upload
+from benchmarks.preheat_s3 import BUCKET, environment, noise, s3_server, upload
 from components.preheat.payload.manifest import Entry, Manifest, check
 
 SHARDS, SHARD_BYTES, ROUNDS = 4, 512 << 20, 3
@@ -41,7 +41,7 @@ _PAYLOAD_HOME = Path(__file__).parents[1] / "components" / "preheat"
 
 
 def main() -> int:
-    """Print the figures and how they compare with their bounds; 1 when one is missed."""
+    """Print the figures with their bounds; 1 if one is missed."""
     if shutil.which("rclone") is None:
         print("preheat: skipped, there is no rclone on PATH (Debian: apt-get install rclone)")
         return 0
@@ -180,7 +180,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _cost(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds on the clock, and of the processor in the processes that `work` started and awaited."""
+    """Seconds on the clock, and processor seconds of the processes that `work` started and awaited."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = _timed(work)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -197,7 +197,7 @@ def _rclone_alone(into: Path, env: dict[str, str], flags: Sequence[str] = ()) ->
 
 @contextlib.contextmanager
 def _running(share: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A run of the payload; with the block ends, by kill -9, what is left of it and of its rclones."""
+    """A run of the payload; the end of the block kills it and its rclones by kill -9."""
     request = {"kind": "remote", "root": f"source:{BUCKET}/m", "target": str(share), "directory": _DIRECTORY, "job": "bench"}
     request |= {"lease_seconds": 3.0}
     process = subprocess.Popen(

@@ -26,7 +26,7 @@ _PAYLOAD_HOME = Path(__file__).parents[1] / "components" / "preheat"
 
 
 def main() -> int:
-    """Print the figures and how they compare with their bounds; 1 when one is missed."""
+    """Print the figures with their bounds; 1 if one is missed."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else FILES
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a fresh directory is made inside
     with tempfile.TemporaryDirectory(dir=memory) as folder:

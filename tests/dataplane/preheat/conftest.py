@@ -147,7 +147,7 @@ def pytest_pyfunc_call(pyfuncitem):
     """Check the ends of a test's Jobs while its servers are still up."""
     result = yield
     if (made := pyfuncitem.funcargs.get("invariants")) is not None:
-        made.finish(lambda: [server.mend() for server in servers])
+        made.finish(lambda: [server.reset() for server in servers])
     return result
 
 

@@ -161,8 +161,8 @@ class FaultyServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed is part of the plan."""
 
-    def mend(self) -> None:
-        """Forget all faults and counts, and let go of whoever is kept waiting."""
+    def reset(self) -> None:
+        """Forget all faults and counts, and release all waiting requests."""
         self.released.set()
         self.released = threading.Event()
         self.faults = Faults()

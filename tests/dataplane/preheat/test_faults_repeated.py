@@ -89,6 +89,6 @@ def test_whatever_happens_on_the_way_ends_verified_or_refused_with_the_reason(re
         assert re.search(REASONS[outcome.code], last), last
         assert "; " in last, "what to do"
     for server in origin.servers:
-        server.mend()
+        server.reset()
     again = made.run()
     verified(again, made, now)

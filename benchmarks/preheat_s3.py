@@ -1,4 +1,4 @@
-"""The S3 server of the preheat's benchmark, on the loopback, and the model that it holds. It measures nothing."""
+"""The S3 server of the preheat's benchmark, on the loopback, and its model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def noise(seed: int, size: int) -> tuple[bytes, str]:
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[str]:
-    """Moto in a process of its own; its URL."""
+    """Run moto in a separate process; yields its URL."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ def _answers(port: int) -> bool:
 
 
 def upload(endpoint: str, *, shards: int, size: int) -> Any:
-    """Puts a model of `shards` large files and some small ones into a fresh bucket, each in one part; the client that did."""
+    """Upload a model of `shards` large files and some small ones to a new bucket, each in one part; returns the client."""
     keys = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench-bench"}
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
     client.create_bucket(Bucket=BUCKET)
@@ -64,7 +64,7 @@ def upload(endpoint: str, *, shards: int, size: int) -> Any:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The environment that rclone needs for the server, without that of this shell."""
+    """The environment of rclone for the server, without the variables of this shell."""
     remote = {
         "TYPE": "s3",
         "PROVIDER": "Other",
@@ -73,7 +73,7 @@ def environment(endpoint: str) -> dict[str, str]:
         "ENDPOINT": endpoint,
         "REGION": "us-east-1",
     }
-    # Nothing else of this shell: a proxy or a CA bundle meant for the internet would be asked on the loopback as well.
+    # A proxy or a CA bundle of this shell would be used for the loopback too.
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(Path.home()),
