@@ -71,10 +71,10 @@ class _Pack:
         self._inputs[resource.urn] = resource.inputs
         try:
             settings = self.settings(stack_name(resource.urn), args.get_config())
-        except SettingsError as faults:
+        except SettingsError as error:
             # Without valid settings, nothing passes.
             if level is Level.MANDATORY:
-                report(str(faults), None)
+                report(str(error), None)
             return
         not_evaluated = []
         for outcome in self._live(evaluate_resource(resource, settings, [level]), settings, (resource.urn, level)):
@@ -96,9 +96,9 @@ class _Pack:
         stack = Stack(stack_name(resources[0].urn), resources)
         try:
             settings = self.settings(stack.name, args.get_config())
-        except SettingsError as faults:
+        except SettingsError as error:
             if level is Level.MANDATORY:
-                report(str(faults), None)
+                report(str(error), None)
             return
         outcomes = self._live(evaluate_stack(stack, settings, [level]), settings, ("", level))
         for outcome in outcomes:

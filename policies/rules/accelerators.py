@@ -154,8 +154,8 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
     """
     keys = {each.at("key").text() for each in pod.at("tolerations").each()}
     for vendor in pod.demand:
-        wanted = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
-        if not keys & {*wanted, *parameters["taints"], ""}:
+        taints = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
+        if not keys & {*taints, *parameters["taints"], ""}:
             yield violation(pod.at("tolerations"), "has no toleration for the accelerator's taint")
     # The pod does not say which vendor's device a claim is for, so the taint of any vendor is enough.
     if pod.at("resourceClaims").has_items and not pod.demand and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from policies.engine.fields import Field
@@ -36,7 +36,7 @@ def _holds(text: str) -> Wrong:
 
 
 _TRUE = _is(True, "true")
-# Kind, path ([] is each item of a list), the problems_of values, and the problem.
+# Kind, path ([] is each item of a list), when a value is wrong, and the problem.
 _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
     ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
@@ -61,59 +61,6 @@ _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
 KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
 
 
-def problems_of(resource: Resource) -> Iterator[tuple[Field, str]]:
-    """Each problems_of setting with the problem. Raises FieldError."""
-    for kind, path, test, problem in _SETTINGS:
-        if kind == resource.kind:
-            yield from ((field, problem) for field in _fields(resource.root, path.split(".")) if test(field.value))
-    checks: Mapping[str, Callable[[Resource], Iterator[tuple[Field, str]]]] = {
-        "aws:eks:AccessPolicyAssociation": _of_association,
-        "aws:lb:Listener": _of_listener,
-        "aws:ec2:VpcEndpoint": _of_endpoint,
-    }
-    if resource.kind in checks:
-        yield from checks[resource.kind](resource)
-
-
-def _fields(field: Field, path: list[str]) -> Iterator[Field]:
-    if not path:
-        yield field
-        return
-    name, *rest = path
-    below = field.at(name.removesuffix("[]"))
-    for each in below.each() if name.endswith("[]") else (below,):
-        yield from _fields(each, rest)
-
-
-def _of_association(association: Resource) -> Iterator[tuple[Field, str]]:
-    policy = association.at("policyArn")
-    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.urn:
-        return
-    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
-        yield policy, "lets its principal read every Secret of the cluster"
-
-
-def _of_listener(listener: Resource) -> Iterator[tuple[Field, str]]:
-    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
-    if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
-        yield listener.at("protocol"), "accepts requests without TLS"
-
-
-def _of_endpoint(endpoint: Resource) -> Iterator[tuple[Field, str]]:
-    place = endpoint.at("policy")
-    try:
-        listed = json.loads(place.text() or "{}").get("Statement", [])
-    except (ValueError, AttributeError):
-        listed = [{}]
-    for each in listed if isinstance(listed, list) else [listed]:
-        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
-            yield place, "lets data leave to any account through the endpoint"
-
-
-def _one(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
 @resource_rule(
     objects(*KINDS),
     Severity.HIGH,
@@ -133,4 +80,51 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     Why: Each of these settings alone can expose a node, a cluster or a store.
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file.
     """
-    yield from (violation(place, problem) for place, problem in problems_of(resource))
+    for kind, path, is_wrong, problem in _SETTINGS:
+        if kind == resource.kind:
+            yield from (violation(field, problem) for field in _fields(resource.root, path.split(".")) if is_wrong(field.value))
+    if resource.kind == "aws:eks:AccessPolicyAssociation":
+        yield from _association_violations(resource)
+    if resource.kind == "aws:lb:Listener":
+        yield from _listener_violations(resource)
+    if resource.kind == "aws:ec2:VpcEndpoint":
+        yield from _endpoint_violations(resource)
+
+
+def _fields(field: Field, path: list[str]) -> Iterator[Field]:
+    if not path:
+        yield field
+        return
+    name, *rest = path
+    below = field.at(name.removesuffix("[]"))
+    for each in below.each() if name.endswith("[]") else (below,):
+        yield from _fields(each, rest)
+
+
+def _association_violations(association: Resource) -> Violations:
+    policy = association.at("policyArn")
+    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.urn:
+        return
+    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
+        yield violation(policy, "lets its principal read every Secret of the cluster")
+
+
+def _listener_violations(listener: Resource) -> Violations:
+    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
+    if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
+        yield violation(listener.at("protocol"), "accepts requests without TLS")
+
+
+def _endpoint_violations(endpoint: Resource) -> Violations:
+    policy = endpoint.at("policy")
+    try:
+        statements = json.loads(policy.text() or "{}").get("Statement", [])
+    except (ValueError, AttributeError):
+        return
+    for each in statements if isinstance(statements, list) else [statements]:
+        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
+            yield violation(policy, "lets data leave to any account through the endpoint")
+
+
+def _one(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value

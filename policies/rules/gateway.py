@@ -1,4 +1,4 @@
-"""Ways into the cluster: ingresses, routes, gateways and their policies."""
+"""Entry points of the cluster: Ingresses, routes, Gateways and their policies."""
 
 from __future__ import annotations
 

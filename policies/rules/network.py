@@ -142,10 +142,10 @@ def _cilium_violations(spec: Field) -> Violations:
 def _is_among_selected(policy: Resource, peers: Field) -> bool:
     """True if the only peers are the pods that the policy selects, for example those of one engine."""
     selected = labels_at(policy.at("spec", "podSelector", "matchLabels"))
-    listed = list(peers.each())
-    if not selected or len(listed) != 1 or set(listed[0].value) != {"podSelector"}:
+    fields = list(peers.each())
+    if not selected or len(fields) != 1 or set(fields[0].value) != {"podSelector"}:
         return False
-    selector = listed[0].at("podSelector")
+    selector = fields[0].at("podSelector")
     return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
 
 

@@ -45,17 +45,17 @@ VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 
 @parameter("version", "2.52", "Oldest version of Ray that is allowed")
 @resource_rule(IMAGES, Severity.CRITICAL, "inference", "CVE-2023-48022")
-def ray_require_floor(place: Field, parameters: Parameters) -> Violations:
+def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
     """Ray is recent enough to require a token.
 
     Why: Before 2.52, anyone who can reach Ray's ports can run code on the cluster.
     Remedy: use an image of Ray 2.52 or newer with the version in its tag, for example rayproject/ray:2.60.0.
     """
-    image = image_of(place)
+    image = image_of(field)
     if "rayproject/" in image.name or image.base == "ray" or image.base.startswith("ray-"):
         match = VERSION.match(image.tag)
         if match is None or not at_least(match.group(1), parameters["version"]):
-            yield violation(place, f"is not Ray {parameters['version']} or newer")
+            yield violation(field, f"is not Ray {parameters['version']} or newer")
 
 
 @resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference", "CVE-2023-48022")

@@ -36,16 +36,16 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 )
 
 
-def powers(role: Resource) -> Iterator[tuple[Field, str]]:
-    """Each field of a role that names a resource in POWERS, with the problem. Rights on named objects are allowed. Raises FieldError."""
+def _power_violations(role: Resource) -> Violations:
+    """Fields of a role with a resource in POWERS. Rights on named objects are allowed."""
     for rule in role.at("rules").each():
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
-        for place in rule.at("resources").each():
+        for field in rule.at("resources").each():
             for group, resources, powerful_verbs, power in POWERS:
-                if place.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
-                    yield place, power
+                if field.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
+                    yield violation(field, power)
 
 
 def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -> Iterator[tuple[Field, Field]]:
@@ -120,7 +120,7 @@ def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
         for verb in rule.at("verbs").each():
             if verb.text() in VERBS:
                 yield violation(verb, "lets its subjects escalate their privileges")
-    yield from (violation(place, power) for place, power in powers(role))
+    yield from _power_violations(role)
     for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
         if not is_narrow(selector):
             yield violation(selector, "aggregates the permissions of every cluster role")
@@ -140,10 +140,10 @@ def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
     cluster's access tool.
     """
     # The right to get is enough: a web socket to the kubelet's proxy begins with a GET (CIS Kubernetes 5.1.10).
-    for _rule, place in grants(role, ("create", "get"), POD_ACCESS):
-        yield violation(place, "gives access to running pods")
-    for _rule, place in grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS):
-        yield violation(place, "can add containers to running pods")
+    for _rule, field in grants(role, ("create", "get"), POD_ACCESS):
+        yield violation(field, "gives access to running pods")
+    for _rule, field in grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS):
+        yield violation(field, "can add containers to running pods")
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2", "KSV-0041", "NSA-CISA: RBAC")
@@ -154,10 +154,10 @@ def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Violations:
     content.
     Remedy: list the Secrets under resourceNames.
     """
-    for rule, place in grants(role, ("get", "list", "watch"), ("secrets",)):
+    for rule, field in grants(role, ("get", "list", "watch"), ("secrets",)):
         if not rule.at("resourceNames").texts():
             yield violation(
-                place, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
+                field, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
             )
 
 
@@ -176,9 +176,9 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
         if role.at("type").text() == "kubernetes.io/service-account-token":
             yield violation(role.at("type"), "is a service account token that never expires")
         return
-    for rule, place in grants(role, ("create",), ("serviceaccounts/token",)):
+    for rule, field in grants(role, ("create",), ("serviceaccounts/token",)):
         if not rule.at("resourceNames").texts():
-            yield violation(place, "can create tokens of every service account")
+            yield violation(field, "can create tokens of every service account")
 
 
 @resource_rule(
@@ -222,8 +222,8 @@ def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Violations
         if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
             yield violation(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
         for rule in webhook.at("rules").each():
-            for place in rule.at("resources").each():
-                if place.text() in ("*", "*/*"):
-                    yield violation(place, "reads every object, including Secrets")
-                elif place.text() in SECRETS:
-                    yield violation(place, "reads Secrets")
+            for field in rule.at("resources").each():
+                if field.text() in ("*", "*/*"):
+                    yield violation(field, "reads every object, including Secrets")
+                elif field.text() in SECRETS:
+                    yield violation(field, "reads Secrets")

@@ -11,7 +11,7 @@ from policies.iam.documents import BUCKETS, statements
 
 
 def kind_and_v2(kind: str) -> tuple[str, str]:
-    """A kind of resource that configures a bucket, under kind_and_v2 of its names."""
+    """A kind of resource that configures a bucket, under both of its names."""
     return kind, f"{kind}V2"
 
 

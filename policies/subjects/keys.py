@@ -1,4 +1,4 @@
-"""API keys in Kubernetes Secrets. It reads them to judge them, and gives no part of them to a message."""
+"""API keys in Kubernetes Secrets. No message contains a part of a key."""
 
 from __future__ import annotations
 

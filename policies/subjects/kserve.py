@@ -108,7 +108,7 @@ def group_size(pod: Field) -> float:
 
 
 def labels_of(pod: Field, resource: Resource) -> dict[str, str]:
-    """The labels that KServe puts on pods. Raises FieldError."""
+    """The labels that KServe adds to pods. Raises FieldError."""
     name = resource.at("metadata", "name").text()
     if resource.kind != INFERENCE_SERVICE:
         return {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "llminferenceservice"}

@@ -1,4 +1,4 @@
-"""Labels, selectors, taints and the nodes of a stack: where pods may land. It schedules nothing."""
+"""Labels, selectors, taints, nodes and queues of a stack: where its pods can run."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from policies.engine.fields import Field
 
 
 class Image(NamedTuple):
-    """`name` with its registry (docker.io where none is written), `tag` and `digest` as written or ""."""
+    """`name` with its registry (docker.io by default), `tag` and `digest` as written or ""."""
 
     name: str
     tag: str

@@ -1,4 +1,4 @@
-"""Which engine a container runs, and which model, from its image and command line."""
+"""Engines and models of containers, from their images and command lines."""
 
 from __future__ import annotations
 

@@ -87,5 +87,5 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_loose(value: Any) -> bool:
-    listed = value if isinstance(value, list) else [value]
-    return any(isinstance(each, dict) and isinstance(each.get("image"), str) for each in listed)
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(each, dict) and isinstance(each.get("image"), str) for each in items)
