@@ -167,7 +167,7 @@ def verification(
     """Return the init container that checks the READY mark at the mount of the files; none if files have no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
         return []
-    mount = mounts[0]  # a model whose file lies at the root of the weights mounts that directory twice
+    mount = mounts[0]  # a model whose file is at the root of the weights mounts that directory twice
     return [gate("verified", ready_check(str(mount.mount_path)), mount, preheat)]
 
 
