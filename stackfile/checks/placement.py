@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from components.nodes.accelerators import vendor_of_image
 from components.serving.demand import accelerators_of_others, demand_of
 from components.spec import SpecError
-from kube.names import HUGEPAGES
+from kube.names import HUGEPAGES, ZONE_LABEL
 from kube.quantity import bytes_of, millicores_of
 from stackfile.checks import unknown
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
     from components.nodes.accelerators import Accelerator
+    from components.nodes.pool import Pool
+    from components.platforms.platform import Cluster
     from components.serving.spec import ModelSpec
     from stackfile.stack import StackSettings
 
@@ -171,6 +173,20 @@ def affinity_errors(settings: StackSettings) -> Iterator[SpecError]:
         if pool is not None:
             for error in model.affinity.errors_on(pool.target(model.pool)):
                 yield SpecError(("models", name, "affinity", *error.path), error.message)
+            yield from _zones(name, model, pool, settings.cluster)
+
+
+def _zones(name: str, model: ModelSpec, pool: Pool, cluster: Cluster) -> Iterator[SpecError]:
+    """Check the zones that the model requires against those of the pool, where they are known."""
+    if cluster.cloud is not None and not cluster.location.zones:
+        return
+    zones = pool.location(cluster.location).zones
+    for index, term in enumerate(model.affinity.required_nodes):
+        if zones and term.key == ZONE_LABEL and term.operator == "In" and not set(term.values) & set(zones):
+            yield SpecError(
+                ("models", name, "affinity", "requiredNodes", index, "values"),
+                f"No node of pool {model.pool!r} is in {' or '.join(term.values)}. Zones of the pool: {', '.join(zones)}.",
+            )
 
 
 def _models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:

@@ -97,6 +97,18 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", f"{POOL}.size", "4", ("4", "{min: 4, max: 4}")),
     ("prod", f"{POOL}.instanceTypes", "g6e.4xlarge", ("'g6e.4xlarge'", "[g6e.4xlarge]")),
     ("local", f"{VLLM}.extraArgs", "--enforce-eager", ("'--enforce-eager'", "[--enforce-eager]")),
+    (
+        "local",
+        f"{VLLM}.affinity",
+        "{requiredNodes: [{key: topology.kubernetes.io/zone, operator: In, values: [zone-c]}]}",
+        ("zone-c", "Zones of the pool: zone-a, zone-b"),
+    ),
+    (
+        "prod",
+        f"{VLLM}.affinity",
+        "{requiredNodes: [{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1d]}]}",
+        ("us-east-1a",),
+    ),
     # Fields of other tools.
     ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),
