@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
     "status": ("cli.status", "Show the current state of pools, models, stores and consumers."),
     "logs": ("cli.logs", "Show what the pods of a model log."),
+    "benchmark": ("cli.benchmark", "Show the result of a stack's benchmark."),
     "down": ("cli.down", "Remove what up created."),
     "keys": ("cli.keys", "Show, add or retire the API keys of a consumer."),
     "preheat": ("cli.preheat", "Preview what a model's preheat would move, link and remove."),

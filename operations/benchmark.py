@@ -1,0 +1,156 @@
+"""Reads the result of a stack's benchmark from the log of its newest Job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from components.benchmark.payload.compare import COLUMNS, PERCENTILES
+from components.platforms.spec import ExistingCluster
+from operations.errors import OperationError, RequestError, UnsettledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from operations.workspace import Workspace
+
+BenchmarkState = Literal["running", "complete", "failed"]
+_SELECTOR = "labelSelector=app.kubernetes.io%2Fcomponent%3Dbenchmark"
+_CONTAINER, _LINES = "compare", 10_000
+_FAILED = "FAILED "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One row of the table. Latencies are in milliseconds by percentile; None was not measured."""
+
+    model: str
+    prompt_tokens: int
+    concurrency: int
+    requests: int
+    errors: int
+    tokens_per_second: float | None
+    ttft: Mapping[str, float | None]
+    itl: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkResult:
+    """The newest benchmark Job. `last_line` is the newest line of its log, `failures` are the measurements that failed."""
+
+    job: str
+    state: BenchmarkState
+    measurements: tuple[Measurement, ...]
+    failures: tuple[str, ...]
+    last_line: str
+
+    def document(self) -> dict[str, Any]:
+        """The result as JSON: job, state, failures and one object per measurement, latencies in milliseconds."""
+        rows = [
+            {
+                "model": each.model,
+                "promptTokens": each.prompt_tokens,
+                "concurrency": each.concurrency,
+                "requests": each.requests,
+                "errors": each.errors,
+                "tokensPerSecond": each.tokens_per_second,
+                "ttftMs": dict(each.ttft),
+                "itlMs": dict(each.itl),
+            }
+            for each in self.measurements
+        ]
+        return {"version": 1, "job": self.job, "state": self.state, "measurements": rows, "failures": list(self.failures)}
+
+    def check(self) -> None:
+        """Raises UnsettledError while the benchmark runs, OperationError if the Job or a measurement failed."""
+        if self.state == "running":
+            raise UnsettledError(f"The benchmark {self.job} is still running{f': {self.last_line}' if self.last_line else ''}.")
+        if self.state == "failed" or self.failures:
+            reason = f"{len(self.failures)} measurements failed" if self.failures else self.last_line or "its log is empty"
+            raise OperationError(f"The benchmark {self.job} failed: {reason}. To repeat it, delete the Job and run up.")
+
+
+class _Cluster(Protocol):
+    def get(self, path: str) -> Any: ...
+
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str: ...
+
+
+def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkResult:
+    """The newest benchmark on the cluster of `context`, by default the stack's own.
+
+    Raises OperationError if the stack has no benchmark, its cluster is simulated or cannot be read, or the Job or its log is missing.
+    """
+    from operations.kubectl import Kubectl
+
+    settings = workspace.settings
+    if settings.benchmark is None:
+        raise RequestError(
+            f"{workspace.stack} has no benchmark. Add inferplan:benchmark to {workspace.file.shown_path} (docs/benchmark.md)."
+        )
+    name = context or (settings.cluster.context if isinstance(settings.cluster, ExistingCluster) else None)
+    if name is None:
+        remedy = f"Deploy the stack to a real cluster and name its context: inferplan benchmark {workspace.typed} --context NAME"
+        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so a benchmark measures nothing there. {remedy}")
+    return benchmark_of(Kubectl(name), settings.namespace, again=f"inferplan up {workspace.typed}")
+
+
+def benchmark_of(cluster: _Cluster, namespace: str, *, again: str) -> BenchmarkResult:
+    """The result of the newest Job in `namespace`; `again` is the command that runs the benchmark. Raises UnsettledError if there is none."""
+    jobs = cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs?{_SELECTOR}")["items"]
+    if not jobs:
+        raise UnsettledError(f"There is no benchmark Job in namespace {namespace}. Run it with: {again}")
+    job = max(jobs, key=lambda each: each["metadata"].get("creationTimestamp") or "")
+    name, state = job["metadata"]["name"], benchmark_state(job)
+    pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?{_SELECTOR}")["items"]
+    mine = [
+        each["metadata"]["name"] for each in pods if any(owner["name"] == name for owner in each["metadata"].get("ownerReferences", ()))
+    ]
+    if not mine:
+        if state == "running":
+            raise UnsettledError(f"The benchmark {name} has no pod yet. inferplan status says what it waits for.")
+        raise UnsettledError(f"The pod of the benchmark {name} is gone, and its result with it. Delete the Job and run: {again}")
+    try:
+        log = cluster.log(namespace, mine[-1], _CONTAINER, _LINES)
+    except OperationError:
+        if state != "running":
+            raise
+        log = ""
+    lines = log.splitlines()
+    return BenchmarkResult(
+        job=name,
+        state=state,
+        measurements=tuple(measurements(lines)),
+        failures=tuple(line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)),
+        last_line=lines[-1] if lines else "",
+    )
+
+
+def benchmark_state(job: Mapping[str, Any]) -> BenchmarkState:
+    """The state of a Job by its conditions."""
+    conditions = {each["type"] for each in job.get("status", {}).get("conditions", ()) if each.get("status") == "True"}
+    return "complete" if "Complete" in conditions else "failed" if conditions & {"Failed", "FailureTarget"} else "running"
+
+
+def measurements(lines: list[str]) -> Iterator[Measurement]:
+    """The rows of the table that the Job printed; none before it is complete."""
+    header = next((index for index, line in enumerate(lines) if tuple(line.split()[: len(COLUMNS)]) == COLUMNS), None)
+    if header is None:
+        return
+    # A line of dashes follows the header, an empty line the last row.
+    for line in lines[header + 2 :]:
+        cells = line.split()
+        if len(cells) != len(COLUMNS) + 2 * len(PERCENTILES):
+            return
+        throughput, *latencies = (None if cell == "-" else float(cell) for cell in cells[5:])
+        prompt, concurrency, requests, errors = map(int, cells[1:5])
+        yield Measurement(
+            model=cells[0],
+            prompt_tokens=prompt,
+            concurrency=concurrency,
+            requests=requests,
+            errors=errors,
+            tokens_per_second=throughput,
+            ttft=dict(zip(PERCENTILES, latencies[: len(PERCENTILES)], strict=True)),
+            itl=dict(zip(PERCENTILES, latencies[len(PERCENTILES) :], strict=True)),
+        )
