@@ -12,7 +12,7 @@ from typing import Any
 
 from kube.names import INSTANCE_LABEL
 from kube.paths import mapping
-from review.kinds import RED, YELLOW
+from review.kinds import CRITICAL, DISRUPTIVE
 from review.preview import Preview, Side
 from review.risk import Risk
 from review.text import clean
@@ -42,7 +42,7 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
         if missing:
             is_removed = model not in after.models
             yield Risk(
-                weight=RED,
+                weight=CRITICAL,
                 what=f"{_listed(missing)} can no longer call",
                 kind="model",
                 name=model,
@@ -63,7 +63,7 @@ def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping
             some = f"{'key' if len(missing) == 1 else 'keys'} {', '.join(missing)}"
             noun = some if consumer in after else f"every key ({some})"
             yield Risk(
-                weight=RED,
+                weight=CRITICAL,
                 what=f"loses {noun}",
                 kind="consumer",
                 name=consumer,
@@ -83,13 +83,13 @@ def _other_keys(preview: Preview, owner: str, before: _Side, after: _Side) -> It
     old_denied = "requests with the old keys are denied (401) until every client has its new key"
     old_valid = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
     if consumers and after.two_seeds:
-        yield _keys_risk(owner, consumers, YELLOW, "all keys change for", seeds, old_valid)
+        yield _keys_risk(owner, consumers, DISRUPTIVE, "all keys change for", seeds, old_valid)
     elif consumers:
-        yield _keys_risk(owner, consumers, RED, "all keys change for", seeds, old_denied)
+        yield _keys_risk(owner, consumers, CRITICAL, "all keys change for", seeds, old_denied)
     remaining = sorted({*before.keys} & {*after.keys})
     if remaining and before.two_seeds and not after.two_seeds:
         ended = "previousApiKeySeed is removed"
-        yield _keys_risk(owner, remaining, RED, "keys of the previous seed end for", ended, "requests with them are denied (401)")
+        yield _keys_risk(owner, remaining, CRITICAL, "keys of the previous seed end for", ended, "requests with them are denied (401)")
 
 
 def _keys_risk(owner: str, consumers: list[str], weight: int, what: str, cause: str, consequence: str) -> Risk:

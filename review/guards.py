@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from review.budget import budget_of, usd
-from review.kinds import RED, YELLOW
+from review.kinds import CRITICAL, DISRUPTIVE
 from review.preview import Preview
 from review.risk import Risk
 from review.text import clean, one_line, shortened
@@ -48,11 +48,11 @@ def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     if guards is None:
         return
     if guards.unread:
-        yield _risk(preview, RED, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
+        yield _risk(preview, CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
     if guards.code:
         files = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
         yield _risk(
-            preview, YELLOW, "the policy pack changes", files, "rules may miss violations that they found before: review their code"
+            preview, DISRUPTIVE, "the policy pack changes", files, "rules may miss violations that they found before: review their code"
         )
     if guards.before is not None:
         yield from _exemption_risks(preview, guards.before, guards.after)
@@ -66,7 +66,7 @@ def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping
             earlier = next((one for one in existing if _subject(one) == _subject(each)), None)
             what = "gets an exemption" if earlier is None else "gets a wider or longer exemption"
             yield _risk(
-                preview, YELLOW, what, _told(each), "violations of the rule no longer block", name=clean(str(each.get("rule", "?")))
+                preview, DISRUPTIVE, what, _told(each), "violations of the rule no longer block", name=clean(str(each.get("rule", "?")))
             )
 
 
@@ -76,7 +76,7 @@ def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[s
         if not isinstance(old, dict | None) or not isinstance(new, dict | None):
             if old != new:
                 yield _risk(
-                    preview, YELLOW, "changes a policy setting", f"{clean(key)}: {_json(old)} → {_json(new)}", "rules may allow more"
+                    preview, DISRUPTIVE, "changes a policy setting", f"{clean(key)}: {_json(old)} → {_json(new)}", "rules may allow more"
                 )
             continue
         for rule in sorted({*(old or {}), *(new or {})}):
@@ -87,10 +87,10 @@ def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[s
                 if _stricter(was, will):
                     continue
                 cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
-                yield _risk(preview, RED, "is enforced less strictly", cause, "its violations may no longer block", name=clean(rule))
+                yield _risk(preview, CRITICAL, "is enforced less strictly", cause, "its violations may no longer block", name=clean(rule))
             else:
                 cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
-                yield _risk(preview, YELLOW, "allows something else", cause, "what it blocked may now pass", name=clean(rule))
+                yield _risk(preview, DISRUPTIVE, "allows something else", cause, "what it blocked may now pass", name=clean(rule))
 
 
 def _stricter(was: Any, will: Any) -> bool:
@@ -127,7 +127,7 @@ def _budget_risks(preview: Preview) -> Iterator[Risk]:
     if before is not None and (after is None or after > before):
         what = "no longer has a budget" if after is None else "has a higher budget"
         cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
-        yield _risk(preview, YELLOW, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
+        yield _risk(preview, DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
 
 
 def _budget(config: Mapping[str, str] | None) -> Decimal | None:

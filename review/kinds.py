@@ -12,10 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-RED, YELLOW, ROUTINE = 0, 1, 2
+CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
 """Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
 
-_LEVELS = {"red": RED, "yellow": YELLOW, "routine": ROUTINE}
+_LEVELS = {"critical": CRITICAL, "disruptive": DISRUPTIVE, "routine": ROUTINE}
 _PROPERTIES_FROM, _KINDS_FROM = 100, 500
 # What goes is read before what comes.
 _TURNS = {"delete": 0, "replace": 1, "create": 2, "change": 3}

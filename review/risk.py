@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from review.changes import PropertyChange
-from review.kinds import RED, ROUTINE, is_known, is_label, meaning_of, owned
+from review.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
 from review.properties import Match, matches
 from review.step import Step, name_of
 from review.text import clean, told_apart
@@ -64,7 +64,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
     if protections := _taken_off(step):
         yield _risk(
             step,
-            RED,
+            CRITICAL,
             UNPROTECTED,
             f"{' and '.join(protections)} removed",
             _UNPROTECTED[protections],
@@ -89,7 +89,7 @@ def gone(urn: str, type_: str) -> Risk:
     cause = "the replacement failed after the original was deleted"
     return _risk(
         Step(op="replace", urn=urn, type=type_),
-        RED,
+        CRITICAL,
         GONE,
         cause,
         "nothing replaces it: fix the cause and run the update again",
@@ -100,7 +100,7 @@ def gone(urn: str, type_: str) -> Risk:
 def _matters(type_: str) -> bool:
     """True if deleting a resource of `type_` loses data or access."""
     meaning = meaning_of(type_, "delete")
-    return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == RED
+    return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == CRITICAL
 
 
 def _taken_off(step: Step) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
     if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
         consequence, weight = "it is removed from the state only", ROUTINE
     if step.old and step.old.protect and step.op != "discard":
-        consequence, weight = f"{PROTECTED}; then {consequence}" if _matters(step.type) and consequence else PROTECTED, RED
+        consequence, weight = f"{PROTECTED}; then {consequence}" if _matters(step.type) and consequence else PROTECTED, CRITICAL
     cause = _cause(step, changes) if replaced else f"no longer declared{_identity(step)}"
     common = consequence == PROTECTED or not (meaning and meaning.known)
     return _risk(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=common, order=order)

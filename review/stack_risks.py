@@ -12,7 +12,7 @@ from review.access import lost_access
 from review.capacity import PoolCapacity
 from review.figures import Figures
 from review.guards import Guards, guard_risks
-from review.kinds import ROUTINE, YELLOW, owned
+from review.kinds import DISRUPTIVE, ROUTINE, owned
 from review.preview import Preview, Side, StepSummary
 from review.risk import REPLACED, Risk, once, risks_of
 from review.rollout import Rollout
@@ -106,7 +106,7 @@ def _outages(figures: Figures, *, reported: Collection[str] = ()) -> Iterator[Ri
 def _downtime(rollout: Rollout) -> Risk:
     minutes = "until a new one is ready" if rollout.minutes is None else f"for up to {rollout.minutes} minutes"
     return Risk(
-        weight=YELLOW,
+        weight=DISRUPTIVE,
         what="has downtime during the rollout",
         kind=clean(rollout.kind),
         name=clean(rollout.name),
@@ -119,7 +119,7 @@ def _downtime(rollout: Rollout) -> Risk:
 def _overcommitment(pool: PoolCapacity) -> Risk:
     missing = f"{pool.requested} {clean(pool.resource)} requested, {pool.offered} offered"
     return Risk(
-        weight=YELLOW,
+        weight=DISRUPTIVE,
         what="is overcommitted",
         kind="pool",
         name=clean(pool.pool),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from review.figures import Figures
 from review.findings import Findings
-from review.kinds import RED, ROUTINE
+from review.kinds import CRITICAL, ROUTINE
 from review.policies import PolicyResult
 from review.preview import Preview
 from review.risk import Risk
@@ -52,7 +52,7 @@ def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsa
 
 
 def _risk_count(risks: Sequence[Risk]) -> list[str]:
-    serious, critical = (sum(each.weight < limit for each in risks) for limit in (ROUTINE, RED + 1))
+    serious, critical = (sum(each.weight < limit for each in risks) for limit in (ROUTINE, CRITICAL + 1))
     if serious == critical:
         return [plural(critical, "critical risk")] if critical else []
     return [plural(serious, "risk"), *([f"{critical} of them critical"] if critical else [])]

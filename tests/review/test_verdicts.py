@@ -8,10 +8,10 @@ import pytest
 
 from review.report import make_report
 from review.verdict import CALM as CALM_RANK
-from tests.review.verdicts.change import CALM, RED, YELLOW, changes_in, preview_of
+from tests.review.verdicts.change import CALM, CRITICAL, DISRUPTIVE, changes_in, preview_of
 
 RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")
-_WEIGHTS = {RED: 0, YELLOW: 1}
+_WEIGHTS = {CRITICAL: 0, DISRUPTIVE: 1}
 _EVERY = 8
 """Of so many changes, one is tried by default; `make test-full` tries all."""
 

@@ -15,7 +15,7 @@ from review.reader import read_bytes
 from tests.stacks.test_committed_stacks import PASSPHRASE
 
 ROOT = Path(__file__).resolve().parents[3]
-RED, YELLOW, CALM = "red", "yellow", "calm"
+CRITICAL, DISRUPTIVE, CALM = "critical", "disruptive", "calm"
 Edit = tuple[str, str]
 
 
