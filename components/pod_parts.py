@@ -1,22 +1,52 @@
-"""Parts of pod templates that several components use: hidden accelerators, spreading, and the certificates of a private CA."""
+"""Parts of pod templates that several components use: security contexts, tolerations, hidden accelerators, spreading, private CAs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import CaBundle, ModelSource, VolumeClaim
+from components.nodes.accelerators import Taint
 from kube.names import HOSTNAME_LABEL, ZONE_LABEL
 
 # With `void` both runtimes add no device, regardless of the image's settings: NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
 # HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all, which claims every device of the node.
 NO_DEVICES = {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
+USER = 65532
+"""The user and group of our containers."""
 _VOLUME = "ca"
 _FOLDER, _NAME = "/ca", "ca.crt"
 CA_FILE = f"{_FOLDER}/{_NAME}"
 """Path of the certificates inside containers."""
+
+
+def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecurityContextArgs:
+    """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
+    return core.PodSecurityContextArgs(
+        run_as_non_root=True,
+        run_as_user=user,
+        run_as_group=user,
+        fs_group=user if group is None else group,
+        fs_group_change_policy="OnRootMismatch",
+        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+    )
+
+
+def container_security(*, read_only_root: bool = True, non_root: bool | None = None) -> core.SecurityContextArgs:
+    """Return the container part of the restricted profile. `non_root` repeats what the pod part says."""
+    return core.SecurityContextArgs(
+        allow_privilege_escalation=False,
+        capabilities=core.CapabilitiesArgs(drop=["ALL"]),
+        read_only_root_filesystem=read_only_root,
+        run_as_non_root=non_root,
+    )
+
+
+def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgs]:
+    """Return one toleration for each of `taints`, by exact value."""
+    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
 
 
 def no_devices() -> list[core.EnvVarArgs]:

@@ -10,10 +10,12 @@ import ast
 import inspect
 import re
 import textwrap
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
+
+
+Comparable = TypeVar("Comparable", str, int)
 
 
 class Spec(BaseModel):
@@ -139,6 +144,11 @@ LabelKey = Annotated[
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
 Labels = dict[LabelKey, LabelValue]
+
+
+def duplicates(values: Iterable[Comparable]) -> list[Comparable]:
+    """Return the values that occur more than once, each once, sorted."""
+    return sorted(value for value, count in Counter(values).items() if count > 1)
 
 
 KeyPath = tuple[str | int, ...]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import yaml
 
 from components.spec import KeyPath
+from stackfile.yaml_tree import LOADER
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # White space and comments; a comment starts after white space or at the start of what is looked at.
 _GAP = re.compile(r"(?:\s+(?:#[^\r\n]*)?)*")
 
@@ -157,7 +157,7 @@ def _outline(text: str) -> _Collection | None:
 
 def _events(text: str) -> Iterator[yaml.Event]:
     frame = (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.DocumentEndEvent, yaml.StreamEndEvent)
-    return (event for event in yaml.parse(text, Loader=_LOADER) if not isinstance(event, frame))
+    return (event for event in yaml.parse(text, Loader=LOADER) if not isinstance(event, frame))
 
 
 def _node(event: yaml.Event, events: Iterator[yaml.Event], text: str) -> tuple[int, _Collection | None]:

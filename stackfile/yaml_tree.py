@@ -18,7 +18,7 @@ from stackfile.yaml_scalars import Scalar, resolve
 
 MAX_DEPTH = 32
 # libyaml's parser, where PyYAML was built with it, is 15 times faster than the one in Python (3 ms for 100 models, 2026-11).
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ def read_tree(text: str) -> Tree:
     """Parse `text` into a tree, with every syntax error."""
     reader = _Reader()
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
+        for event in yaml.parse(text, Loader=LOADER):
             reader.event(event)
     except _Stop:
         return Tree(None, tuple(reader.errors))

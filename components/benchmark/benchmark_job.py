@@ -22,19 +22,12 @@ from components.gateway.routes import public_path
 from components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, policy, tcp
-from components.pod_parts import NO_DEVICES
+from components.pod_parts import NO_DEVICES, container_security, pod_security
 
 COMPONENT = "benchmark"
 GATEWAY_PORT = 8080
 TOKENIZER = "/tokenizer"
 _HOME, _ARTIFACTS, _SCRATCH = "/opt/inferplan", "/artifacts", "/tmp"  # noqa: S108 - volumes of the pod's own
-_USER = 65532
-_SECURITY = core.SecurityContextArgs(
-    allow_privilege_escalation=False,
-    capabilities=core.CapabilitiesArgs(drop=["ALL"]),
-    read_only_root_filesystem=True,
-    run_as_non_root=True,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,14 +136,7 @@ def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, 
         restart_policy="Never",
         automount_service_account_token=False,
         enable_service_links=False,
-        security_context=core.PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=_USER,
-            run_as_group=_USER,
-            fs_group=_USER,
-            fs_group_change_policy="OnRootMismatch",
-            seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        security_context=pod_security(),
         containers=[
             core.ContainerArgs(
                 name="compare",
@@ -162,7 +148,7 @@ def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, 
                     core.EnvVarArgs(name="API_KEY", value_from=secret),
                 ],
                 resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
-                security_context=_SECURITY,
+                security_context=container_security(non_root=True),
                 termination_message_policy="FallbackToLogsOnError",
                 volume_mounts=[
                     core.VolumeMountArgs(name="program", mount_path=_HOME, read_only=True),

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec
+from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, duplicates
 from images.catalogue import default_image
 
 _MAX_RUNS = 100
@@ -49,9 +49,8 @@ class BenchmarkSpec(Spec):
 
     @model_validator(mode="after")
     def _reject_duplicate_models(self) -> Self:
-        duplicates = sorted({name for name in self.models if self.models.count(name) > 1})
-        if duplicates:
-            raise ValueError(f"Duplicate model: {', '.join(duplicates)}. List each model once.")
+        if repeated := duplicates(self.models):
+            raise ValueError(f"Duplicate model: {', '.join(repeated)}. List each model once.")
         return self
 
     @model_validator(mode="after")

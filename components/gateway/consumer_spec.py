@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from components.spec import Spec
+from components.spec import Spec, duplicates
 
 KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 
@@ -55,9 +55,8 @@ class ConsumerSpec(Spec):
     @field_validator("keys")
     @classmethod
     def _reject_duplicate_versions(cls, keys: list[int]) -> list[int]:
-        duplicates = sorted({version for version in keys if keys.count(version) > 1})
-        if duplicates:
-            raise ValueError(f"Duplicate key version {_listed(duplicates)}. List each version once.")
+        if repeated := duplicates(keys):
+            raise ValueError(f"Duplicate key version {_listed(repeated)}. List each version once.")
         return keys
 
     @model_validator(mode="after")

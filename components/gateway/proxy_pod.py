@@ -16,7 +16,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
-from components.pod_parts import spread
+from components.pod_parts import container_security, spread
 from kube.names import DOMAIN, EPHEMERAL_STORAGE
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgs:
         command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", files.keys_file, files.runtime_file],
         env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
-        security_context=_container_security(),
+        security_context=container_security(),
         volume_mounts=_mounts(),
     )
 
@@ -130,7 +130,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
         readiness_probe=core.ProbeArgs(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
         liveness_probe=core.ProbeArgs(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
         lifecycle=core.LifecycleArgs(pre_stop=core.LifecycleHandlerArgs(exec_=core.ExecActionArgs(command=["sh", "-c", drain]))),
-        security_context=_container_security(),
+        security_context=container_security(),
         volume_mounts=_mounts(),
     )
 
@@ -165,10 +165,4 @@ def _pod_security() -> core.PodSecurityContextArgs:
         fs_group=_USER,
         seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
         sysctls=[core.SysctlArgs(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
-    )
-
-
-def _container_security() -> core.SecurityContextArgs:
-    return core.SecurityContextArgs(
-        allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]), read_only_root_filesystem=True
     )

@@ -15,6 +15,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import labels, selector
+from components.pod_parts import tolerations_of
 from images.catalogue import default_image
 from kube.names import POOL_LABEL
 
@@ -116,9 +117,7 @@ def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint
                 affinity=core.AffinityArgs(node_affinity=affinity),
                 # Without effect on privileged containers, which the runtime runs without a profile.
                 security_context=core.PodSecurityContextArgs(seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")),
-                tolerations=[
-                    core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints
-                ],
+                tolerations=tolerations_of(taints),
                 containers=[_container(plugin)],
                 volumes=[
                     core.VolumeArgs(name=name, host_path=core.HostPathVolumeSourceArgs(path=path, type="Directory"))

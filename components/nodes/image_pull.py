@@ -15,20 +15,14 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget
 from components.naming import bounded, labels, selector
-from components.pod_parts import no_devices
+from components.pod_parts import USER, container_security, no_devices, tolerations_of
 from images.catalogue import default_image
 
 COMPONENT = "image-pull"
 # kubeadm names it too (v1.34.4, cmd/kubeadm/app/constants), so most nodes have it.
 PAUSE_IMAGE = default_image("pause")
-_USER = 65532
 # An image of 20 GB took ten minutes to pull and unpack (BentoML, 2025); the slowest registry gets three times as long.
 _SECONDS_AN_IMAGE = 1800
-_SECURITY = core.SecurityContextArgs(
-    allow_privilege_escalation=False,
-    capabilities=core.CapabilitiesArgs(drop=["ALL"]),
-    read_only_root_filesystem=True,
-)
 
 
 class ImagePull(pulumi.ComponentResource):
@@ -73,13 +67,11 @@ def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequenc
                 enable_service_links=False,
                 termination_grace_period_seconds=1,
                 node_selector=dict(target.node_selector),
-                tolerations=[
-                    core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints
-                ],
+                tolerations=tolerations_of(target.taints),
                 security_context=core.PodSecurityContextArgs(
                     run_as_non_root=True,
-                    run_as_user=_USER,
-                    run_as_group=_USER,
+                    run_as_user=USER,
+                    run_as_group=USER,
                     seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
                 ),
                 # A shell, which the READY check of every server needs too.
@@ -99,5 +91,5 @@ def _container(name: str, image: str, command: list[str]) -> core.ContainerArgs:
         working_dir="/",
         env=no_devices(),
         resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
-        security_context=_SECURITY,
+        security_context=container_security(),
     )

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from components.handles import Capacity, NodeTarget
 from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator, Taint
-from components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError
+from components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError, duplicates
 from kube.names import POOL_LABEL
 from kube.quantity import bytes_of, millicores_of
 
@@ -135,10 +135,8 @@ class Pool(Spec, ABC):
 
     @model_validator(mode="after")
     def _taints_are_distinct(self) -> Self:
-        keys = [(each.key, each.effect) for each in self.taints or []]
-        duplicates = sorted({f"{key}:{effect}" for key, effect in keys if keys.count((key, effect)) > 1})
-        if duplicates:
-            raise ValueError(f"taints names {', '.join(duplicates)} more than once; a node holds one value for a key and effect, keep one")
+        if repeated := duplicates(f"{each.key}:{each.effect}" for each in self.taints or []):
+            raise ValueError(f"taints names {', '.join(repeated)} more than once; a node holds one value for a key and effect, keep one")
         return self
 
     @property

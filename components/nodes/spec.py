@@ -12,7 +12,7 @@ from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator
 from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
 from components.platforms.spec import CloudPool
-from components.spec import Labels, SpecError
+from components.spec import Labels, SpecError, duplicates
 from kube.names import HOSTNAME_LABEL
 
 if TYPE_CHECKING:
@@ -147,10 +147,8 @@ class SimulatedPool(FixedPool):
 
     @model_validator(mode="after")
     def _zones_are_distinct(self) -> Self:
-        zones = self.zones or []
-        duplicates = sorted({zone for zone in zones if zones.count(zone) > 1})
-        if duplicates:
-            raise ValueError(f"zones names {', '.join(duplicates)} more than once; write each zone once")
+        if repeated := duplicates(self.zones or []):
+            raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
         return self
 
     def cluster_error(self, cluster: Cluster) -> SpecError | None:

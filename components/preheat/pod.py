@@ -15,8 +15,18 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.egress import store_edges
-from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from components.pod_parts import CA_FILE, NO_DEVICES, ca_mount, ca_of, ca_volume, no_devices
+from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
+from components.pod_parts import (
+    CA_FILE,
+    NO_DEVICES,
+    ca_mount,
+    ca_of,
+    ca_volume,
+    container_security,
+    no_devices,
+    pod_security,
+    tolerations_of,
+)
 from components.preheat.request import SOURCE, image_of
 from components.preheat.spec import PreheatSpec
 from kube.names import HOSTNAME_LABEL, POOL_LABEL
@@ -28,12 +38,6 @@ _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not the node's directory
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 # KServe's storage-initializer has its Python here; other images ignore it.
 _HUB_PATH = f"/prod_venv/bin:{_PATH}"
-_SECURITY = core.SecurityContextArgs(
-    allow_privilege_escalation=False,
-    capabilities=core.CapabilitiesArgs(drop=["ALL"]),
-    read_only_root_filesystem=True,
-    run_as_non_root=True,
-)
 
 
 def program() -> dict[str, str]:
@@ -65,16 +69,9 @@ def pod_spec(
         # A stopped transfer only has to close its files and release the lock.
         termination_grace_period_seconds=30,
         node_selector=None if nodes is None else dict(nodes.node_selector),
-        tolerations=None if nodes is None else _tolerations(nodes),
+        tolerations=None if nodes is None else tolerations_of(nodes.taints),
         affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
-        security_context=core.PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=preheat.run_as_user,
-            run_as_group=preheat.run_as_user,
-            fs_group=preheat.run_as_user,
-            fs_group_change_policy="OnRootMismatch",
-            seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        security_context=pod_security(user=preheat.run_as_user),
         init_containers=_init_containers(preheat, source, folder),
         containers=[_container(preheat, request, source, target)],
         volumes=_volumes(source, target, code),
@@ -90,7 +87,7 @@ def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | No
             working_dir="/",
             env=no_devices(),
             resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
-            security_context=_SECURITY,
+            security_context=container_security(non_root=True),
             volume_mounts=[core.VolumeMountArgs(name=mount[0], mount_path=mount[1])],
         )
 
@@ -122,7 +119,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         working_dir=_HOME,
         env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source), *_ca(source)],
         resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
-        security_context=_SECURITY,
+        security_context=container_security(non_root=True),
         # `kubectl describe pod` shows the last line of the log, which says why it failed.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=mounts,
@@ -167,10 +164,6 @@ def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[co
 def _source_volume(source: VolumeClaim, target: VolumeClaim) -> str:
     """The volume of the source. With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526)."""
     return "target" if source.name == target.name else "source"
-
-
-def _tolerations(nodes: NodeTarget) -> list[core.TolerationArgs]:
-    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in nodes.taints]
 
 
 def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgs:

@@ -8,6 +8,7 @@ from typing import cast
 from pulumi_kubernetes.core import v1 as core
 
 from components.handles import NodeTarget
+from components.pod_parts import tolerations_of
 from components.serving.pod_settings import Toleration
 from components.serving.served_model import ServedModel
 
@@ -15,7 +16,7 @@ from components.serving.served_model import ServedModel
 def tolerations(target: NodeTarget, further: Sequence[Toleration] = ()) -> list[core.TolerationArgs]:
     """One toleration for each taint of the pool, by exact value, and the `further` ones of the model."""
     return [
-        *(core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in target.taints),
+        *tolerations_of(target.taints),
         *(
             core.TolerationArgs(
                 key=each.key,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator, model_validator
 
 from components.images.spec import PullSecrets
-from components.spec import DnsLabel, DnsName, LabelKey, LabelValue, Spec
+from components.spec import DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
 
 EnvName = Annotated[
     str,
@@ -139,8 +139,6 @@ class PodSettings(Spec):
     @field_validator("volumes")
     @classmethod
     def _mount_paths_differ(cls, volumes: dict[str, Any]) -> dict[str, Any]:
-        paths = [each.mount_path for each in volumes.values()]
-        twice = sorted({path for path in paths if paths.count(path) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is the mountPath of more than one volume. Use a mountPath for each volume")
+        if repeated := duplicates(each.mount_path for each in volumes.values()):
+            raise ValueError(f"{', '.join(repeated)} is the mountPath of more than one volume. Use a mountPath for each volume")
         return volumes

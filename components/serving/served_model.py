@@ -15,7 +15,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
 from components.serving.pod_settings import EnvValue, PodSettings
-from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError
+from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError, duplicates
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ class ServedModel(PodSettings, ABC):
     @field_validator("consumers")
     @classmethod
     def _consumers_are_named_once(cls, consumers: list[str]) -> list[str]:
-        twice = sorted({name for name in consumers if consumers.count(name) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is listed more than once. List each consumer once")
+        if repeated := duplicates(consumers):
+            raise ValueError(f"{', '.join(repeated)} is listed more than once. List each consumer once")
         return consumers
 
     @field_validator("env")

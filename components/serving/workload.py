@@ -15,7 +15,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, SecretRef
 from components.naming import selector
-from components.pod_parts import spread
+from components.pod_parts import USER, container_security, pod_security, spread
 from components.serving import placement
 from components.serving.demand import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Scratch, Timing, demand_of, scratch_of, share_of, timing
 from components.serving.hardware import gaudi_environment, gaudi_mounts, gaudi_volumes, network_environment
@@ -26,7 +26,6 @@ from kube.quantity import bytes_of, size_quantity
 COMPONENT = "model"
 CACHE = "/cache"
 _WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
-_USER = 65532
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,7 @@ class Server:
     files: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     worker_args: Sequence[str] = ()
-    group: int = _USER
+    group: int = USER
 
 
 def image_of(spec: ServedModel, engine: str, target: NodeTarget) -> str:
@@ -152,27 +151,6 @@ def pod(
             containers=[_container(spec, server, target=target, times=times)],
             volumes=[*scratch(replica_scratch(spec, spec.accelerators_per_pod, target), target), *volumes, *placement.volumes(spec)],
         ),
-    )
-
-
-def pod_security(*, user: int = _USER, group: int | None = None) -> core.PodSecurityContextArgs:
-    """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
-    return core.PodSecurityContextArgs(
-        run_as_non_root=True,
-        run_as_user=user,
-        run_as_group=user,
-        fs_group=user if group is None else group,
-        fs_group_change_policy="OnRootMismatch",
-        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-    )
-
-
-def container_security(*, read_only_root: bool) -> core.SecurityContextArgs:
-    """Return the container part of the restricted profile."""
-    return core.SecurityContextArgs(
-        allow_privilege_escalation=False,
-        capabilities=core.CapabilitiesArgs(drop=["ALL"]),
-        read_only_root_filesystem=read_only_root,
     )
 
 

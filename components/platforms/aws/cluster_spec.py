@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from components.nodes.pool import NodeLocation, Zone
 from components.platforms.aws import aws_api
 from components.platforms.platform import Cluster, Platform, Sections
-from components.spec import Spec, SpecError
+from components.spec import Spec, SpecError, duplicates
 
 if TYPE_CHECKING:
     import pulumi
@@ -107,9 +107,8 @@ class EksCreation(Spec):
     @model_validator(mode="after")
     def _reject_duplicates(self) -> Self:
         for key, values in (("zones", self.zones or []), ("admins", self.admins)):
-            duplicates = sorted({each for each in values if values.count(each) > 1})
-            if duplicates:
-                raise ValueError(f"Duplicate entry in {key}: {', '.join(duplicates)}. List each once.")
+            if repeated := duplicates(values):
+                raise ValueError(f"Duplicate entry in {key}: {', '.join(repeated)}. List each once.")
         return self
 
 
