@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What to do with the keys of a consumer."""
+    """The actions on the keys of a consumer."""
 
     SHOW = "show"
     ADD = "add"

@@ -1,4 +1,4 @@
-"""Draws a plan: one line for each component with what it registers, changed properties below, counts at the end."""
+"""Prints a plan: a line for each component with its resources, changed properties below, counts at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def show(plan: Plan, console: Console, *, everything: bool = False) -> None:
-    """Prints `plan`. Resources that stay as they are stay out of it, unless `everything` is asked for."""
+    """Print `plan`, without unchanged resources unless `everything` is set."""
     top = [step for step in plan.steps if _is_top(step, plan)]
     for step in top:
         inside = list(_below(step.urn, plan))

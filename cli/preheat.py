@@ -1,47 +1,52 @@
-"""`inferplan preheat MODEL --stack STACK`: previews what a preheat would move, link and remove. It moves nothing itself."""
+"""`inferplan preheat MODEL --stack STACK`: preview what a preheat would move, link and remove. It moves nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from components.preheat.preview import Listing
+    from components.preheat.payload.request import Request
+    from components.preheat.payload.source import SourceFile
+    from components.preheat.preview import Listing, SharePreview
     from operations.preheat_preview import PlannedPreheat
     from operations.workspace import Workspace
+
+_SHOWN = 12
+_HEADROOM = 1 << 20  # the Job stops if less than this would stay free
 
 
 def command(
     model: Annotated[str, typer.Argument(help="A model of the stack that has preheat.")],
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")],
-    number: Annotated[int | None, typer.Option("--round", min=0, max=9999, help="As if preheat.round were this.")] = None,
-    share: Annotated[Path | None, typer.Option(help="Where the share is mounted on this machine, to see what is there.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Where a source that is a share or a claim is mounted on this machine.")] = None,
+    number: Annotated[int | None, typer.Option("--round", min=0, max=9999, help="Preview this value of preheat.round.")] = None,
+    share: Annotated[Path | None, typer.Option(help="Mount point of the share on this machine, to see its contents.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Mount point on this machine of a source that is a share or a claim.")] = None,
     ca_bundle: Annotated[
         Path | None,
         typer.Option(
             envvar="INFERPLAN_CA_BUNDLE",
             exists=True,
             dir_okay=False,
-            help="A file with the certificates of CAs, as the store's caBundle holds them, believed beside the public ones.",
+            help="A file with certificates of CAs to trust in addition to the public ones, like the store's caBundle.",
         ),
     ] = None,
 ) -> None:
-    """Show which files a preheat of MODEL would move, what is there already and which rounds it would remove; exit code 3 if it cannot tell."""
-    from cli.screen import results
+    """Show which files a preheat of MODEL would move, which exist and which rounds it would remove; exit code 3 if that is unknown."""
+    from cli.screen import show
     from operations.preheat_preview import planned
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
-    console = results()
     complete = True
     for each in planned(workspace, model, number):
-        lines, told = _preview(workspace, each, share, source, ca_bundle)
-        complete &= told
+        lines, known = _preview(workspace, each, share, source, ca_bundle)
+        complete &= known
         for line in lines:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            show(line)
     if not complete:
         raise typer.Exit(3)
 
@@ -49,61 +54,106 @@ def command(
 def _preview(
     workspace: Workspace, planned: PlannedPreheat, share: Path | None, mount: Path | None, ca: Path | None
 ) -> tuple[list[str], bool]:
-    """The lines about one preheat, and whether they say all that would happen."""
-    from cli.preheat_outlook import files, outlook_lines
+    """The lines about one preheat, and True if they are complete."""
     from components.preheat.payload.certificates import UntrustedError
     from components.preheat.payload.errors import PreheatError
-    from components.preheat.preview import list_source, mounted
-    from operations.preheat_preview import reached
+    from components.preheat.preview import mounted
+    from operations.source_listing import list_in_environment
 
     request = planned.request if share is None else mounted(planned.request, share=share, source=mount)
     request = mounted(request, share=request.target, source=mount)
     lines = [f"{planned.name}, round {planned.round}, from {planned.origin} into {planned.share}", f"  directory  {request.directory}"]
+    capacity = getattr(workspace.settings.storage[planned.store], "capacity", None)
+    end = [f"  capacity   {capacity} on {planned.store}, as the stack file says"] if capacity else []
     if request.kind == "local" and mount is None:
-        unreachable = "it is a volume that only the Job mounts; give its mount on this machine with --source DIR"
-        return [*lines, f"  source     not listed: {unreachable}", *_capacity(workspace, planned)], False
+        unlisted = "it is a volume that only the Job mounts; give its mount point on this machine with --source DIR"
+        return [*lines, f"  source     not listed: {unlisted}", *end], False
     try:
-        with reached(planned, ca):
-            listing = list_source(request)
-    except UntrustedError as refusal:
-        return [*lines, f"  source     not listed: {planned.told(refusal, ca)}", *_capacity(workspace, planned)], False
-    except PreheatError as failure:
-        return [*lines, f"  source     not listed: {failure}{planned.wanted_credentials}", *_capacity(workspace, planned)], False
-    lines.append(f"  source     {_count(listing)}")
+        listing = list_in_environment(request, planned.environment, ca)
+    except UntrustedError as error:
+        return [*lines, f"  source     not listed: {planned.explained(error, ca)}", *end], False
+    except PreheatError as error:
+        return [*lines, f"  source     not listed: {error}{planned.missing_credentials}", *end], False
+    lines.append(f"  source     {_listed(listing)}")
     if listing.refusal is not None:
-        return [*lines, f"  refused    {listing.refusal}"], False
+        return [*lines, f"  rejected   {listing.refusal}"], False
     if share is None:
-        lines += [
-            f"  moves      at most {files(listing.files)}",
-            "  there      not known: give the share's mount on this machine with --share DIR",
-        ]
-        return [*lines, *_stated(planned, listing), *_capacity(workspace, planned)], True
-    return [*lines, *outlook_lines(request, listing), *_stated(planned, listing), *_capacity(workspace, planned)], True
+        unknown = "  there      unknown: give the mount point of the share on this machine with --share DIR"
+        lines += [f"  moves      at most {_files(listing.files)}", unknown]
+    else:
+        lines += _share_lines(request, listing)
+    return [*lines, *_size_note(planned, listing), *end], True
 
 
-def _count(listing: Listing) -> str:
-    from cli.preheat_outlook import files
-
+def _listed(listing: Listing) -> str:
     proof = {"sha256": 0, "git-sha1": 0, "md5": 0, "ETag or second reading": 0}
     for file in listing.files:
         proof["sha256" if file.sha256 else "git-sha1" if file.git_sha1 else "md5" if file.md5 else "ETag or second reading"] += 1
-    told = ", ".join(f"{count} by {kind}" for kind, count in proof.items() if count)
+    checks = ", ".join(f"{count} by {kind}" for kind, count in proof.items() if count)
     left = f"; {listing.left_out} left out by include and exclude" if listing.left_out else ""
-    return f"{files(listing.files)}, compared {told}{left}"
+    return f"{_files(listing.files)}, compared {checks}{left}"
 
 
-def _stated(planned: PlannedPreheat, listing: Listing) -> list[str]:
-    """What to correct where the stack file states another size than the source has."""
-    from components.preheat.payload.progress import size
+def _size_note(planned: PlannedPreheat, listing: Listing) -> list[str]:
+    """A note if the stack file states a smaller size than that of the source."""
     from kube.quantity import bytes_of
 
     if planned.stated_size is None or listing.bytes <= bytes_of(planned.stated_size):
         return []
-    return [
-        f"  note       weights.size says {planned.stated_size} and the source holds {size(listing.bytes)}: raise it, times and checks follow it"
-    ]
+    actual = _size(listing.bytes)
+    return [f"  note       weights.size is {planned.stated_size} and the source has {actual}. Raise it: times and checks depend on it"]
 
 
-def _capacity(workspace: Workspace, planned: PlannedPreheat) -> list[str]:
-    capacity = getattr(workspace.settings.storage[planned.store], "capacity", None)
-    return [f"  capacity   {capacity} on {planned.store}, as the stack file says"] if capacity else []
+def _share_lines(request: Request, listing: Listing) -> Iterator[str]:
+    """The lines about the share of `request`. Raises RequestError if it cannot be read."""
+    from components.preheat.preview import preview_share
+    from operations.errors import RequestError
+
+    try:
+        preview = preview_share(request, listing.files)
+    except OSError as error:
+        raise RequestError(
+            f"--share {request.target} cannot be read: {error.strerror or error}. Give the mount point of the share"
+        ) from error
+    if preview.ready:
+        yield f"  there      {request.final.name} is READY, and sizes and times are as published: servers may read it now"
+        yield "  moves      nothing"
+    else:
+        yield f"  there      rounds {', '.join(preview.rounds)}" if preview.rounds else "  there      no round of this content"
+        yield from (f"  damaged    {each}" for each in preview.damage)
+        yield from _moves(listing, preview)
+    yield from [f"  removes    {name} (keep: {request.keep})" for name in preview.removed or ("nothing",)]
+
+
+def _moves(listing: Listing, preview: SharePreview) -> Iterator[str]:
+    by_action: dict[str, list[SourceFile]] = {"moved": [], "linked": [], "staged": []}
+    for file in listing.files:
+        by_action[preview.actions[file.path]].append(file)
+    yield f"  moves      {_files(by_action['moved'])}"
+    yield from _largest(by_action["moved"])
+    if by_action["linked"]:
+        yield f"  links      {_files(by_action['linked'])}, the same in an earlier round"
+    if by_action["staged"]:
+        yield f"  verifies   {_files(by_action['staged'])}, staged by an earlier run"
+    moved = sum(file.size for file in by_action["moved"])
+    if moved + _HEADROOM > preview.free_bytes:
+        yield f"  too full   {_size(preview.free_bytes)} are free: remove old models, lower preheat.keep, or use a larger share"
+    else:
+        yield f"  free       {_size(preview.free_bytes)}, {_size(preview.free_bytes - moved)} afterwards"
+
+
+def _largest(files: Iterable[SourceFile]) -> Iterator[str]:
+    ordered = sorted(files, key=lambda file: (-file.size, file.path))
+    yield from (f"               {_size(file.size):>10}  {file.path}" for file in ordered[:_SHOWN])
+    if len(ordered) > _SHOWN:
+        yield f"               and {len(ordered) - _SHOWN} smaller ones"
+
+
+def _files(files: Sequence[SourceFile]) -> str:
+    return f"{len(files)} {'file' if len(files) == 1 else 'files'}, {_size(sum(file.size for file in files))}"
+
+
+def _size(count: int) -> str:
+    from components.preheat.payload.progress import size
+
+    return size(count)

@@ -1,6 +1,6 @@
-"""Shows what builds, starts and applies while it happens: a line for each thing done, and what is waited for.
+"""Shows builds, starts and updates while they run: a line for each step, and the current waits.
 
-On a terminal the waits stand in one line at the bottom; in a log each new reason is a line of its own.
+On a terminal the last line shows the waits; in a log each new reason gets a line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[mag
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """Something that is waited for since `began` (of the monotonic clock), for `limit` seconds at most where there is a limit."""
+    """A wait since `began` (of the monotonic clock), for at most `limit` seconds."""
 
     words: str
     began: float
@@ -83,7 +83,7 @@ class ProgressView:
                     self._forget(key)
                     self._print(f"[red]x[/] {target}: {escape(message)}\n    {escape(remedy)}")
                 case engine.Skipped(target=target, because=because):
-                    self._print(f"[yellow]o[/] {target} was not applied, since {because} failed")
+                    self._print(f"[yellow]o[/] {target} was not applied, because {because} failed")
                 case engine.Deleting():
                     self._wait(key, _Wait(f"{event.target}: deleting, {event.reason}", time.monotonic()), event.reason, quiet=True)
                 case engine.Deleted(target=target):
@@ -91,8 +91,8 @@ class ProgressView:
                     self._print(f"[red]-[/] {target}")
 
     def __rich__(self) -> Text:
-        """The line at the bottom: how long the first of the waits has lasted by now, and how many there are besides."""
-        # Called while the console is locked: taking our own lock as well could wait for a thread that wants to print.
+        """The last line: how long the first wait has lasted, and how many others there are."""
+        # Called while the console is locked: taking our lock too could deadlock with a thread that prints.
         waits = list(self._waits.values())
         others = f"  and {len(waits) - 1} more" if len(waits) > 1 else ""
         return Text(f"{waits[0]}{others}" if waits else "")

@@ -1,4 +1,4 @@
-"""Draws a stack's state for a terminal: six tables and the commands to type next. It reads nothing itself."""
+"""Prints the state of a stack: six tables and the next commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLOURS = {"ready": "green", "collected": "green", "failed": "red"}
 
 
 def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, str]]) -> None:
-    """Prints the tables of `state`, then each command with what it does."""
+    """Print the tables of `state`, then each command with its purpose."""
     for each in (_pools(state), _preheats(state), _models(state), _stores(state), _consumers(state), _differences(state)):
         if each.row_count:
             console.print(each)

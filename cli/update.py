@@ -1,4 +1,4 @@
-"""What `up`, `down` and `recover` have in common: their options, the repair of an interrupted update, and the rehearsal."""
+"""The options of `up`, `down` and `recover`, the repair of an interrupted update, and the rehearsal."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A share, or one model's directory on it.")],
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and times only, read no model file.")] = False,
 ) -> None:
-    """Check the model caches at PATH by their READY files; exit code 1 when one is not what its manifest says."""
+    """Check the model caches at PATH by their READY files; exit code 1 if one differs from its manifest."""
     from cli.screen import results
     from components.preheat.verify import caches, verify
     from operations.errors import RequestError
@@ -31,7 +31,7 @@ def command(
     for directory in found:
         with _bar(directory, shown=not quick) as bar:
             verdict = verify(directory, every_byte=not quick, counted=lambda count, bar=bar: bar.advance(bar.task_ids[0], count))
-        # As soon as it is known: a share may hold what takes hours to read.
+        # At once: a share may take hours to read.
         for line in _lines(verdict):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         good &= verdict.good
@@ -40,7 +40,7 @@ def command(
 
 
 def _bar(directory: Path, *, shown: bool) -> Progress:
-    """Bytes, rate and time left of one directory, on a terminal only; it leaves standard output alone."""
+    """A progress bar of one directory, on a terminal only, apart from standard output."""
     from rich.progress import DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from cli.screen import progress
@@ -51,7 +51,7 @@ def _bar(directory: Path, *, shown: bool) -> Progress:
     bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not (shown and console.is_terminal))
     total = None
     with contextlib.suppress(OSError):
-        # What cannot be listed is for the verdict to say.
+        # The verdict reports what cannot be listed.
         total = sum(status.st_size for _, status in walk(directory))
     bar.add_task(str(directory), total=total)
     return bar

@@ -1,6 +1,6 @@
-"""Names what holds up a deletion: pods that do not end, finalizers that nobody removes, and what a namespace still contains.
+"""Finds what blocks a deletion: pods that do not end, finalizers that are not removed, and the contents of a namespace.
 
-It reads the cluster and changes nothing.
+It changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from operations.live import LiveCluster
 
-# Pods of ours drain for at most their grace period, which has passed when Kubernetes sets this time; some more for the kubelet.
+# Kubernetes sets the deletion time after the grace period, in which our pods drain; this is extra time for the kubelet.
 PATIENCE_SECONDS: Final = 30.0
 _KINDS: Final = (
     ("v1", "Pod"),
@@ -29,7 +29,7 @@ _KINDS: Final = (
 
 
 def blockers(live: LiveCluster, namespace: str, now: datetime) -> Iterator[str]:
-    """One sentence for each object of `namespace` whose deletion has been due for a while, and why it stays."""
+    """One sentence for each object of `namespace` whose deletion is overdue, with the reason."""
     for version, kind in _KINDS:
         for (_, name), each in sorted(live.objects(version, kind, namespace).items()):
             since = _overdue(each, now)
@@ -37,12 +37,12 @@ def blockers(live: LiveCluster, namespace: str, now: datetime) -> Iterator[str]:
                 continue
             finalizers = each["metadata"].get("finalizers") or []
             if finalizers:
-                why = f"the finalizer{'s' * (len(finalizers) > 1)} {', '.join(finalizers)} must be removed by whoever set it"
+                why = f"the finalizer{'s' * (len(finalizers) > 1)} {', '.join(finalizers)} must be removed by the controller that added {'them' if len(finalizers) > 1 else 'it'}"
             elif kind == "Pod":
                 node = (each.get("spec") or {}).get("nodeName") or "no node"
                 why = f"its containers have not ended on {node}; is the node's kubelet running?"
             else:
-                why = "nothing holds it that it names"
+                why = "no finalizer is left"
             yield f"{kind} {namespace}/{name} has been terminating for {since:.0f} s: {why}"
     home = live.objects("v1", "Namespace").get(("", namespace))
     if home is not None and _overdue(home, now) is not None:
@@ -52,7 +52,7 @@ def blockers(live: LiveCluster, namespace: str, now: datetime) -> Iterator[str]:
 
 
 def _overdue(each: dict[str, Any], now: datetime) -> float | None:
-    """Seconds since the deletion was due, None where it is not."""
+    """Seconds since the deletion was due, None if it is not overdue."""
     due = each["metadata"].get("deletionTimestamp")
     if not due:
         return None
@@ -62,7 +62,7 @@ def _overdue(each: dict[str, Any], now: datetime) -> float | None:
 
 @contextmanager
 def naming_blockers(live: LiveCluster | None, namespace: str, say: Callable[[str], None], *, every: float = 15.0) -> Iterator[None]:
-    """Says inside the block, each time it is new, what holds up deletions in `namespace`."""
+    """Pass each new blocker of deletions in `namespace` to `say` while the block runs."""
     done = threading.Event()
     said: set[str] = set()
 
@@ -88,5 +88,5 @@ def naming_blockers(live: LiveCluster | None, namespace: str, say: Callable[[str
 def _quietly(live: LiveCluster, namespace: str) -> Iterable[str]:
     try:
         return list(blockers(live, namespace, datetime.now(UTC)))
-    except Exception:  # noqa: BLE001 - it only explains; a cluster that does not answer is told by the update itself
+    except Exception:  # noqa: BLE001 - it only explains; the update itself reports a cluster that does not answer
         return []

@@ -1,4 +1,4 @@
-"""The endpoints of a stack, from its file alone: the record that status, call and snippet know models by."""
+"""The endpoints of a stack, from its file alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """The endpoints by model, the gateway's base URL and its address for gRPC; None where there is none."""
+    """The endpoints by model, the gateway's base URL and its address for gRPC; None if the stack has none."""
 
     namespace: str
     gateway: str | None
@@ -26,13 +26,13 @@ class Contract:
     endpoints: Mapping[str, Endpoint]
 
     def address(self, model: str) -> str:
-        """Where clients call `model` first of all: at the gateway, or inside the cluster where there is no gateway."""
+        """The address of the first protocol of `model`: at the gateway, or inside the cluster without a gateway."""
         return model_url(self.endpoints[model], gateway=self.gateway, namespace=self.namespace)
 
     def url(self, model: str, kind: ProtocolKind) -> str:
-        """Where calls of protocol `kind` to `model` start, at the gateway. Raises ValueError where there is no gateway."""
+        """The URL prefix of `model` for protocol `kind` at the gateway. Raises ValueError without a gateway."""
         if self.gateway is None:
-            raise ValueError("this stack has no gateway, so nothing outside its namespace may call")
+            raise ValueError("this stack has no gateway, so only its namespace can call")
         return self.gateway + public_path(model, kind)
 
 

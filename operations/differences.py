@@ -1,7 +1,4 @@
-"""How the live objects of a stack differ from what its file declares. It reads the cluster and changes nothing.
-
-Values of Secrets are never read; whether a Secret is there is all that is asked.
-"""
+"""Differences between the live objects of a stack and its file. It changes nothing, and never reads values of Secrets."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ if TYPE_CHECKING:
     from operations.recovery.deployment import Declared
 
 _SERVED: Final = ("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service")
-"""Kinds whose declared fields are compared: what serves, and how it is reached."""
-_OTHERWISE_SHOWN: Final = ("Job", "Node")
-"""Kinds that may be gone for a reason; other tables of `inferplan status` tell about them."""
+"""Kinds whose declared fields are compared."""
+_SHOWN_ELSEWHERE: Final = ("Job", "Node")
+"""Kinds that may be absent; other tables of `inferplan status` show them."""
 _MOST = 3
 _MOUNTS: Final = (
     ("configMap", "ConfigMap", "name"),
@@ -27,27 +24,27 @@ _MOUNTS: Final = (
 
 
 def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
-    """Each difference as the object and one sentence about it: missing objects, other fields, mounts that lead nowhere, no endpoints."""
+    """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints."""
     for each in declared:
-        if each.key.kind in _OTHERWISE_SHOWN:
+        if each.key.kind in _SHOWN_ELSEWHERE:
             continue
-        found = live.find(each.key)
-        if found is None:
+        current = live.find(each.key)
+        if current is None:
             yield each.key, "is declared and does not exist"
             continue
         if each.key.kind in _SERVED:
-            fields = list(other_fields(each.inputs.get("spec"), found.get("spec"), "spec"))
+            fields = list(other_fields(each.inputs.get("spec"), current.get("spec"), "spec"))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:
                 yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
         if each.key.kind == "Deployment":
-            yield from ((each.key, text) for text in _lost_mounts(found, live))
-        if each.key.kind == "Service" and (text := _without_endpoints(each.key, found, live)):
+            yield from ((each.key, text) for text in _lost_mounts(current, live))
+        if each.key.kind == "Service" and (text := _without_endpoints(each.key, current, live)):
             yield each.key, text
 
 
 def other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
-    """Declared fields that are otherwise on the cluster; what the file does not declare is anybody's."""
+    """Declared fields with another value on the cluster; other fields do not matter."""
     wanted = reveal(wanted) if isinstance(wanted, Secret) else wanted
     if wanted is UNKNOWN or wanted is None:
         return

@@ -1,8 +1,8 @@
-"""Where an update leaves a model without an answer for a while, and how to avoid it. It compares servers and changes nothing.
+"""The downtimes that an update causes, and how to avoid them. It compares servers and changes nothing.
 
 Pulumi updates in the order of dependencies, the gateway before the models, and deletes at the end (docs/decisions/updates.md
-says why). Three changes cannot be made without a gap in one step: a new name, a server key that the servers in place do not
-accept, and a new Service name. A fourth gap is the stack's choice: a single replica that stops before its successor starts.
+says why). Three changes cause a downtime if they are made in one step: a new name, a server key that the running servers do not
+accept, and a new Service name. A fourth one is the stack's choice: a single replica that stops before its successor starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
 
 
 def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
-    """A sentence for each gap between the servers of `before` and those of `after`."""
+    """A sentence for each downtime between the servers of `before` and those of `after`."""
     gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
     for old, name in ((old, name) for old in gone for name in new if _files(before[old]) & _files(after[name])):
         yield (
@@ -42,7 +42,7 @@ def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> 
             f"To avoid the gap, update twice: first with {old} and {name}, then without {old}."
         )
     both = sorted(before.keys() & after.keys())
-    # The gateway presents the first key of the new servers; the old ones accept those that they carry a mark of.
+    # The gateway sends the first key of the new servers; old servers accept the keys in their annotation.
     rekeyed = [
         each for each in both if (marks := (_marks(before[each]), _marks(after[each]))) and all(marks) and marks[1][0] not in marks[0]
     ]
@@ -67,18 +67,18 @@ def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> 
 
 
 def without_ready_server(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> list[str]:
-    """The models whose pods change and whose rollout may take away every replica that runs, sorted."""
+    """The models whose pods change and whose rollout may stop every running replica, sorted."""
     return [each for each in sorted(before.keys() & after.keys()) if _stops(before[each], after[each])]
 
 
 def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     kinds = {kind for _, kind in _WORKLOADS}
-    found = {}
+    workloads = {}
     for each in manifests:
         labels = (each.get("metadata") or {}).get("labels") or {} if each.get("kind") in kinds else {}
         if labels.get(_MODEL[0]) == _MODEL[1]:
-            found[labels[INSTANCE_LABEL]] = each
-    return found
+            workloads[labels[INSTANCE_LABEL]] = each
+    return workloads
 
 
 def _stops(before: Manifest, after: Manifest) -> bool:
@@ -96,7 +96,7 @@ def _identity(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def _pods_change(before: Manifest, after: Manifest) -> bool:
-    """True if a field of the pods changes. Fields that only a live object has were set by the API server."""
+    """True if a field of the pods changes. The API server adds fields to live objects."""
     old, new = ((each["spec"].get("template"), each["spec"].get("leaderWorkerTemplate")) for each in (before, after))
     if "uid" in before["metadata"]:
         return any(other_fields(list(new), list(old), "pods"))
@@ -112,17 +112,17 @@ def _templates(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
 
 def _files(manifest: Manifest) -> set[str]:
     """The directories and buckets that the servers load weights from."""
-    found = set()
+    files = set()
     for template in _templates(manifest):
         for container in template["spec"]["containers"]:
-            found |= {
+            files |= {
                 str(each["subPath"]) for each in container.get("volumeMounts") or () if each["name"] == "model" and each.get("subPath")
             }
-            found |= {each for each in container.get("args") or () if str(each).startswith("s3://")}
-    return found
+            files |= {each for each in container.get("args") or () if str(each).startswith("s3://")}
+    return files
 
 
 def _marks(manifest: Manifest) -> list[str]:
-    """Marks of the keys that the servers accept, the one that the gateway presents first."""
+    """Hashes of the keys that the servers accept; the gateway sends the first one."""
     marks = (((each.get("metadata") or {}).get("annotations") or {}).get(SERVER_KEY) for each in _templates(manifest))
     return next((mark.split(",") for mark in marks if isinstance(mark, str)), [])

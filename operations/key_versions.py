@@ -104,7 +104,7 @@ def _consumers(file: StackFile) -> tuple[str, str]:
 
 
 def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
-    """Puts the edited text in the file's place, whole or not at all, once it reads as `wanted` and as the old file in all else."""
+    """Replace the file by the edited text, whole or not at all, if only the key versions differ, and are `wanted`."""
     target = file.path.resolve()
     raw = target.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
@@ -143,6 +143,6 @@ def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> 
         return False
     key = f"{PROJECT}:consumers"
     rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
-    # An own key goes with its version; none may come, and none may change.
+    # An imported key is removed with its version; none may be added or changed.
     same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
     return same and _versions(settings) == wanted

@@ -1,7 +1,4 @@
-"""Reads objects of a live cluster by kind, through any function that answers GET of an API path.
-
-It never changes anything. Kinds that the cluster does not serve have no objects; nothing here runs into a 404.
-"""
+"""Reads objects of a live cluster by kind, through a function that answers GET of an API path. It changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ Get = Callable[[str], Mapping[str, Any]]
 
 @dataclass(frozen=True, order=True)
 class ObjectKey:
-    """What identifies an object in a cluster; `namespace` is "" for cluster-scoped kinds."""
+    """The identity of an object in a cluster; `namespace` is "" for cluster-scoped kinds."""
 
     api_version: str
     kind: str
@@ -31,7 +28,7 @@ class ObjectKey:
         return self.api_version.rpartition("/")[0]
 
     def same_object(self, other: ObjectKey) -> bool:
-        """Whether both name one object, whatever version of its API each was written for."""
+        """True if both keys name one object; the API versions may differ."""
         mine, theirs = ((each.group, each.kind, each.namespace, each.name) for each in (self, other))
         return mine == theirs
 
@@ -46,19 +43,19 @@ class LiveCluster:
     _lists: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
 
     def serves(self, api_version: str, kind: str) -> bool:
-        """Whether the API server knows `kind` of `api_version`."""
+        """True if the API server has `kind` of `api_version`."""
         return kind in self._kinds_of(api_version)
 
     def plural(self, api_version: str, kind: str) -> str:
-        """How the API spells `kind` in paths and rights, "" for a kind that it does not serve."""
+        """The name of `kind` in API paths and rights, "" for a kind that the cluster does not serve."""
         return self._kinds_of(api_version).get(kind, ("", False))[0]
 
     def find(self, key: ObjectKey) -> dict[str, Any] | None:
-        """The live object, None when it is not there. Passes on what `get` raises."""
+        """The live object, None if it does not exist. Errors of `get` pass through."""
         return self.objects(key.api_version, key.kind, key.namespace).get((key.namespace, key.name))
 
     def objects(self, api_version: str, kind: str, namespace: str = "") -> Mapping[tuple[str, str], dict[str, Any]]:
-        """Every object of `kind` by (namespace, name), in `namespace` or everywhere where that is ""."""
+        """Every object of `kind` by (namespace, name), in `namespace`, or in all namespaces if that is ""; none for a kind that the cluster does not serve."""
         plural, namespaced = self._kinds_of(api_version).get(kind, ("", False))
         if not plural:
             return {}
@@ -70,7 +67,7 @@ class LiveCluster:
         return self._lists[path]
 
     def namespaced(self, api_version: str, kind: str) -> bool:
-        """Whether objects of `kind` live in namespaces."""
+        """True if `kind` is namespaced."""
         return self._kinds_of(api_version).get(kind, ("", False))[1]
 
     def forget(self) -> None:

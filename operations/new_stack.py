@@ -1,6 +1,6 @@
-"""The text of a new stack made from another one's: comments, order and layout stay, and every secret is sealed anew.
+"""A new stack from another one: comments, order and layout stay, and every secret is encrypted again.
 
-The seed of the keys is never carried over: two stacks with one seed would have the same keys. It writes no file.
+The seed of the keys is never copied: two stacks with one seed would have the same keys.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ import os
 import re
 import secrets as randomness
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from operations.errors import RequestError
-from operations.project import stack_name
-from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack
+from operations.files import create
+from operations.policy_check import settings_file
+from operations.project import project_root, short_path, stack_file, stack_name
+from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 
 if TYPE_CHECKING:
     from components.spec import KeyPath
     from rehearsal.secrets import SecretBox
+    from stackfile.stack import StackSettings
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32
@@ -29,7 +33,7 @@ _SCHEMA_LINE = re.compile(r"(?m)^(# yaml-language-server: \$schema=)(\S+)")
 
 @dataclass(frozen=True)
 class StackCopy:
-    """A new stack's file before it is written, and the names of the secrets that it has in common with its source."""
+    """The file of a new stack before it is written, and the names of the secrets that it has in common with its source."""
 
     content: bytes
     carried: tuple[str, ...]
@@ -37,7 +41,7 @@ class StackCopy:
     box: SecretBox = field(repr=False)
 
     def reads_back(self, written: Path) -> bool:
-        """Whether the file `written` is a sound stack that differs from the source in its secrets alone, all of which open."""
+        """True if the file `written` is a valid stack that differs from the source only in its secrets, and all of these open."""
         from stackfile.errors import InvalidStack
         from stackfile.imported_keys import SECTION, mask_keys
         from stackfile.settings import validate
@@ -59,8 +63,81 @@ class StackCopy:
         return same and after.secrets.keys() == self.source.secrets.keys() and bool(opened[SEED])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A stack to create: its name and file, and the valid stack that it copies."""
+
+    name: str
+    root: Path
+    target: Path
+    source: StackFile
+    settings: StackSettings
+
+    def write(self, passphrase: str) -> NewStack:
+        """Write the stack file, encrypted with `passphrase`, and the copied policy settings. Raises OperationError; then nothing is left."""
+        copy = copy_of(self.source, self.target, passphrase)
+        with _policy_settings(self.root, stack_name(self.source.path), self.name) as rules:
+            create(self.target, copy.content, sound=copy.reads_back)
+        return NewStack(files=tuple(short_path(each) for each in (self.target, *rules)), carried=copy.carried)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewStack:
+    """The files of a new stack, its stack file first, and the names of the secrets that it has in common with its source."""
+
+    files: tuple[str, ...]
+    carried: tuple[str, ...]
+
+
+def draft_stack(name: str, source: str) -> Draft:
+    """The draft of the stack `name` from `source`, a stack or a file. Raises RequestError, or InvalidStack if the source has errors."""
+    from stackfile.settings import validate
+
+    _check_name(name)
+    root = project_root()
+    target = stack_path(root, name)
+    if target.exists() or target.is_symlink():
+        raise RequestError(f"{short_path(target)} exists already and was left as it is. Use another name, or move that file away first")
+    path = stack_file(root, source)
+    file = read_stack(path, shown_path=short_path(path))
+    settings = validate(file)
+    check_source(file, name)
+    return Draft(name=name, root=root, target=target, source=file, settings=settings)
+
+
+def _check_name(stack: str) -> None:
+    """Raise RequestError for a name that the Pulumi CLI rejects."""
+    from stackfile.errors import shown
+
+    allowed = "A stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
+    if "/" in stack:
+        raise RequestError(
+            f"{shown(stack)} cannot name a stack: it contains a slash. Give the name without organization, project or folder. {allowed}"
+        )
+    odd = next((each for each in stack if not (each.isascii() and (each.isalnum() or each in "-_."))), None)
+    if odd is not None or not 0 < len(stack) <= 100:
+        problem = f"it contains {shown(odd)}" if odd is not None else f"it has {len(stack)} characters"
+        raise RequestError(f"{shown(stack)} cannot name a stack: {problem}. {allowed}")
+
+
+@contextmanager
+def _policy_settings(root: Path, source: str, stack: str) -> Iterator[list[Path]]:
+    """The copied policy settings of the source, none if the stack has its own. They are removed if the block fails."""
+    existing, copy = settings_file(root, source), settings_file(root, stack)
+    written = []
+    if existing.is_file() and not copy.exists():
+        create(copy, existing.read_bytes())
+        written.append(copy)
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
 def check_source(source: StackFile, stack: str) -> None:
-    """Raises OperationError, with what to type instead, where the secrets of `source` belong to no passphrase."""
+    """Raise RequestError, with the commands to use instead, if the secrets of `source` are not encrypted with a passphrase."""
     from rehearsal.secrets import belongs_to_passphrase
 
     if belongs_to_passphrase(source.encryption_salt, source.secrets_provider):
@@ -69,16 +146,16 @@ def check_source(source: StackFile, stack: str) -> None:
     owner = provider.partition(":")[0] or "Pulumi's service"
     option = f" --secrets-provider {shlex.quote(provider)}" if provider else ""
     raise RequestError(
-        f"the secrets of {source.shown_path} belong to {owner}, which the Pulumi CLI alone can ask; either name a stack with a passphrase "
+        f"the secrets of {source.shown_path} belong to {owner}, which only the Pulumi CLI can call. Either name a stack with a passphrase "
         f"(--from local), or type: pulumi stack init {stack} --copy-config-from {stack_name(source.path)}{option}, and then, since that "
         f'copies the seed of all keys too: pulumi config set --stack {stack} --secret apiKeySeed "$(openssl rand -hex 32)"'
     )
 
 
 def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
-    """A copy of the sound stack `source`, to be written to `target` and sealed under `passphrase`.
+    """A copy of the valid stack `source` for the file `target`, encrypted with `passphrase`.
 
-    Raises OperationError where the source holds secrets besides the seed that neither `passphrase` nor that of the examples opens.
+    Raises RequestError if the source has secrets besides the seed that neither `passphrase` nor that of the examples opens.
     """
     from rehearsal.secrets import new_salt
     from stackfile.yaml_edit import replace_scalar
@@ -99,15 +176,15 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
 
 
 def _encrypted_places(text: str) -> dict[KeyPath, str]:
-    """The ciphertexts below `config`, by where they stand."""
+    """The ciphertexts below `config`, by their paths."""
     from stackfile.encrypted import ciphertext
     from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree
 
-    found: dict[KeyPath, str] = {}
+    ciphertexts: dict[KeyPath, str] = {}
 
     def look(node: Node, path: KeyPath) -> None:
         if (sealed := ciphertext(node)) is not None:
-            found[path] = sealed
+            ciphertexts[path] = sealed
         elif isinstance(node, MapNode):
             for key, item in node.items.items():
                 look(item, (*path, key))
@@ -118,7 +195,7 @@ def _encrypted_places(text: str) -> dict[KeyPath, str]:
     root = read_tree(text).root
     if isinstance(root, MapNode) and "config" in root.items:
         look(root.items["config"], ("config",))
-    return found
+    return ciphertexts
 
 
 def _is_seed(path: KeyPath) -> bool:
@@ -133,7 +210,7 @@ def _name(path: KeyPath) -> str:
 
 
 def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -> dict[KeyPath, str]:
-    """The plain secrets, by where they stand."""
+    """The plain secrets, by their paths."""
     from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, unlock
 
     if not sealed:
@@ -146,7 +223,7 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
         try:
             return {path: box.decrypt(text) for path, text in sealed.items()}
         except ValueError as error:
-            raise RequestError(f"a secret of {source.shown_path} cannot be decrypted: {error}; set it again, or take it out") from error
+            raise RequestError(f"a secret of {source.shown_path} cannot be decrypted: {error}. Set it again, or remove it") from error
     names = ", ".join(map(_name, sealed))
     raise RequestError(
         f"{source.shown_path} holds secrets under a passphrase other than yours: {names}; give the passphrase of "
@@ -155,7 +232,7 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
 
 
 def _comments_that_hold(text: str, source: Path, target: Path) -> str:
-    """`text` with comments that would be wrong in the new place set right: where the schema is, and the passphrase of the examples."""
+    """`text` with corrected comments: the path of the schema, and no passphrase of the examples."""
     from rehearsal.secrets import EXAMPLE_PASSPHRASE
 
     def moved(found: re.Match[str]) -> str:

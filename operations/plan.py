@@ -26,7 +26,7 @@ _DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """What a plan is compared with: the file's name or the commit, and its states, None if the revision has no such stack."""
+    """The baseline of a comparison: the file's name or the commit, and its states, None if the revision has no such stack."""
 
     name: str
     states: States | None
@@ -102,7 +102,7 @@ def refusal_events(stack: str, message: str) -> bytes:
 
 
 def over_budget(states: States) -> str:
-    """How the plan exceeds the stack's budget, "" if it does not or there is none."""
+    """A sentence if the plan exceeds the stack's budget, otherwise ""."""
     if "inferplan:budget" not in states.config:
         return ""  # prices take 50 ms to import
     from review.budget import budget_of, over_budget

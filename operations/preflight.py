@@ -1,6 +1,6 @@
-"""Names what a cluster lacks for a stack before an update changes anything: operators, versions of their APIs, and rights.
+"""Checks before an update whether a cluster has the operators and rights that a stack needs. It changes nothing.
 
-It reads the cluster and changes nothing. What it cannot find out (an authorizer that lists no rules) it leaves to the update.
+An authorizer that lists no rules cannot be checked; the update itself reports missing rights then.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _VERBS: Final = ("get", "create", "patch", "delete")
 
 @dataclass(frozen=True)
 class Rule:
-    """What an account may do: verbs on resources (`deployments.apps`), where `*` stands for any."""
+    """Verbs that an account may use on resources (`deployments.apps`); `*` stands for any."""
 
     resources: frozenset[str]
     verbs: frozenset[str]
 
     def allows(self, verb: str, resource: str) -> bool:
-        """Whether this rule lets `verb` through on `resource`, written as `plural.group`."""
+        """True if this rule allows `verb` on `resource`, written as `plural.group`."""
         plural, _, group = resource.partition(".")
         names = {resource, "*.*", "*", f"*.{group}", f"{plural}.*"}
         return bool(self.resources & names) and bool(self.verbs & {verb, "*"})
 
 
 def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: str, simulated: bool) -> None:
-    """Raise OperationError that names every operator whose kinds `objects` need and the cluster does not serve."""
+    """Raise OperationError that names each operator whose kinds `objects` need and the cluster does not serve."""
     missing: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         if not live.serves(each.api_version, each.kind):
@@ -73,7 +73,7 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
             + (f"; install it: {install}" if install else "")
         )
     remedy = (
-        "Under the Pulumi CLI the simulated cluster runs no operator; rehearse the stack with: inferplan up {stack} --engine rehearsal"
+        "Under the Pulumi CLI the simulated cluster runs no operator. Rehearse the stack with: inferplan up {stack} --engine rehearsal"
         if simulated
         else "Install what is missing, then run: inferplan up {stack}"
     )
@@ -83,13 +83,13 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
 
 
 def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, *, stack: str) -> None:
-    """Raise OperationError that names the rights which the account of `context` lacks for `objects`; quiet where nobody can tell."""
-    wanted: dict[str, set[str]] = defaultdict(set)
+    """Raise OperationError naming the rights on `objects` that the account of `context` lacks; do nothing if they cannot be listed."""
+    needed: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         resource = f"{live.plural(each.api_version, each.kind)}{'.' if each.group else ''}{each.group}"
-        wanted[each.namespace].add(resource)
+        needed[each.namespace].add(resource)
     lacking: list[str] = []
-    for namespace, resources in sorted(wanted.items()):
+    for namespace, resources in sorted(needed.items()):
         rules = _rules(context, namespace or "default")
         if rules is None:
             return
@@ -103,14 +103,14 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
                 [
                     f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed.",
                     *lacking,
-                    f"Ask for them; to check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
+                    f"Ask an administrator for them. To check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
                 ]
             ),
         )
 
 
 def _rules(context: str, namespace: str) -> list[Rule] | None:
-    """The rules of the account in `namespace`; None where the cluster does not list all of them."""
+    """The rules of the account in `namespace`; None if the cluster does not list all of them."""
     if shutil.which("kubectl") is None:
         return None
     command = ["kubectl", "--context", context, "--request-timeout", "15s", "auth", "can-i", "--list", "--no-headers", "-n", namespace]
@@ -125,6 +125,6 @@ def parse_rules(lines: Collection[str]) -> Iterable[Rule]:
     for line in lines:
         cells = [cell.strip() for cell in line.replace("[", "\t[").split("\t")]
         if len(cells) != 4 or not cells[0] or cells[2] != "[]":
-            # Rules for single names or for URLs grant nothing to what a stack creates.
+            # Rules for single names or for URLs do not apply to what a stack creates.
             continue
         yield Rule(frozenset({cells[0]}), frozenset(cells[3].strip("[]").split()))

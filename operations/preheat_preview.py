@@ -1,18 +1,16 @@
-"""The preheats of one model as a plan declares them: the very request and environment that the Job would get."""
+"""The preheats of one model as a plan declares them, with the request and environment of each Job."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kube.names import INSTANCE_LABEL
 from operations.errors import RequestError
+from stackfile.errors import unknown
 
 if TYPE_CHECKING:
     from components.preheat.payload.certificates import UntrustedError
@@ -23,13 +21,13 @@ if TYPE_CHECKING:
     from operations.workspace import Workspace
 
 _JOB = "kubernetes:batch/v1:Job"
-# What tells rclone and huggingface_hub where the source is; everything else of the container stays in it.
+# The variables by which rclone and huggingface_hub find the source; the others stay in the container.
 _SOURCE_VARIABLES = ("RCLONE_CONFIG_", "AWS_REGION", "HF_ENDPOINT")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedPreheat:
-    """One preheat Job of a plan. `secrets` are the Secrets that it reads, by the variables that they become."""
+    """One preheat Job of a plan. `secrets` are the Secrets that it reads, by variable."""
 
     name: str
     request: Request
@@ -49,43 +47,44 @@ class PlannedPreheat:
         return int(self.request.directory.rpartition("-r")[2])
 
     @property
-    def wanted_credentials(self) -> str:
-        """What to export so that the source can be listed from here, as the end of a sentence."""
+    def missing_credentials(self) -> str:
+        """The variables to export before the source can be listed from here, as the end of a sentence."""
         missing = sorted(name for name in self.secrets if name not in os.environ)
         if not missing:
             return ""
         return f"; the Job takes {', '.join(missing)} from Secret {', '.join(sorted(set(self.secrets.values())))}: export the same here"
 
-    def told(self, refusal: UntrustedError, given: Path | None) -> str:
-        """What `refusal` says, with what to type on this machine, which does not hold the CA that the Job is lent; `given` is what it was."""
-        if not refusal.unknown:
-            return str(refusal)
-        if given is not None:
-            return str(
-                replace(refusal, remedy=f"neither a public CA nor one in {given} signed it; give the certificate of the CA that did")
-            )
+    def explained(self, error: UntrustedError, ca: Path | None) -> str:
+        """The message of `error` with the remedy on this machine, which does not have the CA of the Job. `ca` is the file of --ca-bundle."""
+        if not error.unknown:
+            return str(error)
+        if ca is not None:
+            return str(replace(error, remedy=f"no public CA and no CA in {ca} signed it; give the certificate of the CA that did"))
         if self.ca is None:
             field = f"storage.{self.source}.caBundle"
             remedy = f"put the certificate of the CA that signed it into a Secret or ConfigMap and name that under {field}, for the Job"
-            return str(replace(refusal, remedy=f"{remedy}; to list from here give the same as a file, with --ca-bundle FILE"))
-        lent = self.ca.bundle
-        value = f'index .data "{lent.key}"{" | base64decode" if lent.kind == "Secret" else ""}'
-        ask = f"kubectl -n {self.namespace} get {lent.kind.lower()} {lent.name} -o 'go-template={{{{{value}}}}}' > ca.crt"
-        return str(replace(refusal, remedy=f"the Job is lent the CA of {self.ca.location}: fetch it with {ask} and add --ca-bundle ca.crt"))
+            return str(replace(error, remedy=f"{remedy}; to list the source from here, give it as a file with --ca-bundle FILE"))
+        source = self.ca.bundle
+        value = f'index .data "{source.key}"{" | base64decode" if source.kind == "Secret" else ""}'
+        ask = f"kubectl -n {self.namespace} get {source.kind.lower()} {source.name} -o 'go-template={{{{{value}}}}}' > ca.crt"
+        return str(replace(error, remedy=f"the Job trusts the CA of {self.ca.location}: fetch it with {ask} and add --ca-bundle ca.crt"))
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
-    """What `up` would declare to preheat `model`, with `number` as the round of its weights; artifacts beside it follow. Raises OperationError where there is nothing to preheat."""
+    """The preheats that `up` would declare for `model` and its artifacts, with `number` as the round of its weights.
+
+    Raises RequestError for an unknown model, and for one without preheat.
+    """
     from components.preheat.spec import artifact_job
     from rehearsal.engine.program.record import record
 
     spec = _model(workspace, model)
-    given = workspace.engine_input()
+    program_input = workspace.engine_input()
     if number is not None:
-        models = json.loads(given["config"]["inferplan:models"])
+        models = json.loads(program_input["config"]["inferplan:models"])
         models[model]["preheat"]["round"] = number
-        given["config"] = {**given["config"], "inferplan:models": json.dumps(models)}
-    recording = record(workspace.program, **given)
+        program_input["config"] = {**program_input["config"], "inferplan:models": json.dumps(models)}
+    recording = record(workspace.program, **program_input)
     jobs = {_instance(each.inputs): each.inputs for each in recording.of_type(_JOB)}
     files = ({model: spec.stored_files} if spec.stored_files else {}) | {
         artifact_job(model, name): each for name, each in spec.artifacts.items()
@@ -93,37 +92,12 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
     return [_planned(workspace, spec, weights, name, jobs[name]) for name, weights in files.items()]
 
 
-@contextlib.contextmanager
-def reached(planned: PlannedPreheat, ca: Path | None = None) -> Iterator[None]:
-    """The environment in which the tools find the source of `planned` and believe the CAs in the file `ca` beside the public ones.
-
-    Credentials are those that this process has anyway. Raises PreheatError where `ca` holds no certificate.
-    """
-    from components.preheat.payload.certificates import extra_cas
-
-    before = dict(os.environ)
-    os.environ.update(planned.environment)
-    # rclone's S3 client stumbles over this variable (1.60), and has one of its own for the same.
-    if bundle := os.environ.pop("AWS_CA_BUNDLE", None):
-        os.environ.setdefault("RCLONE_CA_CERT", bundle)
-    try:
-        with extra_cas(None if ca is None else str(ca)):
-            yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def _model(workspace: Workspace, model: str) -> ModelSpec:
     models = workspace.settings.models
     if model not in models:
-        near = get_close_matches(model, models, n=1)
-        hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(models) or 'none'}"
-        raise RequestError(f"{model!r} is no model of {workspace.stack}; {hint}")
+        raise RequestError(unknown("model", model, models, owner=workspace.stack, remedy="Add one under inferplan:models."))
     if models[model].preheat is None:
-        raise RequestError(
-            f"{model!r} has no preheat in {workspace.file.shown_path}; add preheat: {{into: <store>}} to have its files copied"
-        )
+        raise RequestError(f"{model!r} has no preheat in {workspace.file.shown_path}. Add preheat: {{into: <store>}} to copy its files")
     return models[model]
 
 
@@ -140,7 +114,7 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
         name=name,
         request=parse(clear[VARIABLE], workspace.settings.namespace),
         environment={key: value for key, value in clear.items() if key.startswith(_SOURCE_VARIABLES)},
-        secrets={key: found["name"] for key, found in references.items() if found},
+        secrets={key: reference["name"] for key, reference in references.items() if reference},
         origin=f"{weights.store} ({workspace.settings.storage[weights.store].location}), {weights.path}",
         source=weights.store,
         store=into,

@@ -16,7 +16,7 @@ from stackfile.stack import StackSettings
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
 LastLine = Callable[[str], str]
-"""The newest line of a pod's log, by the pod's name; empty where there is none to read."""
+"""The newest line of a pod's log, by the pod's name; "" if there is none."""
 
 _COMPONENT = "preheat"
 _ROUND = re.compile(r'"directory": "[^"]*-r([0-9]+)"')

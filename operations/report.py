@@ -142,7 +142,7 @@ def _absent(stack: str, why: str) -> Preview:
 
 @dataclass(frozen=True)
 class Change:
-    """The commits `base` and `head` of the repository in `root`; "" for a side that is not known, for `head` then the working tree."""
+    """The commits `base` and `head` of the repository in `root`; "" for an unknown side; an unknown `head` means the working tree."""
 
     root: Path
     base: str
@@ -166,7 +166,7 @@ class Change:
         return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files)
 
     def config_before(self, stack: str) -> dict[str, str] | None:
-        """The configuration of `stack` at the base as far as it is no secret, None where it is not known."""
+        """The configuration of `stack` at the base without its secrets, None if it is unknown."""
         from stackfile.reader import read_stack
 
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
@@ -207,7 +207,7 @@ class Change:
 
 
 def read_offer(resource: Declared) -> Offer | None:
-    """What an adopted pool offers; None for other resources, and for an intent that this version cannot read.
+    """The capacity of an adopted pool; None for other resources, and for a spec that this version cannot read.
 
     Pools that are created show their nodes as resources of their own and are counted there.
     """

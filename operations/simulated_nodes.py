@@ -1,6 +1,6 @@
-"""How many nodes a stack's pools have when its models run, and the pretend ones that stand for those that are elsewhere.
+"""The nodes that a stack's pools have when its models run, and the fake nodes of a rehearsal.
 
-A pool that grows with its load gets as many as an autoscaler would bring up for the models, never more than its most.
+A pool that grows with its load has as many as an autoscaler would start for the models, up to its maximum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CPU_NODES = 2
 
 
 def nodes_wanted(settings: StackSettings) -> dict[str, int]:
-    """How many nodes each pool has once every model runs."""
+    """The number of nodes of each pool when every model runs."""
     return {name: _wanted(name, settings) for name in settings.node_pools}
 
 

@@ -80,15 +80,15 @@ def _mounts(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _evidence(pods: list[tuple[str, Mapping[str, Any]]]) -> Iterator[dict[str, str | None]]:
-    """What each container's image rests on: its row of the image catalogue, another release of a known image, or nothing."""
+    """The evidence for each container's image: its row of the image catalogue, another release of a known image, or nothing."""
     for workload, pod in pods:
         for container in (*(pod.get("initContainers") or []), *pod["containers"]):
             image = str(container["image"])
             row = facts_of(image)
-            known = row or family_of(image)
-            kind = "catalogue" if row is not None else "nothing" if known is None else "otherRelease"
-            rests = None if known is None else known.name
-            yield {"workload": workload, "container": container["name"], "image": image, "evidence": kind, "row": rests}
+            family = row or family_of(image)
+            kind = "catalogue" if row is not None else "nothing" if family is None else "otherRelease"
+            name = None if family is None else family.name
+            yield {"workload": workload, "container": container["name"], "image": image, "evidence": kind, "row": name}
 
 
 def _pods(recording: Recording) -> Iterator[tuple[str, Mapping[str, Any]]]:

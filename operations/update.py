@@ -45,7 +45,7 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateOptions:
-    """How an update runs. `refresh` None leaves the choice to Pulumi.yaml."""
+    """The options of an update. `refresh` None leaves the choice to Pulumi.yaml."""
 
     yes: bool = False
     refresh: bool | None = None

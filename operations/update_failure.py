@@ -1,6 +1,6 @@
-"""Explains an update that failed under Pulumi's engine: what failed, why, what to do next, with the engine's own text below.
+"""Explains an update that failed under Pulumi's engine: what failed, why, and what to do next, with the engine's text below.
 
-It reads the events that the engine logged; tracebacks of the program are never shown, since the cause stands in other events.
+It reads the events that the engine logged. Tracebacks of the program are not shown: other events have the cause.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>|\x1b\[[0-9;]*m")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|Program failed with an unhandled exception")
-# What the engine says once for the whole run; it follows from the resource that failed.
+# Messages of the engine about the whole run, which follow from the resource that failed.
 _EMPTY = re.compile(r"^(update|preview|destroy|refresh) (failed|canceled)$|resource monitor|connection error|grpc_status|^$")
 
-# What the engine or the API server says -> why it happens, and what to type. The first match counts.
+# Message of the engine or API server, its cause, and the remedy. The first match counts.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
     (r"stack is currently locked", "another update runs, or an earlier one was killed", "inferplan recover {stack}"),
     (
         r"already exists",
-        "an update that was cut off created it and could not write it down, or it belongs to somebody else",
+        "an interrupted update created it without recording it, or another owner did",
         "inferplan recover {stack} says which, and adopts it in the first case",
     ),
     (
@@ -85,23 +85,25 @@ class Failure:
 
 
 def failures_of(events: Iterable[Mapping[str, Any]]) -> list[Failure]:
-    """The failures that `events` tell, each once, in their order; those of resources hide those of the run."""
-    found: dict[Failure, None] = {}
+    """The failures in `events`, each once, in order; failures of resources hide those of the run."""
+    failures: dict[Failure, None] = {}
     for event in events:
-        said = event.get("diagnosticEvent") or {}
-        if said.get("severity") != "error":
+        message = event.get("diagnosticEvent") or {}
+        if message.get("severity") != "error":
             continue
-        text = _COLOUR.sub("", str(said.get("message", ""))).strip()
+        text = _COLOUR.sub("", str(message.get("message", ""))).strip()
         if not _TRACEBACK.search(text) and not _EMPTY.search(text):
-            found[Failure(urn="" if "pulumi:pulumi:Stack" in str(said.get("urn")) else str(said.get("urn") or ""), text=text)] = None
-    return [each for each in found if each.urn] or list(found)
+            failures[Failure(urn="" if "pulumi:pulumi:Stack" in str(message.get("urn")) else str(message.get("urn") or ""), text=text)] = (
+                None
+            )
+    return [each for each in failures if each.urn] or list(failures)
 
 
 def explain(failures: list[Failure], *, verb: str, stack: str) -> str:
-    """One paragraph about the first failure, then the engine's text of all of them, indented."""
+    """A paragraph about the first failure, then the engine's text of all failures, indented."""
     if not failures:
         return (
-            f"{verb} of {stack} did not finish, and the engine named no resource. What it did stays. "
+            f"{verb} of {stack} did not finish, and the engine named no resource. Completed steps stay. "
             f"inferplan recover {stack} shows the state of the stack and what to do."
         )
     first = failures[0]

@@ -60,7 +60,7 @@ def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> s
 
 
 def _problem(target: Target, template: str, language: str) -> str:
-    """Why the tensors of `target` have no code in `language`; empty if they have."""
+    """The reason why the tensors of `target` have no code in `language`, "" if they have."""
     if target.tensors is None or language not in _JSON or not template.startswith("tensors-"):
         return ""
     tensors = (*target.tensors.inputs, *target.tensors.outputs)

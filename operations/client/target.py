@@ -66,7 +66,7 @@ def target(
     """The target of a call to `model`, by `protocol` or the first that it supports, at `gateway` or the stack's own.
 
     `served` selects one of the models that its server serves, by default the first that takes a prompt. `declared` are the tensors of the
-    served models, for calls without a prompt. Raises RequestError for an unknown model or protocol, and where nothing can be reached.
+    served models, for calls without a prompt. Raises RequestError for an unknown model or protocol, and if there is no gateway.
     """
     endpoint = _endpoint(contract, model, stack)
     if served is not None and served not in endpoint.served_names:
@@ -111,7 +111,7 @@ def _kind(endpoint: Endpoint, protocol: str | None, text: TextTensors | None, te
 
 
 def _check_tensors(endpoint: Endpoint, name: str, kind: ProtocolKind, text: TextTensors | None, tensors: ModelTensors | None) -> None:
-    """Raises RequestError if `kind` cannot carry the tensors of model `name`, or they are not declared."""
+    """Raise RequestError if `kind` cannot carry the tensors of model `name`, or they are not declared."""
     if tensors is None:
         raise RequestError(
             f"{endpoint.model} serves {', '.join(endpoint.served_names)}, and {name} does not take one prompt and answer with text. "
@@ -179,7 +179,7 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
 def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Caller:
     """The caller of `endpoint`: the key in $INFERPLAN_API_KEY if that is set, else the key of `consumer` or of the first allowed one.
 
-    Raises OperationError where nobody may, or the key cannot be derived.
+    Raises RequestError if no consumer may call, or the key cannot be derived.
     """
     key = os.environ.get(KEY_VARIABLE)
     if key and consumer is None:
@@ -188,7 +188,7 @@ def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Ca
 
 
 def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> str:
-    """The consumer who calls `endpoint`. Raises OperationError where there is none, or not that one."""
+    """The consumer who calls `endpoint`. Raises RequestError if there is none, or that one may not."""
     allowed = endpoint.consumers
     where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
@@ -203,7 +203,7 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
 
 
 def derived(workspace: Workspace, consumer: str) -> Caller:
-    """The newest key of `consumer`, from the stack's seed. Raises OperationError where the seed stays sealed."""
+    """The newest key of `consumer`, from the stack's seed. Raises RequestError if the seed cannot be opened."""
     from operations.keys import newest_key
 
     return Caller(consumer=consumer, key=newest_key(workspace, consumer))

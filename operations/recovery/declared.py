@@ -1,4 +1,4 @@
-"""The objects of a Kubernetes cluster that a stack declares, as its program registers them; asks no cluster."""
+"""The Kubernetes objects that a stack declares, as its program registers them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:
-    """Every object that `recording` declares; `namespace` is the stack's, for names that only the cluster would tell."""
+    """Every object that `recording` declares; `namespace` replaces names that only the cluster knows."""
     parents = {each.urn: each.parent for each in recording}
     for each in recording:
         if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type):
@@ -29,7 +29,7 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
 
 
 def key_of(registration: Registration, namespace: str) -> ObjectKey:
-    """What identifies the object that `registration` declares; `namespace` stands for an unknown one."""
+    """The identity of the object that `registration` declares; `namespace` replaces an unknown one."""
     inputs = registration.inputs
     metadata = inputs.get("metadata") or {}
     inside = metadata.get("namespace") or ""
@@ -38,7 +38,7 @@ def key_of(registration: Registration, namespace: str) -> ObjectKey:
 
 
 def _chain(urn: str, parents: Mapping[str, str]) -> tuple[str, ...]:
-    """The components that `urn` is a child of, the outermost first; the stack itself is none of them."""
+    """The components that `urn` is a child of, the outermost first, without the stack itself."""
     chain: list[str] = []
     while (urn := parents.get(urn, "")) in parents:
         chain.insert(0, urn)
@@ -46,7 +46,7 @@ def _chain(urn: str, parents: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _without_secrets(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """`inputs` if they are all known and hold no secret; otherwise what identifies the object, and the engine reads the rest."""
+    """`inputs` if all are known and not secret; otherwise only the identity of the object, and the engine reads the rest."""
     if not _holds_secret(inputs):
         return dict(inputs)
     metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if not _holds_secret(value)}

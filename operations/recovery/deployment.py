@@ -1,9 +1,9 @@
-"""Repairs the state that Pulumi's engine keeps of a stack after an update that was cut off. Pure: JSON in, JSON out.
+"""Repairs the state of a stack in Pulumi's engine after an interrupted update. Pure: JSON in, JSON out.
 
-An interrupted update leaves three kinds of trouble (Pulumi 3.260, pkg/backend/journal.go, read 2026-11): pending operations, of
-which `creating` ones survive every later update; resources marked `delete` that wait to be deleted although something declares
-the same object again; and objects that were made and never written down. Nothing here deletes an object: a repaired state only
-knows what is there, and the next update does the rest.
+An interrupted update leaves three kinds of errors (Pulumi 3.260, pkg/backend/journal.go, read 2026-11): pending operations, of
+which `creating` ones survive every later update; resources marked `delete` although the same object is declared
+again; and objects that were created and never recorded. A repair deletes no object: the repaired state contains what exists,
+and the next update does the rest.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from operations.live import ObjectKey
 from rehearsal.engine.wire.recording import STACK_TYPE, name_of, qualified_type
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
-"""The live object of a key, None where there is none."""
+"""The live object of a key, None if it does not exist."""
 _OURS = (MANAGED_BY_LABEL, "inferplan")
 _PROVIDER = "pulumi:providers:kubernetes"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """An object that the stack declares. `inputs` are free of secrets; `parents` are its components' URNs, the outermost first."""
+    """An object that the stack declares. `inputs` contain no secret; `parents` are the URNs of its components, the outermost first."""
 
     urn: str
     type: str
@@ -36,7 +36,7 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """A repaired deployment, and a sentence for each thing found. `foreign` names objects that are in the way and not ours."""
+    """A repaired deployment, and a sentence for each change. `foreign` names declared objects that inferplan did not create."""
 
     deployment: dict[str, Any]
     pending: tuple[str, ...] = ()
@@ -45,12 +45,12 @@ class Repair:
 
     @property
     def changed(self) -> bool:
-        """Whether the state has to be written back."""
+        """True if the state must be written back."""
         return bool(self.pending or self.adopted)
 
 
 def repair(deployment: Mapping[str, Any], declared: Iterable[Declared], live: Live) -> Repair:
-    """`deployment` (of `pulumi stack export`) without pending operations, knowing every declared or half-made object that exists."""
+    """`deployment` (of `pulumi stack export`) without pending operations, with every declared or half-created object that exists."""
     work = _Work(deployment=copy.deepcopy(dict(deployment)), live=live, declared={each.urn: each for each in declared})
     work.settle_operations()
     work.spare_declared()
@@ -60,7 +60,7 @@ def repair(deployment: Mapping[str, Any], declared: Iterable[Declared], live: Li
 
 
 def key_of(resource: Mapping[str, Any]) -> ObjectKey | None:
-    """The object that a resource of the state stands for; None for what is not an object of Kubernetes."""
+    """The object that a resource of the state stands for; None if it is not a Kubernetes object."""
     inputs = resource.get("inputs") or {}
     if not str(resource.get("type", "")).startswith("kubernetes:") or not isinstance(inputs.get("kind"), str):
         return None
@@ -97,7 +97,7 @@ class _Work:
             else:
                 # A replacement has the URN of what it replaces: it waits to be deleted unless the file declares it.
                 self._insert({**resource, "id": _id(key)}, found, delete=resource["urn"] in self._urns())
-                self.pending.append(f"{about}: created, but not written down; it is added to the state")
+                self.pending.append(f"{about}: created, but not recorded; it is added to the state")
 
     def spare_declared(self) -> None:
         """Cancel the pending deletion of an object that the stack file, or another resource, still has."""
@@ -106,7 +106,7 @@ class _Work:
             if key is None or not self._is_wanted(key):
                 continue
             if declared is not None and declared.key.same_object(key) and self.live(key) is not None:
-                # The file was reverted: the replacement is what has to go, and its predecessor stays.
+                # The file was reverted: the replacement must go, and its predecessor stays.
                 for each in self.resources:
                     if each["urn"] == resource["urn"]:
                         each["delete"] = True
@@ -120,7 +120,7 @@ class _Work:
         return any(key.same_object(other) for other in (*kept, *(each.key for each in self.declared.values())))
 
     def rename_declared(self) -> None:
-        """Give a resource the URN by which the program declares its object now, as a state of an earlier version of inferplan needs."""
+        """Give a resource the URN by which the program declares its object now, for states of earlier versions of inferplan."""
         holders = {_identity(key): each for each in self.resources if not each.get("delete") and (key := key_of(each)) is not None}
         urns = self._urns()
         renamed: dict[str, str] = {}
@@ -154,7 +154,7 @@ class _Work:
         return parent
 
     def adopt_declared(self) -> None:
-        """Add declared objects that exist and that the state does not know."""
+        """Add declared objects that exist and are missing from the state."""
         if self._provider() is None:
             return
         known = self._keys()
@@ -182,7 +182,7 @@ class _Work:
         return next((each for each in self.resources if each["type"] == _PROVIDER and not each.get("delete")), None)
 
     def _insert(self, resource: dict[str, Any], found: Mapping[str, Any], *, delete: bool = False) -> bool:
-        """Put `resource` behind its parents and its provider; False where the state has no provider that could have made it."""
+        """Put `resource` behind its parents and its provider; False if the state has no provider for it."""
         provider = self._provider()
         if provider is None or not self._root():
             return False
@@ -193,7 +193,7 @@ class _Work:
         fresh = {**resource, "parent": parent, "provider": f"{provider['urn']}::{provider['id']}", "outputs": _outputs(resource, found)}
         if delete:
             fresh["delete"] = True
-        # What it depended on may never have been written down either; the next update declares it again.
+        # Its dependencies may be missing from the state too; the next update declares them again.
         for volatile in ("dependencies", "propertyDependencies", "deletedWith", "initErrors"):
             fresh.pop(volatile, None)
         self.resources.append(fresh)
@@ -205,7 +205,7 @@ def _identity(key: ObjectKey) -> tuple[str, str, str, str]:
 
 
 def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:
-    """`value` with every URN that is a whole string renamed: those of resources, parents and dependencies."""
+    """`value` with every URN renamed that is a whole string."""
     match value:
         case str():
             return renamed.get(value, value)
@@ -221,7 +221,7 @@ def _id(key: ObjectKey) -> str:
 
 
 def _outputs(resource: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """What the provider must know of an object before it has read it: by this it finds, updates and deletes it."""
+    """The outputs by which the provider finds, updates and deletes an object before it has read it."""
     inputs = resource.get("inputs") or {}
     metadata = {name: found["metadata"][name] for name in ("name", "namespace", "uid") if name in found["metadata"]}
     identity = {"apiVersion": inputs.get("apiVersion"), "kind": inputs.get("kind"), "metadata": metadata}
@@ -235,9 +235,6 @@ def _outputs(resource: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str,
 
 
 def _manager(found: Mapping[str, Any]) -> str:
-    """The field manager by which the provider updated the object before, so that the next update owns the same fields.
-
-    Creating has a manager of one name for all, which the provider exchanges itself on the first update.
-    """
+    """The field manager of the provider's earlier updates, so that the next update owns the same fields."""
     managers = [each["manager"] for each in found["metadata"].get("managedFields") or ()]
     return next((each for each in managers if each.startswith("pulumi-kubernetes-")), "")

@@ -1,7 +1,7 @@
-"""The locks of Pulumi's file backend: who holds a stack, and whether that process still runs on this machine.
+"""The locks of Pulumi's file backend: the process that holds a stack, and whether it still runs.
 
 Layout as of Pulumi 3.260 (pkg/backend/diy/lock.go, read 2026-11): `.pulumi/locks/organization/<project>/<stack>/<uuid>.json`
-with pid, username, hostname and timestamp. Other backends keep their locks where only they can read them.
+with pid, username, hostname and timestamp. Locks of other backends cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """One lock of a stack. `alive` is None where the holder ran on another machine, so that nobody here can tell."""
+    """One lock of a stack. `alive` is None if the holder ran on another machine."""
 
     holder: str
     since: str
@@ -44,14 +44,14 @@ def _read(path: Path) -> Lock | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        # A process that was killed while it wrote its lock: nobody can hold what nobody can read.
+        # The process was killed while it wrote its lock, so the lock is not held.
         return Lock(holder=f"an unreadable lock file {path.name}", since="an unknown time", alive=False)
     holder = f"process {pid} of {content.get('username', 'an unknown user')} on {host}"
     return Lock(holder=holder, since=since, alive=_runs(pid, since) if host == socket.gethostname() else None, pid=pid)
 
 
 def _runs(pid: int, since: str) -> bool:
-    """Whether process `pid` runs and is the one that took the lock at `since`, not a later one with the same number."""
+    """True if process `pid` runs and took the lock at `since`; a later process may have the same number."""
     if not Path("/proc/self/stat").exists():
         return _signalled(pid)
     try:
@@ -59,7 +59,7 @@ def _runs(pid: int, since: str) -> bool:
     except OSError:
         return False
     boot = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    # Field 22 of proc(5), in clock ticks since the boot, whose own time is known to the second.
+    # Field 22 of proc(5), in clock ticks since the boot, whose time has a resolution of one second.
     started = boot + int(rest[18]) / os.sysconf("SC_CLK_TCK")
     try:
         return state != "Z" and started <= datetime.fromisoformat(since).timestamp() + 2
@@ -68,7 +68,7 @@ def _runs(pid: int, since: str) -> bool:
 
 
 def _signalled(pid: int) -> bool:
-    """Whether process `pid` runs, where there is no /proc."""
+    """True if process `pid` runs; for systems without /proc."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

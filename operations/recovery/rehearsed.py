@@ -1,4 +1,4 @@
-"""What the last rehearsal of a stack left on its simulated cluster."""
+"""The objects that the last rehearsal of a stack left on its simulated cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def running_cluster(workspace: Workspace) -> Cluster:
 
 
 def findings(cluster: Cluster) -> Iterator[str]:
-    """One sentence for each object that the last run left half-done, and for each that is gone since."""
+    """One sentence for each object that the last run did not finish, and for each that is gone since."""
     from rehearsal.engine.apply.journal import read_entries
     from rehearsal.engine.apply.prune import PATCH_SUFFIX
 

@@ -132,7 +132,7 @@ def test_the_command_lists_the_source_and_says_where_the_files_would_go(capsys, 
     assert "moves      5 files, 24.0 MiB" in words
     assert f"{12 * MIB // MIB}.0 MiB  {SHARD}" in words
     assert "removes    nothing (keep: 2)" in words
-    assert "weights.size says 20Mi and the source holds 24.0 MiB" in words
+    assert "weights.size is 20Mi and the source has 24.0 MiB" in words
 
 
 @pytest.mark.usefixtures("project")
@@ -140,7 +140,7 @@ def test_the_command_says_which_files_a_run_would_refuse(capsys, put):
     put({**tiny_model(), "pytorch_model.bin": b"\x80\x04."})
     code, words = preheat(capsys)
     assert code == 3
-    assert "refused    pytorch_model.bin: loading this kind of file runs code" in words
+    assert "rejected   pytorch_model.bin: loading this kind of file runs code" in words
 
 
 @pytest.mark.usefixtures("project", "model")

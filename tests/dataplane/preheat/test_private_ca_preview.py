@@ -49,7 +49,7 @@ def test_a_ca_that_only_the_cluster_holds_is_told_with_the_command_that_fetches_
     code, words = preheat(capsys)
     assert code == 3
     assert f"not listed: {proxy.url}: {UNKNOWN}" in words
-    assert f"the Job is lent the CA of Secret acme-ca, key ca.crt: fetch it with {FETCH} and add --ca-bundle ca.crt" in words
+    assert f"the Job trusts the CA of Secret acme-ca, key ca.crt: fetch it with {FETCH} and add --ca-bundle ca.crt" in words
     assert "Traceback" not in words
 
 
@@ -71,7 +71,7 @@ def test_a_file_with_another_ca_is_told_as_such(capsys, tmp_path):
     code, words = preheat(capsys, "--ca-bundle", str(tmp_path / "other.crt"))
     assert code == 3
     assert UNKNOWN in words
-    assert f"neither a public CA nor one in {tmp_path / 'other.crt'} signed it" in words
+    assert f"no public CA and no CA in {tmp_path / 'other.crt'} signed it" in words
 
 
 @pytest.mark.full

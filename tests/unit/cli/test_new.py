@@ -191,7 +191,7 @@ def test_a_name_that_pulumi_refuses_is_refused(new, name):
 def test_a_name_that_pulumi_takes_is_taken_and_what_a_rehearsal_lacks_is_said(new, name):
     code, said = new(name)
     assert code == 0
-    assert "Pulumi takes the name, and no rehearsal does: " in said
+    assert "Pulumi accepts the name, and no rehearsal does: " in said
     assert f"inferplan up {name}" not in said
     assert stack_files(Path.cwd()).keys() == {name, "local", "onprem"}
 
@@ -200,7 +200,7 @@ def test_a_stack_that_is_there_is_left_as_it_is(new):
     stack("acme").write_text("mine")
     code, said = new("acme")
     assert (code, stack("acme").read_text()) == (2, "mine")
-    assert "stacks/Pulumi.acme.yaml exists already and was left as it is; take another name" in said
+    assert "stacks/Pulumi.acme.yaml exists already and was left as it is. Use another name" in said
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -314,9 +314,9 @@ def test_every_command_that_it_tells_to_type_next_exists(new):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "acme needs a passphrase, and there is no terminal to ask for it; set PULUMI_CONFIG_PASSPHRASE"),
-        ({"PULUMI_CONFIG_PASSPHRASE": ""}, "PULUMI_CONFIG_PASSPHRASE is an empty passphrase, which seals nothing"),
-        ({"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}, "is the passphrase of the examples, which everybody can read"),
+        ({}, "acme needs a passphrase, and there is no terminal to type it on. Set PULUMI_CONFIG_PASSPHRASE"),
+        ({"PULUMI_CONFIG_PASSPHRASE": ""}, "PULUMI_CONFIG_PASSPHRASE is an empty passphrase, which encrypts nothing"),
+        ({"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}, "is the public passphrase of the examples"),
         ({"PULUMI_CONFIG_PASSPHRASE_FILE": "none"}, "cannot read none (from PULUMI_CONFIG_PASSPHRASE_FILE)"),
     ],
 )
@@ -343,7 +343,7 @@ def test_a_passphrase_file_will_do(new, monkeypatch):
     [
         ([PHRASE, PHRASE], 0, "read -rs PULUMI_CONFIG_PASSPHRASE && export PULUMI_CONFIG_PASSPHRASE"),
         ([PHRASE, "x"], 2, "the two passphrases differ and nothing was written"),
-        ([""], 2, "what was typed is an empty passphrase"),
+        ([""], 2, "the typed text is an empty passphrase"),
         ([EOFError()], 2, "no passphrase was typed and nothing was written"),
         ([PHRASE, KeyboardInterrupt()], 130, "interrupted"),
     ],

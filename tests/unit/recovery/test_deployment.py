@@ -76,7 +76,7 @@ def test_a_create_that_reached_the_cluster_becomes_a_resource(state):
         lost["provider"],
         lost["inputs"],
     )
-    assert mended.pending == ("Service inference/llama-3-8b: created, but not written down; it is added to the state",)
+    assert mended.pending == ("Service inference/llama-3-8b: created, but not recorded; it is added to the state",)
 
 
 def test_a_create_that_never_reached_the_cluster_is_forgotten(state):
