@@ -179,6 +179,12 @@ def _texts(check: Callable[..., Violations]) -> tuple[str, str, str, str]:
     return check.__name__.replace("_", "-"), texts[0], texts[1], texts[2]
 
 
+def must_be(field: Field, *, value: bool) -> Violations:
+    """A violation unless the flag at `field` has that value."""
+    if field.flag() is not value:
+        yield violation(field, f"is not {str(value).lower()}")
+
+
 def violation(at: Field, problem: str, *, urn: str = "") -> Violation:
     """A violation at the field `at`."""
     return Violation(at.path, problem, urn)

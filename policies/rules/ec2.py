@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, must_be, parameter, resource_rule, violation
 from policies.subjects.networks import Network, block_of, is_internet
 
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
@@ -117,5 +117,4 @@ def efs_require_encryption(system: Resource, _: Parameters) -> Violations:
     Why: A file system can be encrypted only when it is created.
     Remedy: set encrypted: true.
     """
-    if system.at("encrypted").flag() is not True:
-        yield violation(system.at("encrypted"), "is not true")
+    yield from must_be(system.at("encrypted"), value=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, must_be, parameter, resource_rule, stack_rule, violation
 from policies.subjects.device_plugins import inapplicable_rules
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 
@@ -92,9 +92,7 @@ def pod_disallow_privilege_escalation(container: Container, _: Parameters) -> Vi
     Why: A setuid program in the image would undo every other restriction.
     Remedy: set securityContext.allowPrivilegeEscalation: false on every container.
     """
-    field = container.at("securityContext", "allowPrivilegeEscalation")
-    if field.flag() is not False:
-        yield violation(field, "is not false")
+    yield from must_be(container.at("securityContext", "allowPrivilegeEscalation"), value=False)
 
 
 @resource_rule(CONTAINERS, Severity.CRITICAL, "PSS baseline: Privileged Containers", "CIS EKS 4.2.1", "NSA-CISA: non-root containers")
@@ -159,18 +157,15 @@ def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Violations:
     Why: A process that escapes a container as root is root on the node.
     Remedy: set securityContext.runAsNonRoot: true and a runAsUser above 0 on the pod.
     """
-    whole = pod.at("securityContext")
-    if whole.at("runAsUser").number() == 0:
-        yield violation(whole.at("runAsUser"), "is root")
+    default = pod.at("securityContext")
+    if default.at("runAsUser").number() == 0:
+        yield violation(default.at("runAsUser"), "is root")
     for container in pod.containers:
         own = container.at("securityContext")
         if own.at("runAsUser").number() == 0:
             yield violation(own.at("runAsUser"), "is root")
-        decides = own.at("runAsNonRoot")
-        if decides.absent and pod.inherits:
-            decides = whole.at("runAsNonRoot")
-        if decides.flag() is not True:
-            yield violation(decides, "is not true")
+        inherited = own.at("runAsNonRoot").absent and pod.inherits
+        yield from must_be((default if inherited else own).at("runAsNonRoot"), value=True)
 
 
 @resource_rule(CONTAINERS, Severity.MEDIUM, "CIS EKS 4.2", "NSA-CISA: immutable container file systems")
@@ -181,8 +176,8 @@ def pod_require_read_only_root(container: Container, _: Parameters) -> Violation
     NVIDIA accelerators are exempt, because NVIDIA's hook writes to their root file system.
     Remedy: set securityContext.readOnlyRootFilesystem: true, and mount an emptyDir with a sizeLimit where the program writes.
     """
-    field = container.at("securityContext", "readOnlyRootFilesystem")
     # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries (kserve config-llm-template, read 2026-11).
+    field = container.at("securityContext", "readOnlyRootFilesystem")
     if field.flag() is not True and not any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
         yield violation(field, "is not true")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kube.names import MANAGED_BY_LABEL
 from policies.engine.resource import Resource, Stack, Subject, objects
-from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, must_be, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.workloads import least_replicas, templates_of, workloads_of
 
@@ -70,8 +70,8 @@ def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
     exist.
     Remedy: set enableServiceLinks: false.
     """
-    if not pod.partial and pod.at("enableServiceLinks").flag() is not False:
-        yield violation(pod.at("enableServiceLinks"), "is not false")
+    if not pod.partial:
+        yield from must_be(pod.at("enableServiceLinks"), value=False)
 
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
@@ -105,15 +105,14 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Vio
     """
     automount = part.at("automountServiceAccountToken")
     if isinstance(part, Resource):
-        if automount.flag() is not False:
-            yield violation(automount, "is not false")
+        yield from must_be(automount, value=False)
         if part.at("metadata", "name").text() == "default" and part.at("metadata", "annotations").at(ROLE_ANNOTATION).text():
             yield violation(
                 part.at("metadata", "annotations").at(ROLE_ANNOTATION), "gives an AWS role to every pod without its own service account"
             )
         return
-    if not part.partial and automount.flag() is not False:
-        yield violation(automount, "is not false")
+    if not part.partial:
+        yield from must_be(automount, value=False)
     for volume in part.at("volumes").each():
         for source in volume.at("projected", "sources").each():
             token = source.at("serviceAccountToken")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from policies.engine.fields import Field, UnknownFieldError, matching
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Level, Parameters, Severity, Violations, resource_rule, stack_rule, violation
+from policies.engine.rule import Level, Parameters, Severity, Violations, must_be, resource_rule, stack_rule, violation
 from policies.iam.documents import BUCKETS, statements
 
 
@@ -53,8 +53,7 @@ def s3_disallow_public_access(block: Resource, _: Parameters) -> Violations:
     Remedy: set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.
     """
     for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
-        if block.at(name).flag() is not True:
-            yield violation(block.at(name), "is not true")
+        yield from must_be(block.at(name), value=True)
 
 
 EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
