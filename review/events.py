@@ -74,7 +74,7 @@ class PreludeEvent(_Record):
     """The configuration of the run. In the events of `inferplan plan`, `planner` is `inferplan`, `against` what it is
     compared with, and `against_config` the configuration of that.
 
-    An engine writes neither.
+    Pulumi's engine writes none of them.
     """
 
     config: dict[str, str] | None = None
@@ -84,7 +84,7 @@ class PreludeEvent(_Record):
 
 
 class DiagnosticEvent(_Record):
-    """Something said on the way. The text may hold ANSI codes and Pulumi's colour tags."""
+    """A message of the run. The text may hold ANSI codes and Pulumi's colour tags."""
 
     urn: str = ""
     message: str = ""

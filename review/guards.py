@@ -35,7 +35,7 @@ class Guards:
     @property
     def in_force(self) -> tuple[str, ...]:
         """The exemptions that hold today, in words."""
-        return tuple(_told(each) for each in _exemptions(self.after) if str(each.get("expires", "9")) >= self.today)
+        return tuple(_exemption_text(each) for each in _exemptions(self.after) if str(each.get("expires", "9")) >= self.today)
 
 
 GuardReader = Callable[[str], Guards]
@@ -66,7 +66,12 @@ def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping
             earlier = next((one for one in existing if _subject(one) == _subject(each)), None)
             what = "gets an exemption" if earlier is None else "gets a wider or longer exemption"
             yield _risk(
-                preview, DISRUPTIVE, what, _told(each), "violations of the rule no longer block", name=clean(str(each.get("rule", "?")))
+                preview,
+                DISRUPTIVE,
+                what,
+                _exemption_text(each),
+                "violations of the rule no longer block",
+                name=clean(str(each.get("rule", "?"))),
             )
 
 
@@ -108,7 +113,7 @@ def _subject(exemption: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(exemption.get(key) for key in ("rule", "resource", "path"))
 
 
-def _told(exemption: Mapping[str, Any]) -> str:
+def _exemption_text(exemption: Mapping[str, Any]) -> str:
     where = " ".join(clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key))
     why = one_line(clean(str(exemption.get("reason", "no reason"))))
     who = clean(str(exemption.get("owner", "no owner")))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from review.changes import PropertyChange
 from review.graph import tree
 from review.report import WEIGHTS, Report
-from review.text import told_apart
+from review.text import differing_parts
 from review.verdict import DONE, FAILED, ICONS, VERBS, messages_text, plural, routine_text
 
 _LONGEST = 1_000
@@ -43,7 +43,7 @@ def render(report: Report) -> str:
 def _properties(changes: Sequence[PropertyChange]) -> Markup:
     if not changes:
         return Markup('<p class="soft">The engine sent no properties.</p>')
-    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *told_apart(each.old, each.new, _LONGEST)) for each in changes)
+    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *differing_parts(each.old, each.new, _LONGEST)) for each in changes)
     return Markup('<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>').format(
         Markup("").join(rows)
     )

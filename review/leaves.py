@@ -22,7 +22,7 @@ class Leaf:
 
 
 def leaves(value: Any, base: str = "") -> dict[str, Any]:
-    """Every value inside `value` that is neither a map nor a list of maps, by its path after `base`.
+    """Every value inside `value`, except maps and lists of maps, by its path after `base`.
 
     Items of a list that have a `name` are written with it, `spec.containers[server].image`, so that a rule need not know their
     order; JSON in strings is decoded.

@@ -216,7 +216,7 @@ class Section:
     left_out: int = 0
 
     def text(self, more: str) -> str:
-        """The section as it stands; `more` says where the rest is."""
+        """The text of the section; `more` says where the rest is."""
         return f"{self.head}{''.join(self.items)}{self.note(more)}{self.tail}"
 
     def note(self, more: str) -> str:

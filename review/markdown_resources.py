@@ -7,7 +7,7 @@ from itertools import groupby
 
 from review.changes import PropertyChange
 from review.report import ResourceChange, StackReport
-from review.text import code, one_line, prose, shortened, told_apart
+from review.text import code, differing_parts, one_line, prose, shortened
 from review.verdict import DONE, VERBS
 
 _SIGNS = {"create": "🆕", "import": "📥", "update": "✏️", "replace": "🔁", "delete": "🗑️", "discard": "🗑️"}
@@ -66,4 +66,4 @@ def properties(changes: tuple[PropertyChange, ...]) -> str:
 
 
 def _cells(change: PropertyChange) -> str:
-    return " | ".join(code(one_line(text)) if text else "" for text in told_apart(change.old, change.new, _CELL))
+    return " | ".join(code(one_line(text)) if text else "" for text in differing_parts(change.old, change.new, _CELL))

@@ -14,7 +14,7 @@ from kube.quantity import amount
 from review.kinds import PropertyRule, rules_for
 from review.leaves import differing_leaves, leaves
 from review.step import Step
-from review.text import clean, told_apart
+from review.text import clean, transition
 from review.values import show, veil, veil_at
 
 _LONGEST = 60
@@ -147,6 +147,4 @@ def _cause(rule: PropertyRule, path: str, before: Any, after: Any) -> str:
         before, after = (rule.default if each is MISSING else each for each in (before, after))
     if rule.pick is not None:
         before, after = (MISSING if each is MISSING else ", ".join(rule.pick.findall(str(each))) for each in (before, after))
-    old, new = told_apart(show(before), show(after), _LONGEST)
-    unit = f" {rule.unit}{'' if new == '1' else 's'}" if rule.unit and new else ""
-    return f"{clean(path)}: {old or 'nothing'} → {new or 'nothing'}{unit}"
+    return f"{clean(path)}: {transition(show(before), show(after), _LONGEST, rule.unit)}"

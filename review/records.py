@@ -78,10 +78,10 @@ def _cut_short(text: str, position: int, error: ValueError) -> bool:
 
 
 def excerpt(value: Any) -> str:
-    """`value` in few characters, none of them beyond ASCII."""
+    """`value`, shortened and in ASCII."""
     text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class EventsError(ValueError):
-    """The input is neither a stream of engine events nor a digest; the message has the position, the problem and the remedy."""
+    """The input is not a stream of engine events and not a digest; the message has the position, the problem and the remedy."""

@@ -88,7 +88,7 @@ class StackReport:
 
     @property
     def title(self) -> str:
-        """Project and stack, or the file's name if the stream names neither."""
+        """Project and stack, or the file's name if the stream does not name them."""
         return f"{self.project}/{self.stack}" if self.stack else self.source
 
 

@@ -12,7 +12,7 @@ from review.changes import PropertyChange
 from review.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
 from review.properties import Match, matches
 from review.step import Step, name_of
-from review.text import clean, told_apart
+from review.text import clean, transition
 
 REPLACED = "replaced"
 """Risk of a resource that is deleted and created again."""
@@ -47,7 +47,7 @@ class Risk:
     cause: str
     consequence: str = ""
     common: bool = False
-    """True if its kind has no text of its own, so that one entry stands for many."""
+    """True if its kind has no text in the tables: one entry then covers many resources."""
     order: int = _LAST
 
     @property
@@ -80,7 +80,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
         yield from by_rule
         relevant = [each for each in changes if not is_label(each.path)]
         if not by_rule and step.op != "replace" and (relevant or not changes) and (meaning := meaning_of(step.type, "change")):
-            cause = "; ".join(map(_turn, relevant[:3])) or "the engine sent no properties"
+            cause = "; ".join(map(_cause_of, relevant[:3])) or "the engine sent no properties"
             yield _risk(step, meaning.weight, "changes", cause, meaning.consequence, order=meaning.order, common=not meaning.known)
 
 
@@ -135,7 +135,7 @@ def _identity(step: Step) -> str:
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     causing = [change for change in changes if change.replaces]
     if causing:
-        return "; ".join(map(_turn, causing[:3])) + (f"; and {len(causing) - 3} more" if len(causing) > 3 else "")
+        return "; ".join(map(_cause_of, causing[:3])) + (f"; and {len(causing) - 3} more" if len(causing) > 3 else "")
     return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "requested, or marked for replacement"
 
 
@@ -167,12 +167,10 @@ def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, c
     )
 
 
-def _turn(change: PropertyChange) -> str:
-    old, new = told_apart(change.old, change.new, _LONGEST)
-    if "\n" in change.old or "\n" in change.new:
-        # A part of a file explains nothing; the property table has all of it.
-        return f"{change.path} changes"
-    return f"{change.path}: {old or 'nothing'} → {new or 'nothing'}"
+def _cause_of(change: PropertyChange) -> str:
+    # A part of a file explains nothing; the property table has all of it.
+    is_file = "\n" in change.old or "\n" in change.new
+    return f"{change.path} changes" if is_file else f"{change.path}: {transition(change.old, change.new, _LONGEST)}"
 
 
 def once(risks: Iterable[Risk]) -> list[Risk]:

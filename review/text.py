@@ -94,7 +94,7 @@ def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit].rstrip()}… ({len(text):,} characters)"
 
 
-def told_apart(old: str, new: str, limit: int) -> tuple[str, str]:
+def differing_parts(old: str, new: str, limit: int) -> tuple[str, str]:
     """Both texts; of long ones that are alike at the beginning or the end only the parts that are not, each cut to `limit`."""
     if not old or not new or max(len(old), len(new)) <= limit:
         return shortened(old, limit), shortened(new, limit)
@@ -105,6 +105,12 @@ def told_apart(old: str, new: str, limit: int) -> tuple[str, str]:
     begin = max(old.rfind("\n", 0, start) + 1, start - _CONTEXT)
     before, after = (_part(text, begin, len(text) - end) for text in (old, new))
     return _cut(before, limit), _cut(after, limit)
+
+
+def transition(old: str, new: str, limit: int, unit: str = "") -> str:
+    """`old → new`, of long texts the parts that differ."""
+    before, after = differing_parts(old, new, limit)
+    return f"{before or 'nothing'} → {after or 'nothing'}{f' {unit}' + ('' if after == '1' else 's') if unit and after else ''}"
 
 
 def _cut(text: str, limit: int) -> str:

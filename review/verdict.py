@@ -113,6 +113,6 @@ def origin_text(preview: Preview) -> str:
     if not preview.is_preview:
         return "updated by the Pulumi CLI"
     if preview.form == "digest":
-        return "previewed by the Pulumi CLI against the recorded state; read from the digest, which lists neither policy results nor unchanged resources"
+        return "previewed by the Pulumi CLI against the recorded state; read from the digest, which has no policy results and no unchanged resources"
     state = "live state, which it read first" if preview.refreshed else "recorded state of the stack"
     return f"previewed by the Pulumi CLI against the {state}"

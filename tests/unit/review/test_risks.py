@@ -12,7 +12,7 @@ from review.markdown import render
 from review.report import make_report
 from review.risk import PROTECTED
 from review.rollout import rollouts
-from review.text import told_apart
+from review.text import differing_parts
 from tests.review_streams import preview, step, stream, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
@@ -163,15 +163,15 @@ def test_ray_brings_a_second_cluster_up_or_none():
 def test_long_values_are_shown_where_they_differ():
     old = "\n".join(f"line {index} of a long file" for index in range(100))
     new = old.replace("line 70 of", "line seventy of")
-    assert told_apart(old, new, 80)[0].startswith("…line 70 of a long file")
-    assert told_apart(old, new, 80)[1].startswith("…line seventy of a")
+    assert differing_parts(old, new, 80)[0].startswith("…line 70 of a long file")
+    assert differing_parts(old, new, 80)[1].startswith("…line seventy of a")
     rows = render(report_on(step("update", "kubernetes:core/v1:ConfigMap", "c", {"data": {"a": old}}, {"data": {"a": new}})))
     assert "line seventy of" in rows
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "x" * 99), ("x" * 99, ""), ("abc" * 40, "abc" * 40 + "d"), ("a" * 99, "b" * 99)])
 def test_parts_of_values_are_never_longer_than_asked_for(old, new):
-    assert all(len(part) <= 20 + len("… (99 characters)") for part in told_apart(old, new, 20))
+    assert all(len(part) <= 20 + len("… (99 characters)") for part in differing_parts(old, new, 20))
 
 
 def test_a_run_that_failed_shows_its_errors_unfolded():
