@@ -1,4 +1,4 @@
-"""`inferplan status STACK`: the current state of pools, models, stores and consumers."""
+"""`inferplan status STACK`: the current state of a stack on its cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(
     context: Context = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Show the current state of pools, models, stores and consumers; exit code 3 while something is not as declared."""
+    """Show the current state of pools, queues, models, stores, Jobs and consumers; exit code 3 while something is not as declared."""
     from operations.errors import UnsettledError
     from operations.workspace import open_workspace
 

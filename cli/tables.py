@@ -1,4 +1,4 @@
-"""Prints the state of a stack: six tables and the next commands."""
+"""Prints the state of a stack: eight tables and the next commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from cli.screen import table
 from operations.model_status import ModelRow
 from operations.status import PoolRow, StackState
 
-_COLOURS = {"ready": "green", "collected": "green", "failed": "red"}
+_COLOURS = {"ready": "green", "complete": "green", "active": "green", "collected": "green", "failed": "red"}
 
 
 def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, str]]) -> None:
     """Print the tables of `state`, then each command with its purpose."""
-    for each in (_pools(state), _preheats(state), _models(state), _stores(state), _consumers(state), _differences(state)):
+    for each in (
+        _pools(state),
+        _queues(state),
+        _preheats(state),
+        _jobs(state),
+        _models(state),
+        _stores(state),
+        _consumers(state),
+        _differences(state),
+    ):
         if each.row_count:
             console.print(each)
     if state.images:
@@ -42,8 +51,26 @@ def _accelerators(row: PoolRow) -> tuple[str, str]:
 def _preheats(state: StackState) -> Table:
     rows = table("preheats", "name", "into", "round", "state", "message")
     for row in state.preheats:
-        rows.add_row(row.name, row.share, str(row.round), Text(row.state, style=_COLOURS.get(row.state, "yellow")), Text(row.detail))
+        rows.add_row(row.name, row.share, str(row.round), _state(row.state), Text(row.detail))
     return rows
+
+
+def _queues(state: StackState) -> Table:
+    rows = table("queues", "queue", "pools", "admitted", "waiting", "state", "message")
+    for row in state.queues:
+        rows.add_row(row.name, ", ".join(row.pools), str(row.admitted), str(row.pending), _state(row.state), Text(row.message))
+    return rows
+
+
+def _jobs(state: StackState) -> Table:
+    rows = table("engine builds and benchmarks", "name", "kind", "state", "message")
+    for row in state.jobs:
+        rows.add_row(row.name, row.kind, _state(row.state), Text(row.message))
+    return rows
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, "yellow"))
 
 
 def _models(state: StackState) -> Table:

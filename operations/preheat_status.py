@@ -54,8 +54,8 @@ def preheats(
         rounds = {model: spec.preheat.round} | {artifact_job(model, name): each.round for name, each in spec.artifacts.items()}
         for name, wanted in rounds.items():
             job = newest.get(name)
-            mine = [] if job is None else _pods_of(job, pods)
-            state, detail = _absent(served=model in served) if job is None else _state(job, mine, last_line)
+            mine = [] if job is None else pods_of(job, pods)
+            state, detail = _absent(served=model in served) if job is None else job_state(job, mine, last_line)
             number = wanted if job is None else _round(job, wanted)
             yield PreheatRow(name=name, share=spec.preheat.into, round=number, state=state, detail=detail)
 
@@ -64,10 +64,13 @@ def _absent(*, served: bool) -> tuple[PreheatState, str]:
     return ("collected", "its Job is gone; servers look for READY themselves") if served else ("not applied yet", "")
 
 
-def _state(job: Mapping[str, Any], pods: list[Any], last_line: LastLine) -> tuple[PreheatState, str]:
+def job_state(
+    job: Mapping[str, Any], pods: list[Any], last_line: LastLine, *, container: str | None = _COMPONENT
+) -> tuple[Literal["ready", "copying", "waiting", "failed"], str]:
+    """The state of a Job and the message about it, from its conditions and `pods`, the newest first; `container` None reads any container."""
     status = job.get("status", {})
     conditions = {each["type"]: each for each in status.get("conditions", []) if each.get("status") == "True"}
-    message = next(filter(None, map(_termination_message, pods)), "")
+    message = next(filter(None, (_termination_message(each, container) for each in pods)), "")
     if "Complete" in conditions:
         return "ready", message or f"completed {status.get('completionTime', '')}".strip()
     if "Failed" in conditions or "FailureTarget" in conditions:
@@ -85,11 +88,11 @@ def _earlier(status: Mapping[str, Any], message: str) -> str:
     return f"try {failed + 1}; message of the last one: {message}" if failed and message else ""
 
 
-def _termination_message(pod: Mapping[str, Any]) -> str:
+def _termination_message(pod: Mapping[str, Any], container: str | None) -> str:
     for each in pod.get("status", {}).get("containerStatuses", []):
         ended = each.get("state", {}).get("terminated") or {}
         lines = str(ended.get("message") or "").strip().splitlines()
-        if each.get("name") == _COMPONENT and lines:
+        if container in (None, each.get("name")) and lines:
             return lines[-1]
     return ""
 
@@ -106,7 +109,7 @@ def waiting_reason(pod: Mapping[str, Any], otherwise: str) -> str:
     return ""
 
 
-def _pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
+def pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
     """The Job's pods, the newest first."""
     name = job["metadata"]["name"]
     mine = [pod for pod in pods if any(owner["name"] == name for owner in pod["metadata"].get("ownerReferences", []))]

@@ -13,6 +13,7 @@ from infra.image_evidence import image_evidence
 from kube.names import INSTANCE_LABEL
 from operations.contract import Contract, contract_of
 from operations.differences import differences
+from operations.job_status import JobRow, QueueRow, job_rows, queue_rows
 from operations.live import LiveCluster
 from operations.model_status import ModelRow, models, queue_messages
 from operations.preheat_status import LastLine, PreheatRow, label, preheats
@@ -68,6 +69,8 @@ class StackState:
     stores: tuple[StoreRow, ...]
     consumers: tuple[ConsumerRow, ...]
     preheats: tuple[PreheatRow, ...] = ()
+    queues: tuple[QueueRow, ...] = ()
+    jobs: tuple[JobRow, ...] = ()
     differences: tuple[tuple[str, str], ...] = ()
     """Objects that differ from the file, each with a sentence."""
     images: str = ""
@@ -93,13 +96,16 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
     deployments = {_name(each): each for each in get(f"/apis/apps/v1/{space}/deployments").get("items", [])}
     jobs = get(f"/apis/batch/v1/{space}/jobs").get("items", [])
     claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
+    messages = queue_messages(settings, get)
     files = tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line))
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
-        models=tuple(models(settings, contract, deployments, pods, files, queue_messages(settings, get))),
+        models=tuple(models(settings, contract, deployments, pods, files, messages)),
         stores=tuple(_stores(settings, claims)),
         consumers=tuple(consumers(settings)),
         preheats=files,
+        queues=tuple(queue_rows(settings, get)),
+        jobs=tuple(job_rows(settings, jobs, pods, served=deployments, messages=messages)),
         images=image_evidence(settings),
     )
 

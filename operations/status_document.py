@@ -39,6 +39,8 @@ def status_json(stack: str, state: StackState, contract: Contract, recording: Re
         "pools": [asdict(row) for row in state.pools],
         "stores": [asdict(row) for row in state.stores],
         "preheats": [asdict(row) for row in state.preheats],
+        "queues": [asdict(row) for row in state.queues],
+        "jobs": [asdict(row) for row in state.jobs],
         "consumers": [asdict(row) for row in state.consumers],
         "differences": [{"object": name, "message": text} for name, text in state.differences],
         "images": {"summary": state.images, "containers": list(_evidence(pods))},

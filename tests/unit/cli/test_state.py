@@ -94,3 +94,90 @@ def test_what_kueue_does_not_admit_is_told_in_its_words_by_what_waits(workspace,
 def test_a_stack_is_as_wanted_only_once_all_files_are_there(state, settled):
     row = PreheatRow(name=MODEL, share="shared", round=1, state=state, detail="")
     assert StackState(pools=(), models=(), stores=(), consumers=(), preheats=(row,)).settled is settled
+
+
+BUILD = {
+    "engine": "tensorrt-llm",
+    "build": {"modelFamily": "llama"},
+    "weights": {"store": "weights", "path": "m"},
+    "preheat": {"into": "shared"},
+    "pool": "l40s",
+}
+NAMES = {"engine-build": "big", "benchmark": "benchmark"}
+
+
+def one_job(component: str, name: str, created: str, *, suspend: bool = False, **status: Any) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": NAMES[component]}
+    return {"metadata": {"name": name, "creationTimestamp": created, "labels": labels}, "spec": {"suspend": suspend}, "status": status}
+
+
+COMPLETE = [{"type": "Complete", "status": "True"}]
+
+
+@pytest.fixture
+def batch(workspace):
+    """The rows of engine builds, benchmarks and queues for a stack with one of each."""
+    from components.benchmark.spec import BenchmarkSpec
+    from components.queue.spec import QueueSpec
+    from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+
+    settings = workspace.settings.model_copy(
+        update={
+            "models": {"big": TensorrtLlmSpec.model_validate(BUILD)},
+            "benchmark": BenchmarkSpec.model_validate({"models": ["a", "b"], "consumer": "chat", "tokenizer": "a"}),
+            "queues": {"serving": QueueSpec.model_validate({"pools": {"l40s": {"accelerators": 4}}})},
+        }
+    )
+
+    def look(jobs=(), pods=(), queues=None, workloads=()):
+        answers: dict[str, Any] = {"jobs": jobs, "pods": pods, "localqueues": queues or (), "workloads": workloads}
+
+        def get(path: str) -> dict[str, Any]:
+            if path == "/apis":
+                return {"groups": [] if queues is None else [{"name": "kueue.x-k8s.io"}]}
+            return {"items": list(answers.get(path.rpartition("/")[2], ()))}
+
+        state = read_state(settings, contract_of(settings), get)
+        return {row.kind: (row.state, row.message) for row in state.jobs}, state.queues
+
+    return look
+
+
+def test_engine_builds_and_benchmarks_have_a_row_from_their_newest_job(batch):
+    assert batch()[0] == {"engine build": ("not applied yet", ""), "benchmark": ("not applied yet", "")}
+    old = one_job(
+        "engine-build", "b1", "2026-11-01T00:00:00Z", conditions=[{"type": "Failed", "status": "True", "reason": "x", "message": "y"}]
+    )
+    new = one_job("engine-build", "b2", "2026-11-02T00:00:00Z", conditions=COMPLETE, completionTime="2026-11-02T01:00:00Z")
+    ended = {"name": "compare", "state": {"terminated": {"message": "table\n1 measurements failed"}}}
+    pod = {
+        "metadata": {"name": "p", "ownerReferences": [{"name": "bench"}]},
+        "spec": {"containers": []},
+        "status": {"containerStatuses": [ended]},
+    }
+    failed = one_job("benchmark", "bench", "2026-11-02T00:00:00Z", conditions=[{"type": "Failed", "status": "True"}])
+    rows, _ = batch(jobs=[new, old, failed], pods=[pod])
+    assert rows == {"engine build": ("complete", "completed 2026-11-02T01:00:00Z"), "benchmark": ("failed", "1 measurements failed")}
+
+
+def test_a_build_that_kueue_suspends_waits_in_its_queue(batch):
+    reason = {"type": "QuotaReserved", "status": "False", "message": "insufficient quota for nvidia.com/gpu"}
+    workload = {"metadata": {"ownerReferences": [{"kind": "Job", "name": "b1"}]}, "status": {"conditions": [reason]}}
+    rows, _ = batch(jobs=[one_job("engine-build", "b1", "2026-11-01T00:00:00Z", suspend=True)], queues=[], workloads=[workload])
+    assert rows["engine build"] == ("waiting", "waits in a queue: insufficient quota for nvidia.com/gpu")
+
+
+@pytest.mark.parametrize(
+    ("queues", "row"),
+    [
+        (None, ("not applied yet", 0, 0, "")),
+        ([{"status": {"conditions": [{"type": "Active", "status": "True", "message": "ok"}], "admittedWorkloads": 2, "pendingWorkloads": 1}}], ("active", 2, 1, "")),
+        ([{"status": {"conditions": [{"type": "Active", "status": "False", "message": "Cohort is stopped"}]}}], ("not active", 0, 0, "Cohort is stopped")),
+        ([{}], ("not seen by Kueue", 0, 0, "")),
+    ],
+)  # fmt: skip
+def test_a_queue_shows_its_workloads_and_why_it_is_not_active(batch, queues, row):
+    named = queues and [{"metadata": {"name": "serving"}, **each} for each in queues]
+    [queue] = batch(queues=named)[1]
+    assert (queue.name, queue.pools) == ("serving", ("l40s",))
+    assert (queue.state, queue.admitted, queue.pending, queue.message) == row
