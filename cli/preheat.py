@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """Show which files a preheat of MODEL would move, which exist and which rounds it would remove; exit code 3 if that is unknown."""
     from cli.screen import show
-    from operations.preheat_preview import planned
+    from operations.preheat_preview import planned, problems_of_files
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
@@ -47,7 +47,10 @@ def command(
         complete &= known
         for line in lines:
             show(line)
-    if not complete:
+    problems = problems_of_files(workspace, model, source)
+    for problem in problems:
+        show(f"  problem    {problem}")
+    if not complete or problems:
         raise typer.Exit(3)
 
 

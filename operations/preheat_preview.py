@@ -70,6 +70,14 @@ class PlannedPreheat:
         return str(replace(error, remedy=f"the Job trusts the CA of {self.ca.location}: fetch it with {ask} and add --ca-bundle ca.crt"))
 
 
+def problems_of_files(workspace: Workspace, model: str, mount: Path | None) -> list[str]:
+    """The problems of the model's files below `mount`; none where they cannot be read."""
+    spec = workspace.settings.models[model]
+    if mount is None or spec.stored_files is None or not (mount / spec.stored_files.path).is_dir():
+        return []
+    return list(spec.problems_of_files(mount / spec.stored_files.path, workspace.settings.node_pools[spec.pool].target(spec.pool)))
+
+
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
     """The preheats that `up` would declare for `model` and its artifacts, with `number` as the round of its weights.
 

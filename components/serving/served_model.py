@@ -19,6 +19,8 @@ from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError, 
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pulumi
 
     from components.handles import Endpoint, ModelTensors, NodeTarget, SecretRef, TextTensors
@@ -250,6 +252,10 @@ class ServedModel(PodSettings, ABC):
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
         """Yield each argument that the engine does not have, all options of the engine, and its name and version."""
+        yield from ()
+
+    def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - engines that know the files read it
+        """The problems of the model's files in `directory`, which the servers would meet on `target`."""
         yield from ()
 
     def queue_errors(self) -> Iterator[SpecError]:

@@ -19,9 +19,12 @@ from components.serving.triton.texts import model_tensors, text_problem, text_te
 from components.serving.triton.vllm_model import VllmModel
 from components.spec import Bytes, SpecError
 from components.storage.spec import WeightsSpec
+from images.catalogue import backends_of
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from components.handles import NodeTarget
     from components.serving.engine import Engine
 
@@ -140,6 +143,15 @@ class TritonSpec(TritonServed):
     def existing(self) -> ExistingRepository | None:
         """The existing repository; None if this file describes the models."""
         return self.repository if isinstance(self.repository, ExistingRepository) else None
+
+    def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:
+        """The problems of an existing repository."""
+        if self.existing is None:
+            return
+        from components.serving.triton.repository_check import repository_problems
+
+        table = None if target.accelerator is None else target.accelerator.engine(self.engine).image
+        yield from repository_problems(directory, self.existing.models, backends_of(self.image or table or ""))
 
     @property
     def models(self) -> dict[str, AnyModel]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from components.serving.triton.messages import config_of
 from components.serving.triton.repository import repository_files
+from components.serving.triton.repository_check import repository_problems
 from components.serving.triton.service import endpoint
 from components.serving.triton.spec import TritonSpec
 from tests.unit.serving.models import GAUDI2, KEY, L40S, deployment_of
@@ -160,3 +161,49 @@ def test_the_accelerator_and_the_image_must_have_the_backend():
     assert "does not have the onnxruntime backend. It has python, vllm. Set image to one that has it" in fault.message
     [fault] = triton({**onnx, "chat": {"kind": "vllm"}}).errors_on(L40S)
     assert fault.path == ("repository", "m", "kind")
+
+
+SOUND = {
+    "echo/config.pbtxt": 'backend: "python"',
+    "echo/1/model.py": "",
+    "both/config.pbtxt": 'platform: "ensemble" ensemble_scheduling { step { model_name: "echo" model_version: -1 } }',
+    "both/1/empty": "",
+    "plain/3/model.onnx": "",
+    "READY": "{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, None),
+        ({"echo/config.pbtxt": "backend: python"}, "echo: config.pbtxt cannot be read: 1:10"),
+        ({"echo/config.pbtxt": 'name: "other" backend: "python"'}, "echo: config.pbtxt has the name 'other'. Expected 'echo'"),
+        ({"echo/config.pbtxt": 'backend: "dali"'}, "echo: the image does not have the dali backend. It has onnxruntime, python. Set image"),
+        (
+            {"both/config.pbtxt": 'ensemble_scheduling { step { model_name: "gone" } }'},
+            "both: a step of the ensemble is 'gone', which the repository does not have. Add it",
+        ),
+        (
+            {"echo/config.pbtxt": 'backend: "python" max_batch_size: 2 dynamic_batching { preferred_batch_size: 4 }'},
+            "echo: preferred_batch_size [4] is above max_batch_size 2. Lower it",
+        ),
+        ({"echo/1/model.py": None}, "echo: 1/model.py is missing. Add the source of the model"),
+        ({"plain/3/model.onnx": None, "plain/x/model.onnx": ""}, "plain: there is no version. Expected a directory with a number"),
+        (
+            {name: None for name in SOUND if name.startswith("both")},
+            "both: there is no such directory. The repository has echo, plain. Correct models",
+        ),
+    ],
+)
+def test_a_repository_that_can_be_read_is_checked_before_it_is_copied(tmp_path, change, problem):
+    for path, text in {**SOUND, **change}.items():
+        if text is not None or path.endswith(("model.py", "model.onnx")):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        if text is not None:
+            (tmp_path / path).write_text(text)
+    if "plain/x/model.onnx" in change:
+        (tmp_path / "plain" / "3").rmdir()
+    problems = list(repository_problems(tmp_path, ["echo", "both"], {"python", "onnxruntime"}))
+    assert [each for each in problems if problem is None or not each.startswith(problem)] == []
+    assert len(problems) == (problem is not None)
