@@ -1,7 +1,7 @@
-"""Brings one revision of a stack up on the simulated cluster and writes down what happens, one JSON object a line.
+"""Brings one revision of a stack up on the simulated cluster and records what happens, one JSON object per line.
 
-Run as a file by `rehearse-change`, with the revision's own checkout in front of the import path, so that it is the
-revision's code that composes and applies. It decides nothing about what it sees.
+`rehearse-change` runs it with the checkout of a revision in front of the import path, so that the code of that revision composes
+and applies.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from review.findings import Findings
 
 # Revisions before 2026-11-22 have their runner in cli.
-_RUNNERS = ("operations/rehearsal_run.py", "cli/rehearsal_run.py")
+_RUNNERS = ("operations.rehearsal_run", "cli.rehearsal_run")
 _DELETE_CLUSTERS = "from rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
 
 
@@ -56,9 +56,9 @@ def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dic
     folder = checkout.parent
     diary, log = folder / f"{checkout.name}.ndjson", folder / f"{checkout.name}.log"
     environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
-    runner = next(path for each in _RUNNERS if (path := checkout / each).is_file())
+    runner = next(each for each in _RUNNERS if (checkout / f"{each.replace('.', '/')}.py").is_file())
     with log.open("wb") as stream:
-        line = [sys.executable, str(runner), stack, str(diary)]
+        line = [sys.executable, "-P", "-m", runner, stack, str(diary)]
         process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=stream, stderr=subprocess.STDOUT)
         try:
             code: int | None = process.wait(timeout)

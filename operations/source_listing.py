@@ -24,7 +24,7 @@ def list_in_environment(request: Request, variables: Mapping[str, str], ca: Path
     # rclone's S3 client fails with this variable (1.60), and has its own one.
     if bundle := environment.pop("AWS_CA_BUNDLE", None):
         environment.setdefault("RCLONE_CA_CERT", bundle)
-    child = [sys.executable, "-m", __name__]
+    child = [sys.executable, "-P", "-m", __name__]
     question = pickle.dumps((request, None if ca is None else str(ca)))
     ended = subprocess.run(child, input=question, env=environment, stdout=subprocess.PIPE, check=True)
     answer = pickle.loads(ended.stdout)  # noqa: S301 - written by our own child process

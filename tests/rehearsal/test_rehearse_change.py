@@ -85,7 +85,7 @@ def test_a_revision_that_is_not_there_is_told(checkout, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         run(["rehearse-change", "HEAD", "no-such-branch", "--stack", "local"])
     assert end.value.code == 2
-    assert "'no-such-branch' is no revision" in capsys.readouterr().err
+    assert "'no-such-branch' is not a revision" in capsys.readouterr().err
 
 
 def test_a_stack_that_is_not_there_is_told_before_anything_starts_and_no_checkout_stays(checkout, monkeypatch, capsys):
