@@ -21,7 +21,7 @@ IMPORT_RATIO = 5.5
 # The classes that stand for the modules a stack touches; attribute access is what loads them.
 ADOPTED = "from pulumi_aws import ec2, eks, iam; ec2.LaunchTemplate, eks.NodeGroup, iam.Role"
 CREATED = ADOPTED + "\nfrom pulumi_aws import cloudwatch, efs, kms, s3; cloudwatch.LogGroup, efs.FileSystem, kms.Key, s3.Bucket"
-PROGRAM = "from components.platforms.aws import lazy_sdk\nlazy_sdk.install()\nimport infra.compose, stackfile.settings, components.platforms.aws.platform\nfrom components.serving import spec, site"
+PROGRAM = "from components.platforms.aws import lazy_sdk\nlazy_sdk.install()\nimport infra.compose, stackfile.settings, components.platforms.aws.platform\nfrom components.serving import spec, engine"
 
 
 def processor_seconds(command: list[str]) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator, model_validator
 
 from components.images.spec import PullSecrets
-from components.spec import DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
+from components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
 
 EnvName = Annotated[
     str,
@@ -20,6 +20,28 @@ _MOUNTED = (
     *("/dev", "/proc", "/sys", "/tmp", "/cache"),  # noqa: S108 - paths in a container, where nothing is created here
     *("/models", "/artifacts", "/repository", "/bind", "/engines", "/launch", "/settings"),
 )
+
+# Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
+RESERVED_ENV = {
+    "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
+    "HABANA_VISIBLE_MODULES": "the device plugin sets it; a literal would override the allocation",
+    "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
+    "VLLM_API_KEY": "the server key comes from a Secret that inferplan makes",
+    "SERVER_KEY": "the server key comes from a Secret that inferplan makes",
+    "VLLM_PORT": "vLLM reads a Service's injected variable there; the port is fixed",
+    "HOME": "it points at the writable cache volume",
+}
+
+
+class ModelResources(Spec):
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+
+    cpu: Cpu | None = None
+    """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
+    memory: Bytes | None = None
+    """Memory, request and limit alike; shared memory counts against it."""
+    hugepages2_mi: Bytes | None = Field(default=None, alias="hugepages2Mi")
+    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
 
 
 class SecretKey(Spec):

@@ -14,8 +14,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
-from components.serving.pod_settings import EnvValue, PodSettings
-from components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, SpecError, duplicates
+from components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
+from components.spec import Bytes, DnsLabel, PinnedImage, SpecError, duplicates
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
@@ -25,28 +25,6 @@ if TYPE_CHECKING:
 
     from components.handles import Endpoint, ModelTensors, NodeTarget, SecretRef, TextTensors
     from components.serving.engine import Engine, Site
-
-# Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
-RESERVED_ENV = {
-    "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
-    "HABANA_VISIBLE_MODULES": "the device plugin sets it; a literal would override the allocation",
-    "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
-    "VLLM_API_KEY": "the server key comes from a Secret that inferplan makes",
-    "SERVER_KEY": "the server key comes from a Secret that inferplan makes",
-    "VLLM_PORT": "vLLM reads a Service's injected variable there; the port is fixed",
-    "HOME": "it points at the writable cache volume",
-}
-
-
-class ModelResources(Spec):
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-
-    cpu: Cpu | None = None
-    """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
-    memory: Bytes | None = None
-    """Memory, request and limit alike; shared memory counts against it."""
-    hugepages2_mi: Bytes | None = Field(default=None, alias="hugepages2Mi")
-    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
 
 
 class ServedModel(PodSettings, ABC):

@@ -1,4 +1,4 @@
-"""The union of every engine's models, discriminated by `engine`: an engine is one folder beside this file and one name in here."""
+"""The union of every engine's models, discriminated by `engine`: an engine is one folder next to this file and one name in here."""
 
 from __future__ import annotations
 
@@ -6,25 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.serving.pod_settings import EnvName
 from components.serving.pytriton.spec import PyTritonSpec
 from components.serving.ray_serve.spec import RayServeSpec
-from components.serving.served_model import RESERVED_ENV, ModelResources, ServedModel
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton.spec import TritonSpec
 from components.serving.vllm.spec import VllmSpec
 
 ModelSpec = Annotated[VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
-
-__all__ = [
-    "RESERVED_ENV",
-    "EnvName",
-    "ModelResources",
-    "ModelSpec",
-    "PyTritonSpec",
-    "RayServeSpec",
-    "ServedModel",
-    "TensorrtLlmSpec",
-    "TritonSpec",
-    "VllmSpec",
-]

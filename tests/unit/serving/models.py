@@ -7,7 +7,8 @@ from typing import Any
 from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
 from components.nodes.spec import SimulatedPool
 from components.serving.engine import Site
-from components.serving.spec import ServedModel, VllmSpec
+from components.serving.served_model import ServedModel
+from components.serving.vllm.spec import VllmSpec
 from rehearsal.engine.wire.recording import Recording
 from tests.recorder import declare
 
