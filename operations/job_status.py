@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API
 from operations.preheat_status import job_state, label, pods_of
 from stackfile.stack import StackSettings
@@ -41,9 +40,7 @@ def job_rows(
     settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], messages: Mapping[tuple[str, str], str]
 ) -> Iterable[JobRow]:
     """A row per engine build and one for the benchmark; `messages` are Kueue's, by kind and name of the workload."""
-    builds = {
-        name: name in served for name, spec in settings.models.items() if isinstance(spec, TensorrtLlmSpec) and spec.build is not None
-    }
+    builds = {name: name in served for name, spec in settings.models.items() if spec.builds_engines}
     names = {("engine-build", name): collected for name, collected in builds.items()}
     if settings.benchmark is not None:
         names["benchmark", "benchmark"] = False

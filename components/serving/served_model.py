@@ -159,6 +159,11 @@ class ServedModel(PodSettings, ABC):
         return ()
 
     @property
+    def builds_engines(self) -> bool:
+        """True if a Job builds engines from the weights before the model is served."""
+        return False
+
+    @property
     def why_no_prompts(self) -> str:
         """The inputs or outputs that keep the model from taking prompts, as a clause; empty if none does or they are not declared."""
         return ""

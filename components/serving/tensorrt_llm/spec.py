@@ -106,6 +106,11 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
 
     @property
+    def builds_engines(self) -> bool:
+        """True if `build` is set."""
+        return self.build is not None
+
+    @property
     def implementation(self) -> Engine[TensorrtLlmSpec]:
         """The module that serves the model."""
         from components.serving.tensorrt_llm import service
