@@ -6,6 +6,7 @@ was killed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
@@ -58,7 +59,8 @@ class Cluster:
 
     def get(self, path: str, timeout: float = 60.0) -> Any:
         """The decoded answer to GET `path` (such as `/api/v1/nodes`). Raises ClusterError."""
-        return self.api().get(path, timeout)
+        with contextlib.closing(self.api()) as api:
+            return api.get(path, timeout)
 
 
 @dataclass(frozen=True, slots=True)

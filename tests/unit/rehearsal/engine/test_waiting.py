@@ -1,12 +1,20 @@
-"""The clock that ends hopeless waits, and the termination messages that an error quotes."""
+"""The end of hopeless and of interrupted waits, and the termination messages that an error quotes."""
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from rehearsal.cluster.api import Api, Resource
 from rehearsal.engine.wait import timeouts
+from rehearsal.engine.wait.object_events import Target, silent
+from rehearsal.engine.wait.readiness import Readiness
 from rehearsal.engine.wait.reasons import termination_message
 from rehearsal.engine.wait.timeouts import IdleClock
+from rehearsal.engine.wait.waiter import Interrupted, Waiter
+from rehearsal.engine.wait.watching import Watching
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -62,3 +70,41 @@ def test_a_container_that_waits_for_its_restart_is_quoted_and_a_running_one_is_n
 def test_a_container_that_succeeded_or_left_no_message_is_not_quoted():
     silent = pod("a", 1, terminated(0, "READY"), terminated(137, ""), {"state": {"running": {}}})
     assert termination_message([silent, pod("b", 1), {"metadata": {"name": "c"}}]) == ""
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}
+
+
+@pytest.fixture
+def waiter(monkeypatch, tmp_path):
+    api = Api("https://127.0.0.1:1", tmp_path)
+    monkeypatch.setattr(api, "resource", lambda *_: Resource(base="/apis/batch/v1", plural="jobs", kind="Job", namespaced=True))
+    return Waiter(api=api, watching=Watching(api), listener=silent, inspect="kubectl")
+
+
+def ends(function) -> None:
+    """Run `function` in a thread; fail if it does not return."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive(), "still waiting"
+
+
+def test_watching_a_new_kind_after_an_interrupt_returns(waiter):
+    waiter.watching.stop()
+    ends(lambda: waiter.watching.observe("batch/v1", "Job"))
+
+
+def test_a_wait_that_begins_after_an_interrupt_ends_immediately(waiter):
+    waiter.watching.stop()
+    raised = []
+    target = Target(urn="urn", kind="Job", name="copy", namespace="inference")
+
+    def wait() -> None:
+        try:
+            waiter.until(target, JOB, lambda _live: Readiness(why="running"), 600)
+        except Interrupted as interrupted:
+            raised.append(interrupted)
+
+    ends(wait)
+    assert raised
