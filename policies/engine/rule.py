@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import Field as PydanticField
-from pydantic import TypeAdapter, ValidationError
-
 if TYPE_CHECKING:
     from policies.engine.fields import Field
     from policies.engine.resource import Stack, Subject
@@ -64,6 +61,9 @@ class Parameter(NamedTuple):
 
     def problem(self, value: Any) -> str:
         """Why `value` cannot be used, "" if it can."""
+        from pydantic import Field as PydanticField
+        from pydantic import TypeAdapter, ValidationError
+
         match self.default:
             case list():
                 type_, words = list[str], "a list, each item a string"
