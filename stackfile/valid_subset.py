@@ -52,11 +52,18 @@ def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: Sche
             value = guide.sample(path, high=high)
             if value is not None:
                 parent[path[-1]] = value
-            elif isinstance(parent, dict):
+            elif isinstance(parent, dict) and not _is_entry(parent.get(path[-1]), path, guide):
+                # An invalid entry stays: without it, references to its name would seem wrong.
                 parent.pop(path[-1], None)
         except (LookupError, TypeError):
             continue  # a value above this one is invalid too
     return repaired
+
+
+def _is_entry(value: Any, path: KeyPath, guide: SchemaGuide) -> bool:
+    """True if `value` is a mapping that belongs at `path`."""
+    keys = guide.keys(path[:-1])
+    return isinstance(value, dict) and (not keys or path[-1] in keys)
 
 
 def _words(value: Any) -> set[str]:

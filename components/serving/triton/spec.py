@@ -287,9 +287,11 @@ class TritonSpec(TritonServed):
                     ("repository", name, "instances"),
                     f"{count} instances cannot be spread over {self.accelerators_per_pod} accelerators evenly. Write a multiple of {self.accelerators_per_pod}, or set accelerators",
                 )
-        if gaudi and sum(held.values()) > self.accelerators_per_pod:
+        needed = sum(held.values())
+        if gaudi and needed > self.accelerators_per_pod:
+            remedy = f"Set accelerators: {needed}, or fewer instances" if needed <= target.capacity.accelerators else "Set fewer instances"
             yield SpecError(
                 ("repository",),
-                f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {sum(held.values())} instances "
-                f"for {self.accelerators_per_pod} accelerators. Lower instances, or set accelerators to at most those of one node",
+                f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {needed} instances "
+                f"for {self.accelerators_per_pod} accelerators. {remedy}",
             )
