@@ -61,8 +61,8 @@ NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
 
 def sides_of(policy: Resource) -> set[str]:
     """`Ingress`, `Egress` or both: the traffic that a policy isolates, with the defaults of Kubernetes. Raises FieldError."""
-    if policy.at("spec", "policyTypes").has_items:
-        return set(policy.at("spec", "policyTypes").texts())
+    if types := set(policy.at("spec", "policyTypes").texts()):
+        return types
     return {"Ingress", "Egress"} if policy.at("spec", "egress").has_items else {"Ingress"}
 
 
