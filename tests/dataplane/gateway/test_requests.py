@@ -7,7 +7,7 @@ import json
 import pytest
 
 from components.gateway import keys
-from components.platforms.aws import load_balancers as alb
+from components.platforms.aws.load_balancers import AlbSpec
 
 CHAT = "/llama/v1/chat/completions"
 
@@ -196,8 +196,9 @@ def test_a_chunked_body_passes(clean):
     [seen] = clean.llama.seen
     assert seen.body == b"{}"
 
-    told = alb.AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
-    told = alb.AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
+
+def test_a_load_balancer_sees_life_in_the_refusal_of_a_call_without_a_key(clean):
+    told = AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
     path, codes = (told[f"alb.ingress.kubernetes.io/{key}"] for key in ("healthcheck-path", "success-codes"))
     assert str(clean.proxy.call("GET", path).status) in codes.split(",")
     assert not clean.llama.seen
