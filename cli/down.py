@@ -17,31 +17,38 @@ def command(
     yes: Yes = False,
     refresh: Refresh = None,
     target: Targets = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print stack, deleted (objects; null if Pulumi removed them) and clusterRemoved as JSON.")
+    ] = False,
 ) -> None:
     """Remove what `inferplan up STACK` created."""
-    from cli.screen import say
+    from cli.screen import say, show_json
     from operations.down import destroy, existing_stack
     from rehearsal.cluster import delete, status
 
     existing = existing_stack(stack)
     absent = status(existing.name).state == "absent"
     engine = engine.resolved()
-    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()))
+    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
+    deleted: int | None = 0
     if absent and (existing.simulated or engine is Engine.REHEARSAL):
         say(f"{existing.name} has no simulated cluster, so there is nothing to remove")
     elif engine is Engine.PULUMI:
         destroy(existing, options, say)
+        deleted = None
     elif not cluster:
-        _empty(existing.name)
+        deleted = _empty(existing.name)
     # Its contents go with the cluster, which need not run or have room on its disk for that.
     if cluster and not absent:
         delete(existing.name)
         say(f"the simulated cluster {existing.name} is gone, and everything in it")
+    if as_json:
+        show_json({"stack": existing.name, "deleted": deleted, "clusterRemoved": cluster and not absent})
 
 
-def _empty(name: str) -> None:
+def _empty(name: str) -> int:
     from cli.progress import ProgressView
     from cli.screen import progress, say
     from operations.down import empty_cluster
@@ -49,3 +56,4 @@ def _empty(name: str) -> None:
     with ProgressView(progress()) as view:
         outcome = empty_cluster(name, listener=view.resource, step=view.step)
     say(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s")
+    return len(outcome.deleted)

@@ -30,6 +30,9 @@ def command(
     version: Annotated[int | None, typer.Argument(help="The version to retire.", metavar="[VERSION]")] = None,
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With show: print version, lastDay, expired and key (null if imported) of each key as JSON.")
+    ] = False,
 ) -> None:
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and print what the next up will do."""
     from operations.errors import RequestError
@@ -42,21 +45,25 @@ def command(
     if (action is Action.RETIRE) != (version is not None):
         remedy = f"Name the version: {again} VERSION --stack {stack}" if version is None else f"Leave {version} out: only retire takes one"
         raise RequestError(f"keys {action} {'needs a version' if version is None else 'takes no version'}. {remedy}")
-    if value and action is not Action.SHOW:
-        raise RequestError(f"--value is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} --value")
+    for option, is_set in (("--value", value), ("--json", as_json)):
+        if is_set and action is not Action.SHOW:
+            raise RequestError(f"{option} is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} {option}")
+    if value and as_json:
+        raise RequestError("--value and --json are both set. Use one of them.")
     workspace = open_workspace(stack)
     consumers = workspace.settings.consumers
     if consumer not in consumers:
         raise RequestError(unknown("consumer", consumer, consumers, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
     if action is Action.SHOW:
-        _show(workspace, consumer, only_value=value)
+        _show(workspace, consumer, only_value=value, as_json=as_json)
     elif version is None:
         _add(workspace, consumer)
     else:
         _retire(workspace, consumer, version)
 
 
-def _show(workspace: Workspace, consumer: str, *, only_value: bool) -> None:
+def _show(workspace: Workspace, consumer: str, *, only_value: bool, as_json: bool) -> None:
+    from cli.screen import show_json
     from operations.errors import UnsettledError
     from operations.keys import api_keys
 
@@ -67,6 +74,9 @@ def _show(workspace: Workspace, consumer: str, *, only_value: bool) -> None:
             remedy = f"Add one: inferplan keys add {consumer} --stack {workspace.typed}"
             raise UnsettledError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}")
         print(newest)
+        return
+    if as_json:
+        show_json([{"version": each.version, "lastDay": each.last_day, "expired": each.expired, "key": each.key} for each in keys])
         return
     for each in keys:
         # The key comes last and the line is not folded, so that it can be cut out by column.

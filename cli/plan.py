@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,9 @@ def command(
         Path | None, typer.Option(help="Write the engine events of this plan, for inferplan report; also if it is rejected.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every resource, unchanged ones too.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every resource with its type, name and inputs as JSON, secrets masked, like --save.")
+    ] = False,
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
     from operations.errors import OperationError
@@ -28,7 +32,7 @@ def command(
     from stackfile.errors import InvalidStack
 
     try:
-        plan = _plan(stack, against, save, events, everything=everything)
+        plan = _plan(stack, against, save, events, everything=everything, as_json=as_json)
     except (OperationError, InvalidStack, RehearsalError) as error:
         # The report needs the error more than anything else.
         if events is not None:
@@ -37,7 +41,7 @@ def command(
     plan.check()
 
 
-def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool) -> StackPlan:
+def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool, as_json: bool) -> StackPlan:
     from cli.outline import show
     from cli.screen import note, results
     from operations.files import write
@@ -56,6 +60,9 @@ def _plan(stack: str, against: str | None, save: Path | None, events: Path | Non
         write(save, plan.saved())
     if events is not None:
         write(events, plan.events())
-    show(plan.plan, results(), everything=everything)
+    if as_json:
+        sys.stdout.write(plan.saved().decode().rstrip("\n") + "\n")
+    else:
+        show(plan.plan, results(), everything=everything)
     note(plan.notes)
     return plan

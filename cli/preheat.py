@@ -34,22 +34,28 @@ def command(
             help="A file with certificates of CAs to trust in addition to the public ones, like the store's caBundle.",
         ),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print complete, problems, and name, round, share and lines of each preheat as JSON.")
+    ] = False,
 ) -> None:
     """Show which files a preheat of MODEL would move, which exist and which rounds it would remove; exit code 3 if that is unknown."""
-    from cli.screen import show
+    from cli.screen import show, show_json
     from operations.preheat_preview import planned, problems_of_files
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
-    complete = True
+    complete, preheats = True, []
     for each in planned(workspace, model, number):
         lines, known = _preview(workspace, each, share, source, ca_bundle)
         complete &= known
-        for line in lines:
+        preheats.append({"name": each.name, "round": each.round, "share": each.share, "lines": [line.strip() for line in lines]})
+        for line in () if as_json else lines:
             show(line)
     problems = problems_of_files(workspace, model, source)
-    for problem in problems:
+    for problem in () if as_json else problems:
         show(f"  problem    {problem}")
+    if as_json:
+        show_json({"complete": complete, "problems": list(map(str, problems)), "preheats": preheats})
     if not complete or problems:
         raise typer.Exit(3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -54,6 +55,11 @@ def _breaks(text: str, width: int, indent: int) -> list[int]:
 def results() -> Console:
     """The console of results."""
     return _console(stderr=False)
+
+
+def show_json(document: Any) -> None:
+    """Print `document` as JSON on standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 
 def progress() -> Console:

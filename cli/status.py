@@ -62,11 +62,11 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     raise UnsettledError(f"{stack} has {cluster}. Bring it up with: inferplan up {stack}, or read a real one with --context")
 
 
-def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]]) -> None:
+def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> None:
     """Print the state of the stack on the simulated `cluster`, then `commands` with their purposes."""
     from operations.status import stack_status
 
-    show_status(stack_status(workspace, cluster.get), commands=commands)
+    show_status(stack_status(workspace, cluster.get), commands=commands, as_json=as_json)
 
 
 def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> None:

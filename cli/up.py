@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from cli.update import EngineName, Refresh, Stack, Targets, Yes
 from operations.update import Engine, UpdateOptions
@@ -13,7 +15,16 @@ if TYPE_CHECKING:
     from rehearsal.engine.wire.recording import Recording
 
 
-def command(stack: Stack, engine: EngineName = Engine.AUTO, yes: Yes = False, refresh: Refresh = None, target: Targets = None) -> None:
+def command(
+    stack: Stack,
+    engine: EngineName = Engine.AUTO,
+    yes: Yes = False,
+    refresh: Refresh = None,
+    target: Targets = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the final state as the document of inferplan status --json, progress on standard error.")
+    ] = False,
+) -> None:
     """Bring STACK up and wait until its models are Ready."""
     from cli.screen import note
     from cli.update import rehearse
@@ -22,7 +33,7 @@ def command(stack: Stack, engine: EngineName = Engine.AUTO, yes: Yes = False, re
     from operations.workspace import open_workspace
 
     engine = engine.resolved()
-    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()))
+    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
     workspace = open_workspace(stack)
@@ -35,19 +46,20 @@ def command(stack: Stack, engine: EngineName = Engine.AUTO, yes: Yes = False, re
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
-        rehearse(workspace, recording)
+        rehearse(workspace, recording, as_json=as_json)
         return
     check_public_keys(workspace)
-    _update(workspace, options, recording)
+    _update(workspace, options, recording, as_json=as_json)
 
 
-def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) -> None:
+def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
     from cli.screen import note
-    from cli.status import show_cluster
+    from cli.status import show_cluster, show_status
     from cli.update import find_target, offer_recovery
     from operations import pulumi_cli
     from operations.downtime import declared_servers, downtimes, live_servers
     from operations.required_secrets import missing_secrets, required_secrets
+    from operations.status import stack_status
     from operations.update import check_target
 
     target = find_target(workspace)
@@ -62,7 +74,9 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording) 
     pulumi_cli.up(workspace, options, target.environment)
     if target.simulated is not None:
         down = f"inferplan down {workspace.stack} --cluster"
-        show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")])
+        show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")], as_json=as_json)
+    elif as_json and target.live is not None:
+        show_status(stack_status(workspace, target.live.get), commands=[], as_json=True)
 
 
 def check_policies(workspace: Workspace, recording: Recording) -> None:

@@ -77,7 +77,7 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
     return True
 
 
-def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
+def rehearse(workspace: Workspace, recording: Recording | None = None, *, as_json: bool = False) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
     from cli.progress import ProgressView
     from cli.screen import note, progress, say
@@ -93,7 +93,7 @@ def rehearse(workspace: Workspace, recording: Recording | None = None) -> None:
             note(downtimes(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording)))
         outcome = workspace.apply(cluster, listener=view.resource, step=view.step)
     say(_summary(outcome))
-    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster))
+    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
 
 
 def _limits(workspace: Workspace) -> list[str]:

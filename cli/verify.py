@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 def command(
     path: Annotated[Path, typer.Argument(help="A share, or one model's directory on it.")],
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and times only, read no model file.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print directory, good, files, bytes, problem, differences and remedy of each cache as JSON.")
+    ] = False,
 ) -> None:
     """Check the model caches at PATH by their READY files; exit code 1 if one differs from its manifest."""
-    from cli.screen import results
+    from cli.screen import results, show_json
     from components.preheat.verify import caches, verify
     from operations.errors import RequestError
 
@@ -27,15 +30,17 @@ def command(
         found = caches(path)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    console, good = results(), True
+    console, verdicts = results(), []
     for directory in found:
         with _bar(directory, shown=not quick) as bar:
             verdict = verify(directory, every_byte=not quick, counted=lambda count, bar=bar: bar.advance(bar.task_ids[0], count))
         # At once: a share may take hours to read.
-        for line in _lines(verdict):
+        verdicts.append(verdict)
+        for line in () if as_json else _lines(verdict):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
-        good &= verdict.good
-    if not good:
+    if as_json:
+        show_json([_document(verdict) for verdict in verdicts])
+    if not all(verdict.good for verdict in verdicts):
         raise typer.Exit(1)
 
 
@@ -55,6 +60,18 @@ def _bar(directory: Path, *, shown: bool) -> Progress:
         total = sum(status.st_size for _, status in walk(directory))
     bar.add_task(str(directory), total=total)
     return bar
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "directory": str(verdict.directory),
+        "good": verdict.good,
+        "files": None if verdict.manifest is None else len(verdict.manifest.entries),
+        "bytes": None if verdict.manifest is None else verdict.manifest.bytes,
+        "problem": verdict.problem,
+        "differences": [str(each) for each in verdict.differences],
+        "remedy": verdict.remedy,
+    }
 
 
 def _lines(verdict: Verdict) -> list[str]:

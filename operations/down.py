@@ -87,7 +87,11 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
     if stack.simulated:
         cluster = start(stack.name)
         with naming_blockers(LiveCluster(cluster.get), stack.namespace, say):
-            pulumi_cli.run([*arguments, "--yes", "--skip-preview", *options.pulumi_arguments()], pulumi_cli.simulated_environment(cluster))
+            pulumi_cli.run(
+                [*arguments, "--yes", "--skip-preview", *options.pulumi_arguments()],
+                pulumi_cli.simulated_environment(cluster),
+                output=options.output,
+            )
         return
     # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
     options.check_confirmation(f"inferplan down {stack.name}")
@@ -96,7 +100,7 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
     protected = [] if options.targets else ["--exclude-protected"]
     confirmed = ["--yes"] if options.yes else []
     with naming_blockers(live_cluster(stack.name, stack.context), stack.namespace, say):
-        pulumi_cli.run([*arguments, *protected, *confirmed, *options.pulumi_arguments()], child_environment())
+        pulumi_cli.run([*arguments, *protected, *confirmed, *options.pulumi_arguments()], child_environment(), output=options.output)
     say(_PROTECTED.format(stack=stack.name))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def up(workspace: Workspace, options: UpdateOptions, environment: Mapping[str, str]) -> None:
     """Run `pulumi up` on the stack. Raises OperationError that says what failed, why, and what to do next."""
     confirmed = ["--yes", "--skip-preview"] if workspace.simulated else ["--yes"] if options.yes else []
-    run(["up", "--stack", workspace.stack, *confirmed, *options.pulumi_arguments()], environment)
+    run(["up", "--stack", workspace.stack, *confirmed, *options.pulumi_arguments()], environment, output=options.output)
 
 
 def simulated_environment(cluster: Cluster) -> dict[str, str]:
@@ -48,8 +48,8 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
     return ended.stdout
 
 
-def run(arguments: list[str], environment: Mapping[str, str]) -> None:
-    """Run `pulumi` on the user's terminal. Raises OperationError that says what failed, why, and what to do next."""
+def run(arguments: list[str], environment: Mapping[str, str], *, output: int | None = None) -> None:
+    """Run `pulumi` on the user's terminal, its standard output to the descriptor `output` if that is set. Raises OperationError that says what failed, why, and what to do next."""
     from operations.update_failure import explain, failures_of
 
     verb, stack = arguments[0], arguments[2]
@@ -57,7 +57,7 @@ def run(arguments: list[str], environment: Mapping[str, str]) -> None:
         log = Path(folder) / "events.ndjson"
         # The CLI offers its event log together with its debugging commands.
         environment = {**environment, "PULUMI_DEBUG_COMMANDS": "true"}
-        process = subprocess.Popen(["pulumi", *arguments, "--event-log", str(log)], cwd=project_root(), env=environment)  # noqa: S607 - as above
+        process = subprocess.Popen(["pulumi", *arguments, "--event-log", str(log)], cwd=project_root(), env=environment, stdout=output)  # noqa: S607 - as above
         code, interrupted = _wait_for(process)
         if interrupted:
             raise KeyboardInterrupt

@@ -45,11 +45,12 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateOptions:
-    """The options of an update. `refresh` None leaves the choice to Pulumi.yaml."""
+    """The options of an update. `refresh` None leaves the choice to Pulumi.yaml. Pulumi prints to the descriptor `output` (2 is standard error)."""
 
     yes: bool = False
     refresh: bool | None = None
     targets: tuple[str, ...] = ()
+    output: int | None = None
 
     def pulumi_arguments(self) -> list[str]:
         """The options as arguments of `pulumi up` and `pulumi destroy`."""
