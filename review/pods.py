@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kube.accelerators import vendor_of
-from kube.names import POOL_LABELS
+from kube.names import POOL_LABELS, vendor_of
 from kube.paths import mapping
 from kube.quantity import amount, number
 

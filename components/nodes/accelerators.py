@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from images.catalogue import default_image
-from kube.accelerators import MIG_PREFIX
+from kube.names import MIG_PREFIX
 
 Vendor = Literal["nvidia", "habana"]
 Row = TypeVar("Row")

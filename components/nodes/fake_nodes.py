@@ -9,8 +9,17 @@ from components.naming import MAX_NAME, bounded, content_key
 from components.nodes.accelerators import lookup
 from components.nodes.pool import NodeLocation, Pool
 from components.nodes.spec import SimulatedPool
-from kube.accelerators import MIG_PREFIX
-from kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, FAKE_NODE, HOSTNAME_LABEL, HUGEPAGES, POOL_LABEL, REGION_LABEL, ZONE_LABEL
+from kube.names import (
+    EFA_RESOURCE,
+    EPHEMERAL_STORAGE,
+    FAKE_NODE,
+    HOSTNAME_LABEL,
+    HUGEPAGES,
+    MIG_PREFIX,
+    POOL_LABEL,
+    REGION_LABEL,
+    ZONE_LABEL,
+)
 from kube.quantity import cpu_quantity, size_quantity
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kube.accelerators import RESOURCE_VENDORS
-from kube.names import HUGEPAGES
+from kube.names import HUGEPAGES, RESOURCE_VENDORS
 from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kube.accelerators import RESOURCE_VENDORS, vendor_of
-from kube.names import QUEUE_LABEL
+from kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
 from policies.engine.fields import Field, matching
 from policies.engine.resource import Resource, Stack
 from policies.subjects.pods import PodTemplate

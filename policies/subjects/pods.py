@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from kube.accelerators import vendor_of
+from kube.names import vendor_of
 from kube.pod_templates import PATHS, RAY_CLUSTERS, RUN_TO_END
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Subject

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kube.accelerators import vendor_of
+from kube.names import vendor_of
 from kube.pod_templates import PATHS, RUN_TO_END
 
 ROOT = Path(__file__).parents[3]
