@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from components.serving.triton.models import ExecutedModel
 from components.serving.triton.tensors import InputTensor, OutputTensor, TensorName
-from components.spec import SpecError
 from components.storage.spec import RelativePath
-from images.catalogue import backends_of
 
 # Kind: the name of the backend, the ending of its files, and where it runs (triton-inference-server/backend README, 2026-08).
 BACKENDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
@@ -100,20 +98,3 @@ class CustomModel(_BackendModel):
     def reads_weights(self) -> bool:
         """True if the model has a file."""
         return self.file is not None
-
-
-def backend_errors(models: Mapping[str, ExecutedModel], image: str, *, gaudi: bool) -> Iterator[SpecError]:
-    """Check that the accelerators and `image` have the backends of `models`."""
-    backends = backends_of(image)
-    for name, model in models.items():
-        if gaudi and model.on_cards and model.backend != "python":
-            yield SpecError(
-                ("repository", name, "device"),
-                f"The {model.backend} backend has no build for Gaudi. Use device: cpu, or a pool of NVIDIA accelerators",
-            )
-        elif isinstance(model, FileModel) and backends and model.backend not in backends:
-            yield SpecError(
-                ("repository", name, "kind"),
-                f"{image!r} does not have the {model.backend} backend. It has {', '.join(backends)}. "
-                "Set image to one that has it, or serve the model in a service of its own",
-            )

@@ -10,7 +10,6 @@ from pydantic import Discriminator, Tag, field_validator, model_validator
 from components.handles import ModelTensors, TextTensors
 from components.serving.triton import builds, graph
 from components.serving.triton.existing import ExistingRepository, GeneratedRepository, is_existing
-from components.serving.triton.file_models import backend_errors
 from components.serving.triton.kinds import AnyModel
 from components.serving.triton.models import EnsembleModel, ExecutedModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
@@ -241,11 +240,6 @@ class TritonSpec(TritonServed):
             options.append(f"--cache-config=local,size={bytes_of(self.response_cache_size)}")
         return options
 
-    def _fault_of_image(self, image: str) -> str | None:
-        if self._vllm or "vllm" in self.libraries:
-            return builds.fault_of(image, "vllm")
-        return builds.lacks_torch(image) if self.libraries else None
-
     @property
     def libraries(self) -> set[str]:
         """The libraries of shipped generators that the repository's models load weights with."""
@@ -265,33 +259,7 @@ class TritonSpec(TritonServed):
         return {name: model for name, model in self._executed.items() if model.on_cards}
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Backends that the cards do not have, and instances that do not come out even with the cards of a replica."""
-        if target.accelerator is None:
-            return
-        gaudi = target.accelerator.vendor == "habana"
-        for name in self._vllm if gaudi else ():
-            yield SpecError(
-                ("repository", name, "kind"),
-                f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
-                "use engine: vllm, or kind: textGeneration",
-            )
-        image = self.image or builds.in_build(target.accelerator.engine("triton").image or "", self.build)
-        yield from backend_errors(self._executed, image, gaudi=gaudi)
-        wrong = None if self.image is None else self._fault_of_image(self.image)
-        if wrong is not None:
-            yield SpecError(("image",), wrong)
-        held = {name: model.instances or self.accelerators_per_pod for name, model in self._on_cards.items()}
-        for name, count in held.items():
-            if not gaudi and count % self.accelerators_per_pod:
-                yield SpecError(
-                    ("repository", name, "instances"),
-                    f"{count} instances cannot be spread over {self.accelerators_per_pod} accelerators evenly. Write a multiple of {self.accelerators_per_pod}, or set accelerators",
-                )
-        needed = sum(held.values())
-        if gaudi and needed > self.accelerators_per_pod:
-            remedy = f"Set accelerators: {needed}, or fewer instances" if needed <= target.capacity.accelerators else "Set fewer instances"
-            yield SpecError(
-                ("repository",),
-                f"on {target.accelerator.name} each instance holds one accelerator, and {', '.join(held)} have {needed} instances "
-                f"for {self.accelerators_per_pod} accelerators. {remedy}",
-            )
+        """Check the models against the accelerators and the image of the pool."""
+        from components.serving.triton.pool_errors import pool_errors
+
+        yield from pool_errors(self, target)
