@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
+from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob, plan_of
 from components.benchmark.spec import BenchmarkSpec
 from components.handles import SecretRef
 from components.serving.triton.service import endpoint as triton_endpoint
@@ -104,6 +104,53 @@ def test_a_comparison_that_cannot_be_made_is_refused_with_the_place(lines, writt
     models = {name: {key: value for key, value in model.items() if value is not None} for name, model in MODELS.items()}
     fault = only(lines(models=models, benchmark={**WRITTEN, **written}))
     assert said in fault
+
+
+TEXT = {"dataType": "TYPE_STRING", "dims": [1]}
+
+
+def python_model(**inputs: Any) -> dict[str, Any]:
+    return {"kind": "python", "code": "pass", "maxBatchSize": 4, "input": {"text_input": TEXT, **inputs}, "output": {"text_output": TEXT}}
+
+
+UINT32 = {"dataType": "TYPE_UINT32", "dims": [1]}
+ENSEMBLE = {
+    "kind": "ensemble", "maxBatchSize": 4, "output": {"text_output": TEXT},
+    "input": {"text_input": TEXT, "max_tokens": {"dataType": "TYPE_INT32", "dims": [1]}},
+    "steps": [{
+        "modelName": "step", "inputMap": {"text_input": "text_input", "max_tokens": "max_tokens"}, "outputMap": {"text_output": "text_output"},
+    }],
+}  # fmt: skip
+STEP = python_model(max_tokens={"dataType": "TYPE_INT32", "dims": [1]})
+
+
+def test_an_ensemble_and_a_python_model_of_one_server_are_compared_and_may_require_max_tokens():
+    served = triton({"ensemble": ENSEMBLE, "step": STEP, "python": python_model(max_tokens=UINT32)})
+    compared = benchmark(models=["llm/ensemble", "llm/python"])
+    services = plan_of(compared, {"llm": triton_endpoint("llm", served, KEY)})["services"]
+    assert [(each["model"], each["served"]) for each in services] == [("llm/ensemble", "ensemble"), ("llm/python", "python")]
+    assert [each["path"] for each in services] == [f"/llm/v2/models/{each}/generate_stream" for each in ("ensemble", "python")]
+    assert all("max_tokens" in each["template"] for each in services)
+
+
+@pytest.mark.parametrize(
+    ("repository", "names", "said"),
+    [
+        ({"vit": python_model(image={"dataType": "TYPE_FP32", "dims": [3, 224, 224]})}, ["plain", "llm"], "vit requires image (TYPE_FP32)"),
+        ({"vit": python_model(context=TEXT)}, ["plain", "llm"], "vit requires 2 TYPE_STRING inputs: context, text_input"),
+        ({"vit": python_model(max_tokens={"dataType": "TYPE_FP32", "dims": [1]})}, ["plain", "llm"], "vit requires max_tokens (TYPE_FP32)"),
+        (
+            {"one": python_model(), "two": python_model(seed=UINT32)},
+            ["llm/one", "llm/two"],
+            "llm/two does not take prompts: two requires seed",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_called_is_rejected_with_the_inputs_in_the_way(lines, repository, names, said):  # noqa: F811 - the fixture
+    server = {"engine": "triton", "repository": repository, "pool": MODEL["pool"], "consumers": ["chat"]}
+    error = only(lines(models={"plain": MODEL, "llm": server}, benchmark={**WRITTEN, "models": names}))
+    assert said in error
+    assert "Make other inputs optional, or use another model." in error
 
 
 def test_without_a_claim_the_component_itself_says_what_to_name():
