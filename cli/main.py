@@ -93,6 +93,24 @@ def _options(
     """The options of `inferplan` itself."""
 
 
+def main() -> None:
+    """Run the command line of the process, then end it without destroying every object, which took a third of `plan` (2026-11)."""
+    import atexit
+
+    code: object = FAILED
+    try:
+        run()
+    except SystemExit as ended:
+        code = ended.code
+    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter does before it destroys its objects; there is no public name
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or FAILED
+    os._exit(code if isinstance(code, int) else FAILED if code else 0)
+
+
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line `arguments` (sys.argv by default) and exit.
 

@@ -5,6 +5,7 @@ It asks and never changes anything.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -52,6 +53,7 @@ class Kubectl:
             self._file = NamedTemporaryFile("w", suffix=".kubeconfig")  # noqa: SIM115 - it must be there for as long as kubectl may be asked
             self._file.write(config)
             self._file.flush()
+            atexit.register(self._file.close)
 
     def get(self, path: str) -> Any:
         """The decoded answer to GET `path` of the Kubernetes API. Raises OperationError with kubectl's message."""

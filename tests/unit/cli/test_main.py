@@ -186,3 +186,10 @@ def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "? pools\n", "")
+
+
+def test_the_process_ends_with_the_code_of_the_command_its_output_and_its_exit_functions():
+    script = "import atexit, sys; from cli import main; atexit.register(print, 'cleaned'); sys.argv = ['inferplan', {!r}]; main.main()"
+    for argument, code, out in (("--version", 0, "inferplan "), ("unheard", 2, "")):
+        done = subprocess.run([sys.executable, "-c", script.format(argument)], cwd=PROJECT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.startswith(out), done.stdout.endswith("cleaned\n")) == (code, True, True)
