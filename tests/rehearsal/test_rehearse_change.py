@@ -44,7 +44,7 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
     from tests.review_streams import preview, stack_step
 
     # Every Deployment selects its pods by one label more.
-    more = (r'("app.kubernetes.io/instance": instance)\}', r'\1, "app.kubernetes.io/version": "two"}')
+    more = (r'(INSTANCE_LABEL: instance)\}', r'\1, "app.kubernetes.io/version": "two"}')
     head = committed(checkout, more, file="components/naming.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
@@ -67,7 +67,7 @@ def test_what_pulumi_rejects_is_rejected_with_the_object_that_exists(checkout, m
     assert len(findings["refusals"]) == 2
     for each in findings["refusals"]:
         assert "already exists: it belongs to the resource " in each
-        assert each.endswith("has it, and Pulumi creates before it deletes")
+        assert each.endswith(", and Pulumi creates before it deletes")
 
 
 @pytest.mark.full
