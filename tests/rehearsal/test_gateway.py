@@ -153,7 +153,7 @@ def test_every_way_in_is_made_of_objects_that_a_real_api_server_takes(api, monke
     assert install("gateway.networking.k8s.io")
     models = json.loads(read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"])
     triton = json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"])
-    spoken = {"llama-3-8b": models["llama-3-8b"], "vision": {**next(iter(triton.values())), "consumers": ["chat"]}}
+    spoken = {"llama-3-8b": models["llama-3-8b"], "vision": {**triton["writer"], "consumers": ["chat"]}}
     taken = set()
     for way in WAYS.values():
         scaled = {**way, "autoscaling": {"maxReplicas": 6}, "cors": {"origins": ["https://chat.acme.example"]}}

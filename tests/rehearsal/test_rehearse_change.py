@@ -44,7 +44,7 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
     from tests.review_streams import preview, stack_step
 
     # Every Deployment selects its pods by one label more.
-    more = (r'(INSTANCE_LABEL: instance)\}', r'\1, "app.kubernetes.io/version": "two"}')
+    more = (r"(INSTANCE_LABEL: instance)\}", r'\1, "app.kubernetes.io/version": "two"}')
     head = committed(checkout, more, file="components/naming.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
