@@ -20,7 +20,7 @@ from components.preheat.spec import artifact_job
 from components.queue.names import queue_labels
 from components.serving.demand import accelerators_of_others
 from components.serving.engine import Site
-from components.serving.spec import ModelSpec
+from components.serving.spec import ModelSpec, engine_of
 from components.serving.workload import image_of
 from components.storage.static_volume import MountedStore
 
@@ -119,5 +119,5 @@ class Models:
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             gateway_ready=self.gateway,
         )
-        spec.serve(name, site, opts=opts)
+        engine_of(spec).serve(name, spec, site, opts=opts)
         return site.weights

@@ -10,6 +10,7 @@ from components.gateway.gateway import GATEWAY
 from components.gateway.names import SECRET_KEY, server_key_secret
 from components.gateway.routes import model_url, public_path
 from components.handles import Endpoint, SecretRef
+from components.serving.spec import engine_of
 
 if TYPE_CHECKING:
     from components.handles import ProtocolKind
@@ -39,7 +40,8 @@ class Contract:
 def contract_of(settings: StackSettings) -> Contract:
     """The endpoints of a stack, as its program declares them."""
     endpoints = {
-        name: model.endpoint(name, SecretRef(name=server_key_secret(name), key=SECRET_KEY)) for name, model in settings.models.items()
+        name: engine_of(model).endpoint(name, model, SecretRef(name=server_key_secret(name), key=SECRET_KEY))
+        for name, model in settings.models.items()
     }
     access = None if settings.gateway is None else settings.gateway.access
     speaks_grpc = any(protocol.kind == "kserve-v2-grpc" for each in endpoints.values() for protocol in each.protocols)

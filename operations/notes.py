@@ -41,9 +41,10 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
 
 def _speaks_grpc(settings: StackSettings) -> bool:
     from components.handles import SecretRef
+    from components.serving.spec import engine_of
 
     nowhere = SecretRef(name="", key="")
-    endpoints = (model.endpoint(name, nowhere) for name, model in settings.models.items())
+    endpoints = (engine_of(model).endpoint(name, model, nowhere) for name, model in settings.models.items())
     return any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
 
 

@@ -41,7 +41,7 @@ class Site:
 
 
 class Engine(Protocol[EngineSpec_contra]):
-    """What the `service` module of an engine implements. `ServedModel.implementation` imports it, since it costs time."""
+    """What the `service` module of an engine implements; `components.serving.spec.engine_of` finds it."""
 
     def endpoint(self, name: str, spec: EngineSpec_contra, server_key: SecretRef) -> Endpoint:
         """Return what model `name` exports: plain data of its spec, known before anything is declared."""

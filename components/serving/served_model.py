@@ -6,7 +6,7 @@ stack is known.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -21,10 +21,7 @@ from components.storage.spec import WeightsSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pulumi
-
-    from components.handles import Endpoint, ModelTensors, NodeTarget, SecretRef, TextTensors
-    from components.serving.engine import Engine, Site
+    from components.handles import ModelTensors, NodeTarget, TextTensors
 
 
 class ServedModel(PodSettings, ABC):
@@ -109,19 +106,6 @@ class ServedModel(PodSettings, ABC):
         if taken:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
         return env
-
-    @property
-    @abstractmethod
-    def implementation(self) -> Engine[Self]:
-        """The module that serves the model, imported by the first use."""
-
-    def endpoint(self, name: str, server_key: SecretRef) -> Endpoint:
-        """Return what this model exports under `name`."""
-        return self.implementation.endpoint(name, self, server_key)
-
-    def serve(self, name: str, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
-        """Declare the servers of this model, and return what it exports under `name`."""
-        return self.implementation.serve(name, self, site, opts=opts)
 
     @property
     def accelerators_field(self) -> str:

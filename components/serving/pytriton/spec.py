@@ -18,7 +18,6 @@ from components.storage.spec import relative_path
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-    from components.serving.engine import Engine
 
 ScriptFile = Annotated[
     str,
@@ -56,13 +55,6 @@ class PyTritonSpec(TextGeneration, ServedModel):
     """The outputs that your own script binds."""
     dynamic_batching: DynamicBatching = DynamicBatching()
     ports: TritonPorts = TritonPorts()
-
-    @property
-    def implementation(self) -> Engine[PyTritonSpec]:
-        """The module that serves the model."""
-        from components.serving.pytriton import service
-
-        return service
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

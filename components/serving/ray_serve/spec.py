@@ -22,7 +22,6 @@ from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-    from components.serving.engine import Engine
 
 
 class WorkerAutoscaling(Spec):
@@ -71,13 +70,6 @@ class RayServeSpec(ServedModel):
     upgrade_strategy: Literal["NewCluster", "None"] | None = None
     """By default NewCluster where the pool holds a second set of workers beside the first, else None: a second cluster would wait
     for cards for ever, so the old one has to be deleted first."""
-
-    @property
-    def implementation(self) -> Engine[RayServeSpec]:
-        """The module that serves the model."""
-        from components.serving.ray_serve import service
-
-        return service
 
     @model_validator(mode="after")
     def _routes_are_apart(self) -> Self:

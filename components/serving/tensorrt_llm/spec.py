@@ -19,7 +19,6 @@ from components.spec import DnsLabel, Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-    from components.serving.engine import Engine
 
 # PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}
@@ -109,13 +108,6 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     def builds_engines(self) -> bool:
         """True if `build` is set."""
         return self.build is not None
-
-    @property
-    def implementation(self) -> Engine[TensorrtLlmSpec]:
-        """The module that serves the model."""
-        from components.serving.tensorrt_llm import service
-
-        return service
 
     @model_validator(mode="before")
     @classmethod

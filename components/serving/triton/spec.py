@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from components.handles import NodeTarget
-    from components.serving.engine import Engine
 
 # What a ConfigMap holds at most (1 MiB, Kubernetes' limit), less its names and metadata.
 _FILES_LIMIT = 900_000
@@ -46,13 +45,6 @@ class TritonSpec(TritonServed):
     """`openai` serves OpenAI's API instead of KServe's protocols, by Triton's own frontend; every model has kind vllm then."""
     response_cache_size: Bytes | None = None
     """Memory for answers of models with responseCache; none by default."""
-
-    @property
-    def implementation(self) -> Engine[TritonSpec]:
-        """The module that serves the model."""
-        from components.serving.triton import service
-
-        return service
 
     @field_validator("repository")
     @classmethod

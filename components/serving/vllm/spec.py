@@ -19,7 +19,6 @@ from components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-    from components.serving.engine import Engine
 
 # Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
 _OURS = (
@@ -52,13 +51,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
-
-    @property
-    def implementation(self) -> Engine[VllmSpec]:
-        """The module that serves the model."""
-        from components.serving.vllm import service
-
-        return service
 
     @property
     def accelerators_per_pod(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
 from components.nodes.spec import SimulatedPool
 from components.serving.engine import Site
-from components.serving.served_model import ServedModel
+from components.serving.spec import ModelSpec, engine_of
 from components.serving.vllm.spec import VllmSpec
 from rehearsal.engine.wire.recording import Recording
 from tests.recorder import declare
@@ -44,14 +44,14 @@ def site(*, target: NodeTarget = L40S, weights: ModelMount | ObjectStore | None 
     )
 
 
-def declared(spec: ServedModel, **where: Any) -> Recording:
-    return declare(lambda: spec.serve("chat", site(**where)))
+def declared(spec: ModelSpec, **where: Any) -> Recording:
+    return declare(lambda: engine_of(spec).serve("chat", spec, site(**where)))
 
 
-def deployment_of(spec: ServedModel, **where: Any) -> dict[str, Any]:
+def deployment_of(spec: ModelSpec, **where: Any) -> dict[str, Any]:
     return declared(spec, **where).one("kubernetes:apps/v1:Deployment").inputs["spec"]
 
 
-def container_of(spec: ServedModel, **where: Any) -> dict[str, Any]:
+def container_of(spec: ModelSpec, **where: Any) -> dict[str, Any]:
     [container] = deployment_of(spec, **where)["template"]["spec"]["containers"]
     return container
