@@ -112,7 +112,7 @@ class S3StoreSpec(Store):
 
     def cluster_error(self, cluster: Cluster) -> SpecError | None:
         """Return an error if the stack creates a bucket and its cluster is not of AWS."""
-        if self.create is None or cluster.cloud == "AWS":
+        if self.create is None or cluster.creates_buckets:
             return None
         return SpecError(
             ("create",),

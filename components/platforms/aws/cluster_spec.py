@@ -132,6 +132,7 @@ class EksCluster(Cluster):
     """Tags of every AWS resource of this stack."""
 
     cloud: ClassVar[str | None] = "AWS"
+    creates_buckets: ClassVar[bool] = True
     fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on EKS. Use provider: eks or existing."
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
