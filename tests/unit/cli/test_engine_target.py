@@ -64,7 +64,7 @@ def test_down_names_what_blocks_it_on_the_cluster_of_the_state(monkeypatch, tmp_
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(provider(CONFIG)))
-    monkeypatch.setattr(pulumi_cli, "run", lambda *_: None)
+    monkeypatch.setattr(pulumi_cli, "run", lambda *_, **__: None)
     watched = []
 
     @contextmanager
