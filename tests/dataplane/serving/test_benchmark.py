@@ -22,6 +22,7 @@ from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.environment import IN_A_TEST_SECONDS, Unavailable, environment
 from tests.dataplane.serving.openai_double import OpenAiDouble
 from tests.dataplane.serving.test_triton_serves import GENERATOR
+from tests.dataplane.serving.triton_models import ECHO, TEXT
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -50,10 +51,11 @@ def aiperf():
 
 @pytest.fixture
 def writer(tritonserver, tmp_path):
-    """A text model of a real tritonserver, which answers in pieces and asks for its own key."""
-    spec_ = spec_of(
-        {"pieces": {"kind": "textGeneration", "maxBatchSize": 8, "streaming": True, "generator": GENERATOR}}, consumers=["team"]
-    )
+    """Two text models of a real tritonserver that checks its own key: one answers in pieces, one requires `max_tokens` and answers at once."""
+    pieces = {"kind": "textGeneration", "maxBatchSize": 8, "streaming": True, "generator": GENERATOR}
+    inputs = {"text_input": TEXT, "max_tokens": {"dataType": "TYPE_UINT32", "dims": [1]}}
+    whole = {"kind": "python", "input": inputs, "output": {"text_output": TEXT}, "code": ECHO.format("text_input", "text_output", "given")}
+    spec_ = spec_of({"pieces": pieces, "python": whole}, consumers=["team"])
     files = generated(spec_, tmp_path)
     with running(tritonserver, spec_, files, tmp_path / "repository", *key_args(keys.server_key(SEED, "writer"))):
         yield replace(triton_endpoint("writer", spec_, SecretRef(name="writer-server-key", key="api-key")), host="127.0.0.1")
@@ -68,7 +70,13 @@ def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line
     endpoints["writer"] = writer
     (tmp_path / "gateway").mkdir()
     proxy = Proxy(tmp_path / "gateway").run(spec(), list(endpoints.values()), {"team": consumer(keys=[1])})
-    written = {"models": ["one", "two", "writer"], "consumer": "team", "tokenizer": "one", "promptTokens": [20], "outputTokens": 4}
+    written = {
+        "models": ["one", "two", "writer/pieces", "writer/python"],
+        "consumer": "team",
+        "tokenizer": "one",
+        "promptTokens": [20],
+        "outputTokens": 4,
+    }
     plan = plan_of(BenchmarkSpec.model_validate({**written, "concurrency": [2], "requests": 6, "waitSeconds": 0}), endpoints)
     here = json.dumps({**plan, "tokenizer": str(tokenizer)}).replace("http://gateway", f"http://127.0.0.1:{proxy.port}")
     path = os.pathsep.join([str(aiperf.root / "bin"), os.environ["PATH"]])
@@ -82,8 +90,8 @@ def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line
         for double in doubles:
             double.stop()
     assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line.split() for line in done.stdout.splitlines()[2:5]]
-    assert [line[:5] for line in lines] == [[name, "20", "2", "6", "0"] for name in ("one", "two", "writer")]
+    lines = [line.split() for line in done.stdout.splitlines()[2:6]]
+    assert [line[:5] for line in lines] == [[name, "20", "2", "6", "0"] for name in ("one", "two", "writer/pieces", "writer/python")]
     # Tokens a second, and the three percentiles of the first token's time: measured for every service.
     assert all(float(figure) > 0 for line in lines for figure in line[5:9])
     # The same prompts went to both.
