@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.update import Context, Stack
+from cli.arguments import Context, Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.update import EngineName, Refresh, Stack, Targets, Yes
+from cli.arguments import EngineName, Refresh, Stack, Targets, Yes
 from operations.update import Engine, UpdateOptions
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.update import Context, EngineName, Stack, Yes
+from cli.arguments import Context, EngineName, Stack, Yes
 from operations.update import Engine, UpdateOptions
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     if dry_run:
         return
     repair_stack(diagnosis, target.environment)
-    pulumi_cli.up(workspace, options, target.environment)
+    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     check_settled(workspace, target)
     say(f"{workspace.stack} matches {workspace.file.shown_path}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.update import Context, Stack
+from cli.arguments import Context, Stack
 
 if TYPE_CHECKING:
     from operations.status import StackStatus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.update import EngineName, Refresh, Stack, Targets, Yes
+from cli.arguments import EngineName, Refresh, Stack, Targets, Yes
 from operations.update import Engine, UpdateOptions
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
         if not workspace.simulated:
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
         note(downtimes(live_servers(target.live, workspace.settings.namespace), declared_servers(recording)))
-    pulumi_cli.up(workspace, options, target.environment)
+    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     if target.simulated is not None:
         down = f"inferplan down {workspace.stack} --cluster"
         show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")], as_json=as_json)

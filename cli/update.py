@@ -5,11 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-
-from operations.update import Engine
 
 if TYPE_CHECKING:
     from operations.recovery.pulumi_stack import Diagnosis
@@ -18,19 +16,6 @@ if TYPE_CHECKING:
     from rehearsal.cluster import Cluster
     from rehearsal.engine.apply.run import Outcome
     from rehearsal.engine.wire.recording import Recording
-
-Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
-EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")]
-Refresh = Annotated[
-    bool | None,
-    typer.Option("--refresh/--no-refresh", help="Compare with the live cluster first; the default is the project's options.refresh."),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option("--target", help="Limit the update to this URN; may be repeated, and * stands for any text. Pulumi CLI only."),
-]
-Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
 
 
 def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarget:

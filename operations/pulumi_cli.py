@@ -14,15 +14,14 @@ from operations.errors import OperationError
 from operations.project import child_environment, project_root
 
 if TYPE_CHECKING:
-    from operations.update import UpdateOptions
     from operations.workspace import Workspace
     from rehearsal.cluster import Cluster
 
 
-def up(workspace: Workspace, options: UpdateOptions, environment: Mapping[str, str]) -> None:
-    """Run `pulumi up` on the stack. Raises OperationError that says what failed, why, and what to do next."""
-    confirmed = ["--yes", "--skip-preview"] if workspace.simulated else ["--yes"] if options.yes else []
-    run(["up", "--stack", workspace.stack, *confirmed, *options.pulumi_arguments()], environment, output=options.output)
+def up(workspace: Workspace, arguments: list[str], environment: Mapping[str, str], *, yes: bool, output: int | None = None) -> None:
+    """Run `pulumi up` with `arguments` on the stack; its output goes to the descriptor `output`. Raises OperationError that says what failed, why, and what to do next."""
+    confirmed = ["--yes", "--skip-preview"] if workspace.simulated else ["--yes"] if yes else []
+    run(["up", "--stack", workspace.stack, *confirmed, *arguments], environment, output=output)
 
 
 def simulated_environment(cluster: Cluster) -> dict[str, str]:

@@ -9,16 +9,6 @@ if TYPE_CHECKING:
     from components.gateway.exposure_spec import GatewayParent
     from components.gateway.spec import GatewaySpec
 
-# From the sources of Envoy Gateway v1.9, read 2026-08.
-ENVOY_DIFFERENCES = (
-    "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
-    "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
-    "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
-    "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
-    "query strings and unlisted headers reach the servers; known identity headers are removed",
-    "body size, request rates, the access log and connection draining are configured on the Gateway, not in this stack",
-)
-
 
 def notes(spec: GatewaySpec, parent: GatewayParent, *, grpc: bool) -> Iterator[str]:
     """Yield one line per note for routes on the Gateway `parent`; `grpc` is true if a model serves gRPC."""

@@ -11,12 +11,20 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 
 from components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of
 from components.gateway.exposure_spec import errors as exposure_errors
-from components.gateway.notes import ENVOY_DIFFERENCES
 from components.platforms.aws.load_balancers import AlbSpec, NlbSpec
 from components.spec import Bytes, DnsName, PinnedImage, Spec
 from images.catalogue import default_image
 
 DEFAULT_IMAGE = default_image("gateway")
+# From the sources of Envoy Gateway v1.9, read 2026-08.
+ENVOY_DIFFERENCES = (
+    "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
+    "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
+    "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
+    "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
+    "query strings and unlisted headers reach the servers; known identity headers are removed",
+    "body size, request rates, the access log and connection draining are configured on the Gateway, not in this stack",
+)
 
 
 def _reject_wildcard(origin: str) -> str:

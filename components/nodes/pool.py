@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
@@ -15,9 +15,6 @@ from components.nodes.accelerators import Accelerator, Taint
 from components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError, duplicates
 from kube.names import POOL_LABEL
 from kube.quantity import bytes_of, millicores_of
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 CPU_MACHINE = "m7i.2xlarge"
 MOST_NODES = 5000  # the size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters, read 2026-11)
@@ -213,9 +210,12 @@ class Pool(Spec, ABC):
         """Why the nodes cannot have a directory for models; None if they can."""
         return None
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
-        """Return why the pool cannot belong to `cluster`, with a path below the pool; None if it can."""
-        del cluster
+    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
+        """Return why the pool cannot belong to a cluster of `provider`, with a path below the pool; None if it can.
+
+        `fake_node_error` says why the cluster cannot have fake nodes.
+        """
+        del provider, fake_node_error
         return None
 
     @property

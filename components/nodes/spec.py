@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,9 +14,6 @@ from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, Machin
 from components.platforms.spec import CloudPool
 from components.spec import Labels, SpecError, duplicates
 from kube.names import HOSTNAME_LABEL
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 _ONLY_ZONE = "simulated-a"
 
@@ -151,9 +148,10 @@ class SimulatedPool(FixedPool):
             raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
         return self
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
         """Return an error for a real cluster."""
-        return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
+        del provider
+        return None if fake_node_error is None else SpecError(("provider",), fake_node_error)
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
         """Return the zones that the user wrote."""

@@ -117,5 +117,5 @@ class Cluster(Spec, ABC):
         """Check that pools and stores can belong to this cluster."""
         for section, entries in (("nodePools", sections.node_pools), ("storage", sections.storage)):
             for name, entry in entries.items():
-                if (error := entry.cluster_error(self)) is not None:
+                if (error := entry.cluster_error(self.provider, fake_node_error=self.fake_node_error)) is not None:
                     yield SpecError((section, name, *error.path), error.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -14,9 +14,6 @@ from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineName, NodeLoca
 from components.platforms.aws import pool_rules as rules
 from components.spec import Bytes, Labels, Spec, SpecError
 from kube.quantity import bytes_of
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 _GI = 2**30
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
@@ -152,13 +149,14 @@ class EksPool(Pool):
         """Bottlerocket has a read-only root."""
         return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
         """Return an error for a cluster outside EKS."""
-        if cluster.provider == self.provider:
+        del fake_node_error
+        if provider == self.provider:
             return None
         return SpecError(
             ("provider",),
-            f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}. Use cluster: {{provider: eks, ...}}.",
+            f"Pools of provider eks require a cluster of provider eks, not {provider}. Use cluster: {{provider: eks, ...}}.",
         )
 
     @property
