@@ -145,6 +145,20 @@ class ModelMount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """What pools and stores ask of their cluster.
+
+    `provider` is the word that users write. `cloud` is None if the stack calls none. `fake_node_error` says why fake nodes are not
+    allowed, None if they are.
+    """
+
+    provider: str
+    cloud: str | None
+    creates_buckets: bool
+    fake_node_error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndpointProtocol:
     """A protocol of a model server: a port of its Service and the path prefix of its API."""
 

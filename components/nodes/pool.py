@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from components.handles import Capacity, NodeTarget
+from components.handles import Capacity, ClusterFacts, NodeTarget
 from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator, Taint
 from components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError, duplicates
@@ -210,12 +210,9 @@ class Pool(Spec, ABC):
         """Why the nodes cannot have a directory for models; None if they can."""
         return None
 
-    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
-        """Return why the pool cannot belong to a cluster of `provider`, with a path below the pool; None if it can.
-
-        `fake_node_error` says why the cluster cannot have fake nodes.
-        """
-        del provider, fake_node_error
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+        """Return why the pool cannot belong to `cluster`, with a path below the pool; None if it can."""
+        del cluster
         return None
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.handles import Capacity
+from components.handles import Capacity, ClusterFacts
 from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator
 from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
@@ -148,10 +148,9 @@ class SimulatedPool(FixedPool):
             raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
         return self
 
-    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
         """Return an error for a real cluster."""
-        del provider
-        return None if fake_node_error is None else SpecError(("provider",), fake_node_error)
+        return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
         """Return the zones that the user wrote."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from components.handles import NodeTarget
+from components.handles import ClusterFacts, NodeTarget
 from components.nodes.pool import NodeLocation, Pool
 from components.spec import Spec, SpecError
 from components.storage.fields import Store
@@ -115,7 +115,10 @@ class Cluster(Spec, ABC):
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
+        facts = ClusterFacts(
+            provider=self.provider, cloud=self.cloud, creates_buckets=self.creates_buckets, fake_node_error=self.fake_node_error
+        )
         for section, entries in (("nodePools", sections.node_pools), ("storage", sections.storage)):
             for name, entry in entries.items():
-                if (error := entry.cluster_error(self.provider, fake_node_error=self.fake_node_error)) is not None:
+                if (error := entry.cluster_error(facts)) is not None:
                     yield SpecError((section, name, *error.path), error.message)

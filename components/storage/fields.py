@@ -8,15 +8,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.handles import CaBundle
+from components.handles import CaBundle, ClusterFacts
 from components.spec import DnsName, Spec, SpecError
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
@@ -40,7 +37,7 @@ class Store(Spec, ABC):
     def location(self) -> str:
         """The location, for messages and tables."""
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
         """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
         del cluster
         return None

@@ -6,20 +6,18 @@ path that leaves its volume.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
+from components.handles import ClusterFacts
 from components.platforms.aws.store_spec import BucketCreation, KmsKeyArn
 from components.platforms.spec import CloudStore
 from components.spec import Bytes, DnsName, Spec, SpecError
 from components.storage.fields import BucketName, CaBundleSpec, Store, StoreNetworks, require_tls
 from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")
 
@@ -110,7 +108,7 @@ class S3StoreSpec(Store):
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
         """Return an error if the stack creates a bucket and its cluster is not of AWS."""
         if self.create is None or cluster.creates_buckets:
             return None

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.handles import Capacity
+from components.handles import Capacity, ClusterFacts
 from components.nodes import accelerators, machines
 from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineName, NodeLocation, Pool, Zone
 from components.platforms.aws import pool_rules as rules
@@ -149,14 +149,13 @@ class EksPool(Pool):
         """Bottlerocket has a read-only root."""
         return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
 
-    def cluster_error(self, provider: str, *, fake_node_error: str | None) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
         """Return an error for a cluster outside EKS."""
-        del fake_node_error
-        if provider == self.provider:
+        if cluster.provider == self.provider:
             return None
         return SpecError(
             ("provider",),
-            f"Pools of provider eks require a cluster of provider eks, not {provider}. Use cluster: {{provider: eks, ...}}.",
+            f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}. Use cluster: {{provider: eks, ...}}.",
         )
 
     @property

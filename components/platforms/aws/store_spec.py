@@ -5,16 +5,14 @@ Both are kept when the stack is destroyed, unless retain is false.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from components.handles import ClusterFacts
 from components.platforms.aws import aws_api
 from components.spec import Spec, SpecError
 from components.storage.fields import BucketName, Store
-
-if TYPE_CHECKING:
-    from components.platforms.platform import Cluster
 
 
 def _throughput_mode(mode: str) -> str:
@@ -78,7 +76,7 @@ class EfsStoreSpec(Store):
     mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
 
-    def cluster_error(self, cluster: Cluster) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
         """Return an error for a cluster outside AWS."""
         if cluster.cloud == "AWS":
             return None
