@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,17 +79,19 @@ class Rclone:
 
     def _batch(self, arguments: Sequence[str], paths: Iterable[str], alive: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
         """One rclone for many files; it is killed when `alive` turns false."""
-        command, text = ["rclone", *arguments[:1], *self._flags, *arguments[1:]], _lines(paths).encode()
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, **pipes, env=self._environment) as process:
-            while True:
-                try:
-                    out, err = process.communicate(text, timeout=_POLL_SECONDS)
-                    return subprocess.CompletedProcess(command, process.returncode, out, err)
-                except subprocess.TimeoutExpired:
-                    text = None
-                    if not alive():
-                        process.kill()
+        command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
+        # A file, because Popen.communicate does not continue its input after a timeout (Python 3.11).
+        with tempfile.TemporaryFile() as names:
+            names.write(_lines(paths).encode())
+            names.seek(0)
+            with subprocess.Popen(command, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment) as process:
+                while True:
+                    try:
+                        out, err = process.communicate(timeout=_POLL_SECONDS)
+                        return subprocess.CompletedProcess(command, process.returncode, out, err)
+                    except subprocess.TimeoutExpired:
+                        if not alive():
+                            process.kill()
 
     def _run(self, arguments: Sequence[str], text: str = "") -> bytes:
         tries = 0

@@ -110,3 +110,15 @@ def test_a_link_to_a_blob_elsewhere_in_the_store_is_followed(model):
     (model.parent / "blobs" / "0a").write_bytes(b"weights")
     (model / "model-2.gguf").symlink_to("../blobs/0a")
     assert listed(model, model.parent)["model-2.gguf"] == 7
+
+
+def test_a_batch_of_names_larger_than_a_pipe_reaches_an_rclone_that_starts_slowly(tmp_path, monkeypatch):
+    shim = tmp_path / "rclone"
+    shim.write_text("#!/bin/sh\nsleep 0.4\nwc -l >&2\nexit 1\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    rclone = Rclone({}, (), idle=1, retries=Retries(0, 0, threading.Event(), lambda _line: None))
+    names = [f"part-{number:04}/file-{number:06}.json" for number in range(5000)]
+    # A program that waits for names that never come is killed after ten looks.
+    looks = iter([True] * 10)
+    assert rclone.copy("/source", names, tmp_path, streams=1, alive=lambda: next(looks, False)) == "5000"
