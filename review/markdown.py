@@ -245,7 +245,5 @@ def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
             weight += len(grown.encode()) - len(note.encode()) - len(dropped.encode())
     text = "".join(section.text(more) for section in sections)
     if len(text) > budget or len(text.encode()) > budget * BYTES_PER_CHARACTER:
-        raise ValueError(
-            f"a budget of {budget} characters is too small: {len(text)} are needed at least; give --budget {len(text)} or more"
-        )
+        raise ValueError(f"A budget of {budget} characters is too small. The report needs --budget {len(text)}.")
     return text

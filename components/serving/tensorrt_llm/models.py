@@ -10,7 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from components.serving.triton.models import EnsembleModel, PythonModel, RepositoryModel
+from components.serving.triton.ensemble import EnsembleModel
+from components.serving.triton.models import PythonModel, RepositoryModel
 from components.serving.triton.tensors import InputTensor, OutputTensor
 
 ENGINE = "tensorrt_llm"

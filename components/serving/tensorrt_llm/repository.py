@@ -11,8 +11,9 @@ from components.handles import NodeTarget
 from components.serving.tensorrt_llm.models import EngineModel, models, payload
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton import repository as triton
+from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.messages import messages, text_of
-from components.serving.triton.models import EnsembleModel, PythonModel
+from components.serving.triton.models import PythonModel
 
 # Beside the models, and mounted elsewhere: Triton takes every directory of its repository for a model.
 LAUNCH = "launch"

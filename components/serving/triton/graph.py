@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from components.serving.triton.models import EnsembleModel, EnsembleStep, RepositoryModel
+from components.serving.triton.ensemble import EnsembleModel, EnsembleStep
+from components.serving.triton.models import RepositoryModel
 from components.serving.triton.tensors import STREAM, OutputTensor, asks_for_pieces
 
 

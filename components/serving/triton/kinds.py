@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.file_models import CustomModel, FileModel
-from components.serving.triton.models import EnsembleModel, PythonModel, TextGenerationModel
+from components.serving.triton.models import PythonModel, TextGenerationModel
 from components.serving.triton.vllm_model import VllmModel
 
 AnyModel = Annotated[PythonModel | TextGenerationModel | VllmModel | EnsembleModel | FileModel | CustomModel, Field(discriminator="kind")]

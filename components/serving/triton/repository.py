@@ -11,10 +11,11 @@ from importlib.resources import files
 from typing import Any, assert_never
 
 from components.handles import NodeTarget
+from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.file_models import CustomModel, FileModel
 from components.serving.triton.kinds import AnyModel
 from components.serving.triton.messages import messages, parse_into, text_of
-from components.serving.triton.models import EnsembleModel, ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
+from components.serving.triton.models import ExecutedModel, PythonModel, RepositoryModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
 from components.serving.triton.spec import TritonSpec
 from components.serving.triton.tensors import DynamicBatching, VersionPolicy, Warmup

@@ -9,9 +9,10 @@ from pydantic import Discriminator, Tag, field_validator, model_validator
 
 from components.handles import ModelTensors, TextTensors
 from components.serving.triton import builds, graph
+from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.existing import ExistingRepository, GeneratedRepository, is_existing
 from components.serving.triton.kinds import AnyModel
-from components.serving.triton.models import EnsembleModel, ExecutedModel, TextGenerationModel
+from components.serving.triton.models import ExecutedModel, TextGenerationModel
 from components.serving.triton.served import TritonServed
 from components.serving.triton.tensors import InputTensor, OutputTensor
 from components.serving.triton.texts import model_tensors, text_problem, text_tensors
@@ -112,7 +113,7 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _instances_have_shared_memory(self) -> Self:
-        python = [model for model in self._executed.values() if model.backend == "python"]
+        python = [model for model in self.models.values() if isinstance(model, ExecutedModel) and model.backend == "python"]
         needed = sum(model.instances or (self.accelerators_per_pod if model.on_cards else 1) for model in python)
         if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
             raise ValueError(
@@ -225,12 +226,9 @@ class TritonSpec(TritonServed):
     @property
     def server_options(self) -> Sequence[str]:
         """Arguments for what the repository's models ask of the whole server."""
-        options = []
-        if any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.models.values()):
-            options.append("--rate-limit=execution_count")
-        if self.response_cache_size is not None:
-            options.append(f"--cache-config=local,size={bytes_of(self.response_cache_size)}")
-        return options
+        limited = any(isinstance(model, ExecutedModel) and model.rate_limiter is not None for model in self.models.values())
+        cache = [] if self.response_cache_size is None else [f"--cache-config=local,size={bytes_of(self.response_cache_size)}"]
+        return [*(["--rate-limit=execution_count"] if limited else []), *cache]
 
     @property
     def libraries(self) -> set[str]:
@@ -243,12 +241,8 @@ class TritonSpec(TritonServed):
         return {name: model for name, model in self.models.items() if isinstance(model, VllmModel)}
 
     @property
-    def _executed(self) -> dict[str, ExecutedModel]:
-        return {name: model for name, model in self.models.items() if isinstance(model, ExecutedModel)}
-
-    @property
     def _on_cards(self) -> dict[str, ExecutedModel]:
-        return {name: model for name, model in self._executed.items() if model.on_cards}
+        return {name: model for name, model in self.models.items() if isinstance(model, ExecutedModel) and model.on_cards}
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Check the models against the accelerators and the image of the pool."""
