@@ -31,7 +31,11 @@ def command(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With show: print version, lastDay, expired and key (null if imported) of each key as JSON.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON: version, lastDay, expired and key (null if imported) of each key; with add and retire the valid versions.",
+        ),
     ] = False,
 ) -> None:
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and print what the next up will do."""
@@ -45,9 +49,8 @@ def command(
     if (action is Action.RETIRE) != (version is not None):
         remedy = f"Name the version: {again} VERSION --stack {stack}" if version is None else f"Leave {version} out: only retire takes one"
         raise RequestError(f"keys {action} {'needs a version' if version is None else 'takes no version'}. {remedy}")
-    for option, is_set in (("--value", value), ("--json", as_json)):
-        if is_set and action is not Action.SHOW:
-            raise RequestError(f"{option} is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} {option}")
+    if value and action is not Action.SHOW:
+        raise RequestError(f"--value is not valid with {action}. Use it with: inferplan keys show {consumer} --stack {stack} --value")
     if value and as_json:
         raise RequestError("--value and --json are both set. Use one of them.")
     workspace = open_workspace(stack)
@@ -57,9 +60,9 @@ def command(
     if action is Action.SHOW:
         _show(workspace, consumer, only_value=value, as_json=as_json)
     elif version is None:
-        _add(workspace, consumer)
+        _add(workspace, consumer, as_json=as_json)
     else:
-        _retire(workspace, consumer, version)
+        _retire(workspace, consumer, version, as_json=as_json)
 
 
 def _show(workspace: Workspace, consumer: str, *, only_value: bool, as_json: bool) -> None:
@@ -89,12 +92,16 @@ def _validity(key: ApiKey) -> str:
     return f"expired {key.last_day}" if key.expired else f"valid to {key.last_day}"
 
 
-def _add(workspace: Workspace, consumer: str) -> None:
+def _add(workspace: Workspace, consumer: str, *, as_json: bool) -> None:
+    from cli.screen import show_json
     from operations.key_versions import add_version
     from operations.keys import today
 
     valid = workspace.settings.consumers[consumer].keys
     version = add_version(workspace.file, workspace.settings, consumer, today())
+    if as_json:
+        show_json({"file": workspace.file.shown_path, "consumer": consumer, "versions": [version, *sorted(valid, reverse=True)]})
+        return
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
     print(f"the next up makes version {version} valid in addition to {_listed(valid)}: it {_change(workspace)}, puts")
     print(f"version {version} into the Secret consumer-{consumer}, and rejects no key that is valid now:")
@@ -104,11 +111,15 @@ def _add(workspace: Workspace, consumer: str) -> None:
     print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.typed}")
 
 
-def _retire(workspace: Workspace, consumer: str, version: int) -> None:
+def _retire(workspace: Workspace, consumer: str, version: int, *, as_json: bool) -> None:
+    from cli.screen import show_json
     from operations.key_versions import retire_version
 
     retire_version(workspace.file, workspace.settings, consumer, version)
-    left = [each for each in workspace.settings.consumers[consumer].keys if each != version]
+    left = sorted((each for each in workspace.settings.consumers[consumer].keys if each != version), reverse=True)
+    if as_json:
+        show_json({"file": workspace.file.shown_path, "consumer": consumer, "versions": left})
+        return
     print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
     print(f"version {version} stays valid until the next up; it {_change(workspace)}, and {_end(workspace)}:")
     print(f"  inferplan up {workspace.typed}")

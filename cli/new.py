@@ -19,13 +19,19 @@ _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 def command(
     name: Annotated[str, typer.Argument(metavar="STACK", help="Name of the new stack.")],
     source: Annotated[str, typer.Option("--from", help="The stack to copy: its name, or the path of a YAML file.")] = "local",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the written files and the copied secrets as JSON.")] = False,
 ) -> None:
     """Write stacks/Pulumi.STACK.yaml from another stack, with its own encryptionsalt and apiKeySeed."""
+    from cli.screen import show_json
     from operations.new_stack import draft_stack
 
     draft = draft_stack(name, source)
     passphrase, typed = _passphrase(name)
-    _print(draft, draft.write(passphrase), typed=typed)
+    new = draft.write(passphrase)
+    if as_json:
+        show_json({"stack": draft.name, "files": list(new.files), "copiedSecrets": list(new.carried)})
+    else:
+        _print(draft, new, typed=typed)
 
 
 def _passphrase(stack: str) -> tuple[str, bool]:

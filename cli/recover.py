@@ -20,19 +20,26 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Explain the state and change nothing.")] = False,
     cancel_lock: Annotated[bool, typer.Option("--cancel-lock", help="Cancel a lock that another machine took.")] = False,
     context: Context = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the findings as JSON.")] = False,
 ) -> None:
     """Explain what an interrupted update of STACK left, repair it, and make the stack match its file."""
+    from cli.screen import show_json
+    from operations.errors import RequestError
     from operations.workspace import open_workspace
 
+    if as_json and not dry_run:
+        raise RequestError(f"--json is only valid with --dry-run. After a recovery, use: inferplan status {stack} --json")
     engine = engine.resolved()
     workspace = open_workspace(stack)
     if engine is Engine.REHEARSAL:
-        _recover_rehearsal(workspace, dry_run=dry_run)
+        problems = _recover_rehearsal(workspace, dry_run=dry_run)
     else:
-        _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
+        problems = _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
+    if as_json:
+        show_json({"stack": workspace.stack, "findings": problems})
 
 
-def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, *, dry_run: bool, cancel_lock: bool) -> None:
+def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, *, dry_run: bool, cancel_lock: bool) -> list[str]:
     from cli.screen import say
     from cli.update import explain, find_target
     from operations import pulumi_cli
@@ -44,21 +51,25 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     diagnosis = diagnose_target(workspace, target)
     diagnosis.check(cancel_lock=cancel_lock)
     explain(diagnosis)
+    problems = [str(each) for each in diagnosis.findings]
     if dry_run:
-        return
+        return problems
     repair_stack(diagnosis, target.environment)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     check_settled(workspace, target)
     say(f"{workspace.stack} matches {workspace.file.shown_path}")
+    return problems
 
 
-def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> None:
+def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
     """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
     from cli.screen import say
     from cli.update import rehearse
     from operations.recovery.rehearsed import findings, running_cluster
 
-    for line in list(findings(running_cluster(workspace))) or ["every object of the last run exists and was recorded"]:
+    problems = list(findings(running_cluster(workspace)))
+    for line in problems or ["every object of the last run exists and was recorded"]:
         say(f"  {line}")
     if not dry_run:
         rehearse(workspace)
+    return problems

@@ -16,6 +16,7 @@ def command(
         Path | None, typer.Option(help="Write the findings to a file, which inferplan report takes together with events.")
     ] = None,
     timeout: Annotated[int, typer.Option(help="Seconds that each revision may take to become ready.", min=10)] = 300,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, as --save writes them.")] = False,
 ) -> None:
     """Bring BASE up on a simulated cluster, apply HEAD, and report what happens; exit code 3 unless everything becomes ready."""
     from rich.text import Text
@@ -29,6 +30,9 @@ def command(
     findings = rehearse_change(base, head, stack, timeout=timeout, say=say)
     if save is not None:
         write(save, to_json(findings))
+    if as_json:
+        print(to_json(findings).decode(), end="")
+        raise typer.Exit(0 if findings.good else 3)
     content = findings_table(findings)
     drawing = table(f"{content.title} of {findings.stack}", *content.columns)
     for row in content.rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,36 @@ def test_preheat_prints_what_each_preheat_would_do(document):
 
 def test_down_says_what_was_removed(document):
     assert document("down", "local", "--engine", "rehearsal") == (0, {"stack": "local", "deleted": 0, "clusterRemoved": False})
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, document):
+    """A project of its own, with the stack local; commands that write do so there."""
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "stacks").mkdir()
+    shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
+    shutil.copy(PROJECT / "stacks" / "Pulumi.local.yaml", tmp_path / "stacks")
+    monkeypatch.chdir(tmp_path)
+    return document
+
+
+def test_keys_add_and_retire_print_the_versions_that_are_valid_then(project):
+    assert project("keys", "add", "chat", "--stack", "local") == (
+        0,
+        {"file": "stacks/Pulumi.local.yaml", "consumer": "chat", "versions": [3, 2, 1]},
+    )
+    assert project("keys", "retire", "chat", "1", "--stack", "local")[1]["versions"] == [3, 2]
+
+
+def test_new_prints_what_it_wrote(project, monkeypatch):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "a passphrase of this test")
+    code, written = project("new", "acme", "--from", "local")
+    assert (code, written["stack"], written["files"]) == (0, "acme", ["stacks/Pulumi.acme.yaml"])
+
+
+def test_recover_prints_json_of_a_dry_run_only(monkeypatch, capsys):
+    monkeypatch.chdir(PROJECT)
+    with pytest.raises(SystemExit) as ended:
+        main.run(("recover", "local", "--engine", "rehearsal", "--json"))
+    assert ended.value.code == 2
+    assert "inferplan status local --json" in capsys.readouterr().err
