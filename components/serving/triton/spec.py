@@ -52,9 +52,8 @@ class TritonSpec(TritonServed):
     def _the_repository_holds_together(
         cls, repository: dict[str, AnyModel] | ExistingRepository
     ) -> dict[str, AnyModel] | ExistingRepository:
-        found = [] if isinstance(repository, ExistingRepository) else list(graph.faults(repository))
-        if found:
-            raise ValueError("; ".join(found))
+        if isinstance(repository, dict) and (errors := list(graph.faults(repository))):
+            raise ValueError("; ".join(errors))
         return repository
 
     @model_validator(mode="after")
