@@ -72,7 +72,15 @@ def _aws_zone(zone: str) -> str:
     return zone
 
 
+def _control_plane_zone(zone: str) -> str:
+    # CreateCluster answers UnsupportedAvailabilityZoneException for it (eksctl-io/eksctl#817, read 2026-11).
+    if zone == "us-east-1e":
+        raise ValueError("us-east-1e has no EKS control plane. Use two other zones, for example us-east-1a and us-east-1b.")
+    return zone
+
+
 AwsZone = Annotated[Zone, AfterValidator(_aws_zone)]
+ControlPlaneZone = Annotated[AwsZone, AfterValidator(_control_plane_zone)]
 Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region with EKS, for example us-east-1.")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
 PrincipalArn = Annotated[
@@ -89,7 +97,7 @@ class EksCreation(Spec):
     """The Kubernetes version, for example '1.34'. Raising it upgrades control plane and nodes in place; EKS rejects lowering it."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the created VPC. Ignored if subnets is set."""
-    zones: Annotated[list[AwsZone], Field(min_length=2, max_length=6)] | None = None
+    zones: Annotated[list[ControlPlaneZone], Field(min_length=2, max_length=6)] | None = None
     """At least two zones of the created VPC. Each gets a private and a small public subnet."""
     nat: Literal["single", "perZone"] = "perZone"
     """NAT gateways: one per zone, so that a zone failure does not affect other zones, or a single cheaper one."""

@@ -85,6 +85,7 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", f"{POOL}.instanceTypes", "[g6e.4xl]", ("'g6e.4xl'", "g6e.4xlarge")),
     ("prod", "cluster.region", "us-east", ("'us-east'", "us-east-1")),
     ("prod", "cluster.create.zones", "[a, b]", ("'a'", "us-east-1a")),
+    ("prod", "cluster.create.zones", "[us-east-1a, us-east-1e]", ("us-east-1e has no EKS control plane", "us-east-1b")),
     ("prod", "cluster.create.kubernetesVersion", "1.35", ("Quote it", "'1.35'")),
     ("prod", "cluster.create.kubernetesVersion", "v1.35", ("'v1.35'", "'1.35'")),
     ("prod", "consumers.chat.issued", "{'2': 2026/11/02}", ("'2026/11/02'", "2026-11-02")),
