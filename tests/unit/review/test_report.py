@@ -382,7 +382,7 @@ def test_what_fits_is_not_cut():
 
 
 def test_a_budget_that_holds_nothing_is_refused_with_one_that_does():
-    with pytest.raises(ValueError, match=r"too small: \d+ are needed"):
+    with pytest.raises(ValueError, match=r"is too small\. The report needs --budget \d+\.$"):
         comment.render(many(3), budget=100)
 
 
