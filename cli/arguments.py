@@ -10,7 +10,7 @@ from operations.update import Engine
 
 Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
 EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required without a terminal.")]
 Refresh = Annotated[
     bool | None,
     typer.Option("--refresh/--no-refresh", help="Compare with the live cluster first; the default is the project's options.refresh."),

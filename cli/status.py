@@ -36,7 +36,6 @@ def command(
 def _read(workspace: Workspace, context: str | None) -> StackStatus:
     """The status on the cluster of `context`, else on the simulated cluster, else on the cluster that the stack names."""
     from cli.screen import note
-    from components.platforms.spec import ExistingCluster
     from operations.errors import OperationError, UnsettledError
     from operations.kubectl import kubectl_status
     from operations.notes import capacity_notes
@@ -44,7 +43,6 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     from rehearsal.cluster import start, status
 
     stack, simulated = workspace.typed, status(workspace.stack).state
-    declared = workspace.settings.cluster.context if isinstance(workspace.settings.cluster, ExistingCluster) else None
     if context is not None:
         return kubectl_status(workspace, context)
     if simulated == "running":
@@ -53,9 +51,9 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
             note(capacity_notes(workspace.settings))
             note([f"this is the rehearsal of {workspace.stack} on this machine; read the real one with --context NAME, {remove}"])
         return stack_status(workspace, start(workspace.stack).get)
-    if declared is not None and simulated == "absent":
+    if workspace.context is not None and simulated == "absent":
         try:
-            return kubectl_status(workspace, declared)
+            return kubectl_status(workspace, workspace.context)
         except OperationError as error:
             raise UnsettledError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}") from None
     cluster = "no simulated cluster" if simulated == "absent" else f"a simulated cluster that is {simulated}"

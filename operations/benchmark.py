@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from components.benchmark.payload.compare import COLUMNS, PERCENTILES
-from components.platforms.spec import ExistingCluster
 from operations.errors import OperationError, RequestError, UnsettledError
 
 if TYPE_CHECKING:
@@ -81,18 +80,16 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
 
     Raises OperationError if the stack has no benchmark, its cluster is simulated or cannot be read, or the Job or its log is missing.
     """
-    from operations.kubectl import Kubectl
+    from operations.kubectl import real_cluster
 
     settings = workspace.settings
     if settings.benchmark is None:
         raise RequestError(
             f"{workspace.stack} has no benchmark. Add inferplan:benchmark to {workspace.file.shown_path} (docs/benchmark.md)."
         )
-    name = context or (settings.cluster.context if isinstance(settings.cluster, ExistingCluster) else None)
-    if name is None:
-        remedy = f"Deploy the stack to a real cluster and name its context: inferplan benchmark {workspace.typed} --context NAME"
-        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so a benchmark measures nothing there. {remedy}")
-    return benchmark_of(Kubectl(name), settings.namespace, again=f"inferplan up {workspace.typed}")
+    command = f"inferplan benchmark {workspace.typed}"
+    cluster = real_cluster(workspace, context, otherwise="a benchmark measures nothing there", command=command)
+    return benchmark_of(cluster, settings.namespace, again=f"inferplan up {workspace.typed}")
 
 
 def benchmark_of(cluster: _Cluster, namespace: str, *, again: str) -> BenchmarkResult:

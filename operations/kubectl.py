@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from operations.errors import OperationError
+from operations.errors import OperationError, UnsettledError
 
 if TYPE_CHECKING:
     from operations.status import StackStatus
@@ -41,6 +41,19 @@ _REMEDIES = (
         "The server cannot be reached. Check the network or VPN, and the server in: kubectl config view --minify --context {context}",
     ),
 )
+
+
+def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
+    """The cluster of `context`, by default that of the stack file. Raises UnsettledError if neither names one.
+
+    `otherwise` ends the sentence about a simulated cluster, and `command` is the one to repeat with --context.
+    """
+    if name := context or workspace.context:
+        return Kubectl(name)
+    if workspace.simulated:
+        remedy = f"Deploy the stack to a real cluster and name its context: {command} --context NAME"
+        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
+    raise UnsettledError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
 
 
 class Kubectl:
@@ -91,7 +104,7 @@ class Kubectl:
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            raise OperationError("there is no kubectl on PATH, and only it can log in to this cluster; install it") from None
+            raise OperationError("kubectl is not on PATH, and only kubectl can log in to this cluster. Install it.") from None
 
 
 def kubectl_status(workspace: Workspace, context: str) -> StackStatus:

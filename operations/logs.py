@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from components.platforms.spec import ExistingCluster
 from operations.errors import OperationError, RequestError, UnsettledError
 from stackfile.errors import unknown
 
@@ -34,17 +33,14 @@ def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: i
 
     Raises OperationError for an unknown model, and if the cluster of `context` (by default the stack's own) cannot be read or has no pod.
     """
-    from operations.kubectl import Kubectl
+    from operations.kubectl import real_cluster
 
     settings = workspace.settings
     if model not in settings.models:
         raise RequestError(unknown("model", model, settings.models, owner=workspace.stack))
-    declared = settings.cluster.context if isinstance(settings.cluster, ExistingCluster) else None
-    name = context or declared
-    if name is None:
-        remedy = f"Name a context of your kubeconfig: inferplan logs {model} --stack {workspace.typed} --context NAME"
-        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {model} has no logs there. {remedy}")
-    return logs_of(Kubectl(name), settings.namespace, model, lines)
+    command = f"inferplan logs {model} --stack {workspace.typed}"
+    cluster = real_cluster(workspace, context, otherwise=f"{model} has no logs there", command=command)
+    return logs_of(cluster, settings.namespace, model, lines)
 
 
 def logs_of(cluster: _Cluster, namespace: str, model: str, lines: int) -> list[ContainerLog]:

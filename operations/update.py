@@ -86,12 +86,9 @@ class UpdateTarget:
 
 def update_target(workspace: Workspace, context: str | None = None, *, step: Progress = silent) -> UpdateTarget:
     """The target of `workspace`. A simulated cluster is started. `context` is one of the user's kubeconfig."""
-    from components.platforms.spec import ExistingCluster
-
     if workspace.simulated:
         return _simulated(workspace, step)
-    cluster = workspace.settings.cluster
-    context = context or (cluster.context if isinstance(cluster, ExistingCluster) else None)
+    context = context or workspace.context
     return UpdateTarget(environment=child_environment(), live=live_cluster(workspace.stack, context), context=context)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.platforms.spec import ExistingCluster
 from operations.project import project_root, short_path, stack_file, stack_files, stack_name
 from stackfile.encryption import position_of
 from stackfile.imported_keys import with_secrets
@@ -41,6 +42,12 @@ class Workspace:
     def simulated(self) -> bool:
         """True if the stack file itself asks for the simulated cluster."""
         return self.settings.cluster.is_simulated
+
+    @property
+    def context(self) -> str | None:
+        """The kubeconfig context that the stack file names, None if it names none."""
+        cluster = self.settings.cluster
+        return cluster.context if isinstance(cluster, ExistingCluster) else None
 
     @cached_property
     def secrets(self) -> OpenedSecrets:

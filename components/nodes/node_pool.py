@@ -1,6 +1,6 @@
 """The nodes of a stack inside its cluster: fake nodes of simulated pools, RuntimeClasses and device plugins.
 
-It creates nothing for the nodes of an existing pool. A platform creates the machines of its own pools.
+It creates nothing for the nodes of an existing pool. A platform creates the machines of its pools.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class PreheatSpec(Spec):
 class ArtifactSpec(WeightsSpec):
     """A directory of a store that a model's servers get as /artifacts/<name>, read-only.
 
-    Each artifact (adapters, a tokenizer, engines, a repository) has a preheat of its own, to the share of the model's weights.
+    Each artifact (adapters, a tokenizer, engines, a repository) has its own preheat, to the share of the model's weights.
     """
 
     round: Annotated[int, Field(ge=0, le=9999)] = 0

@@ -68,7 +68,7 @@ def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
     """Run the program and diagnose the stack on `target`. Raises RequestError if there is no cluster to read."""
     if target.live is None:
         raise RequestError(
-            f"{workspace.stack}: there is no cluster to read. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
+            f"{workspace.stack}: no cluster is known. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
             "--context NAME (for EKS, create one with: aws eks update-kubeconfig --name CLUSTER), and install kubectl on PATH"
         )
     return diagnose(workspace, workspace.record(), target.environment, target.live)

@@ -146,7 +146,7 @@ def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Vi
 VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
 VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
-# Images of vLLM itself, not of a server with vllm in its name and a version of its own, for example pytriton-vllm.
+# Images of vLLM itself, not of a server with vllm in its name and its own version, for example pytriton-vllm.
 VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 

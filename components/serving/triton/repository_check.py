@@ -34,7 +34,7 @@ def repository_problems(directory: Path, names: Sequence[str], backends: Collect
 def _problems_of_model(directory: Path, models: Collection[str], backends: Collection[str]) -> Iterator[str]:
     versions = [path for path in directory.iterdir() if path.is_dir() and path.name.isdigit() and int(path.name) > 0]
     if not versions:
-        yield "there is no version. Expected a directory with a number as its name, for example 1"
+        yield "it has no version. Expected a directory with a number as its name, for example 1"
     file = directory / _CONFIG
     if not file.is_file():
         return

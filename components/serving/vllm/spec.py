@@ -136,8 +136,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
         """Yield what vLLM's argument parser would reject."""
-        known = options.options()
-        yield from ((option, known, f"vLLM {options.VERSION}") for option in options.unknown_options(self.extra_args))
+        for option in options.unknown_options(self.extra_args):
+            yield option, options.options(), f"vLLM {options.VERSION}"
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""

@@ -85,7 +85,7 @@ def document_texts(registration: Registration) -> Outputs:
 
 
 def answer(token: str, arguments: Mapping[str, Any]) -> Outputs | None:
-    """The result of the provider function `token`, None if there is no stub."""
+    """The result of the provider function `token`; None without a stub."""
     make = _FUNCTIONS.get(token)
     return None if make is None else make(arguments)
 

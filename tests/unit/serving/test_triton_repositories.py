@@ -189,7 +189,7 @@ SOUND = {
             "echo: preferred_batch_size [4] is above max_batch_size 2. Lower it",
         ),
         ({"echo/1/model.py": None}, "echo: 1/model.py is missing. Add the source of the model"),
-        ({"plain/3/model.onnx": None, "plain/x/model.onnx": ""}, "plain: there is no version. Expected a directory with a number"),
+        ({"plain/3/model.onnx": None, "plain/x/model.onnx": ""}, "plain: it has no version. Expected a directory with a number"),
         (
             {name: None for name in SOUND if name.startswith("both")},
             "both: there is no such directory. The repository has echo, plain. Correct models",
