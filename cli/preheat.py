@@ -69,8 +69,7 @@ def _preview(
     from components.preheat.preview import mounted
     from operations.source_listing import list_in_environment
 
-    request = planned.request if share is None else mounted(planned.request, share=share, source=mount)
-    request = mounted(request, share=request.target, source=mount)
+    request = mounted(planned.request, share=share or planned.request.target, source=mount)
     lines = [f"{planned.name}, round {planned.round}, from {planned.origin} into {planned.share}", f"  directory  {request.directory}"]
     capacity = getattr(workspace.settings.storage[planned.store], "capacity", None)
     end = [f"  capacity   {capacity} on {planned.store}, as the stack file says"] if capacity else []

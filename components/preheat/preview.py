@@ -5,6 +5,7 @@ It lists the source, and reads the share if that is mounted here. It writes noth
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Collection, Iterable, Mapping
@@ -95,8 +96,10 @@ def preview_share(request: Request, files: Iterable[SourceFile]) -> SharePreview
 
 
 def mounted(request: Request, *, share: Path, source: Path | None) -> Request:
-    """`request` for this machine, where the share is mounted at `share` and a mounted source at `source`."""
-    return replace(request, target=share, root=request.root if source is None else str(source), mount="")
+    """`request` for this machine, where the share is mounted at `share` and the source at `source`."""
+    # Only the root of a mounted source has the model's path below the mount point; another root is replaced as a whole.
+    below = os.path.relpath(request.root, request.mount) if request.mount else ""
+    return replace(request, target=share, root=request.root if source is None else str(source / below), mount="")
 
 
 def _versions(directories: Iterable[Path]) -> set[tuple[str, str, int]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.main import run
 from operations.preheat_status import preheats
@@ -150,3 +152,22 @@ def test_a_cluster_that_does_not_answer_is_told_in_kubectls_words(kubectl, capsy
     assert code == 1
     assert "Unable to connect to the server" in words
     assert "kubectl config view --minify --context onprem" in words
+
+
+@pytest.mark.skipif(shutil.which("rclone") is None, reason="no rclone on PATH, which lists the source")
+def test_the_mount_point_of_a_source_leads_to_the_files_of_the_model_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(PROJECT)
+    share = tmp_path / "share"
+    for file in ("llama-3-8b/config.json", "llama-3-8b/model.safetensors", "other/pytorch_model.bin"):
+        (share / file).parent.mkdir(parents=True, exist_ok=True)
+        (share / file).write_text("{}")
+    tree = yaml.safe_load((PROJECT / "stacks" / "Pulumi.local.yaml").read_text())
+    tree["config"]["inferplan:storage"]["origin"] = {"kind": "nfs", "server": "nas.acme.example", "path": "/export", "capacity": "4Ti"}
+    tree["config"]["inferplan:models"][MODEL]["weights"]["store"] = "origin"
+    stack = tmp_path / "Pulumi.share.yaml"
+    stack.write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(SystemExit):
+        run(["preheat", MODEL, "--stack", str(stack), "--source", str(share)])
+    printed = capsys.readouterr().out
+    assert "source     2 files" in printed
+    assert "other" not in printed
