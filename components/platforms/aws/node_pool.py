@@ -147,7 +147,7 @@ async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
 def _node_group(
     spec: EksPool, capacity: str, *, target: NodeTarget, home: EksClusterHandle, identity: NodeIdentity, launch: ec2.LaunchTemplate
 ) -> eks.NodeGroupArgs:
-    keeps = spec.size.min if capacity == spec.capacity_types[-1] else 0
+    least, first_day = (spec.size.min, spec.size.initial) if capacity == spec.capacity_types[-1] else (0, 0)
     return eks.NodeGroupArgs(
         cluster_name=home.name,
         node_role_arn=identity.arn,
@@ -160,7 +160,7 @@ def _node_group(
         instance_types=None if spec.capacity_reservation else list(spec.machines),
         labels={**spec.labels, **target.node_selector},
         taints=[_taint(taint) for taint in target.taints] or None,
-        scaling_config=eks.NodeGroupScalingConfigArgs(min_size=keeps, max_size=spec.size.max, desired_size=keeps),
+        scaling_config=eks.NodeGroupScalingConfigArgs(min_size=least, max_size=spec.size.max, desired_size=first_day),
         update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),
         force_update_version=spec.update.force,
         launch_template=eks.NodeGroupLaunchTemplateArgs(id=launch.id, version=launch.latest_version.apply(str)),

@@ -22,10 +22,12 @@ SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one 
 
 
 class PoolSize(Spec):
-    """The minimum and maximum number of nodes. The cluster autoscaler decides the current number."""
+    """The number of nodes: the least, that of the first day, and the most. Afterwards an autoscaler decides it."""
 
     min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
     """Minimum number of nodes. 0 allows an empty pool."""
+    desired: Annotated[int | None, Field(ge=0, le=MOST_NODES)] = None
+    """Number of nodes when the pool is created; later changes have no effect, since an autoscaler owns the number. Default: min."""
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
     """Maximum number of nodes."""
 
@@ -33,7 +35,16 @@ class PoolSize(Spec):
     def _the_range_is_no_contradiction(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min is {self.min} and max {self.max}; raise max or lower min")
+        if not self.min <= self.initial <= self.max:
+            raise ValueError(
+                f"desired is {self.desired}, which is not between min ({self.min}) and max ({self.max}). Use {self.min} to {self.max}"
+            )
         return self
+
+    @property
+    def initial(self) -> int:
+        """The number of nodes when the pool is created, defaults applied."""
+        return self.min if self.desired is None else self.desired
 
 
 class CapacityReservation(Spec):

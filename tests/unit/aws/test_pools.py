@@ -63,6 +63,18 @@ def test_a_pool_of_two_capacity_types_is_two_groups_of_one_template_and_the_last
     assert spot["instanceTypes"] == ["g6e.4xlarge", "g6e.8xlarge"]
 
 
+def test_the_last_group_starts_with_the_desired_nodes_and_keeps_the_minimum():
+    recording = pool(capacityTypes=["SPOT", "ON_DEMAND"], size={"min": 1, "desired": 3, "max": 5})
+    assert recording.one(GROUP, "p-spot").inputs["scalingConfig"] == {"minSize": 0, "maxSize": 5, "desiredSize": 0}
+    assert recording.one(GROUP, "p-on-demand").inputs["scalingConfig"] == {"minSize": 1, "maxSize": 5, "desiredSize": 3}
+
+
+@pytest.mark.parametrize("desired", [1, 6])
+def test_a_desired_size_outside_the_range_is_rejected(desired):
+    error = fault(size={"min": 2, "desired": desired, "max": 5})
+    assert f"desired is {desired}, which is not between min (2) and max (5). Use 2 to 5" in error
+
+
 @pytest.mark.parametrize("cluster", [CREATED, ADOPTED])
 def test_nodes_are_of_the_cluster_s_version_and_follow_it(cluster):
     recording = declared(cluster=cluster, nodePools={"system": SYSTEM, "p": L40S, "dl1": DL1})
