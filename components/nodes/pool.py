@@ -147,6 +147,11 @@ class Pool(Spec, ABC):
         """The maximum number of nodes."""
 
     @property
+    def initial_nodes(self) -> int:
+        """The number of nodes on the first day, before anything adds or removes one."""
+        return self.min_nodes
+
+    @property
     @abstractmethod
     def node_type(self) -> str | MachineShape:
         """The machine of the nodes, or the smallest of several, defaults applied: its name in the table, or the shape that the user wrote."""

@@ -113,6 +113,11 @@ class Cluster(Spec, ABC):
         """True if pods get credentials of the cloud from their node, without calling its token service."""
         return False
 
+    def adds_nodes(self, pool: Pool) -> bool:
+        """True if nodes are added to `pool` when pods wait for one. Otherwise it keeps its `initial_nodes`."""
+        del pool
+        return False
+
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
         facts = ClusterFacts(

@@ -9,9 +9,11 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
+from components.nodes.pool import Pool
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
+from components.platforms.controllers import ExistingControllers
 from components.platforms.platform import Cluster, Platform, Sections
 
 CloudCluster: TypeAlias = EksCluster
@@ -19,7 +21,7 @@ CloudPool: TypeAlias = EksPool
 CloudStore: TypeAlias = EfsStoreSpec
 
 
-class ExistingCluster(Cluster):
+class ExistingCluster(ExistingControllers, Cluster):
     """An existing cluster, through a context of the user's kubeconfig."""
 
     provider: Literal["existing"]
@@ -33,6 +35,11 @@ class ExistingCluster(Cluster):
         """Return the access to the cluster; there is nothing to declare."""
         del sections, stack, simulated_kubeconfig
         return Platform(context=self.context)
+
+    def adds_nodes(self, pool: Pool) -> bool:
+        """True with an existing autoscaler."""
+        del pool
+        return self.autoscaler == "existing"
 
 
 class SimulatedCluster(Cluster):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from components.nodes.pool import NodeLocation, Zone
+from components.nodes.pool import NodeLocation, Pool, Zone
 from components.platforms.aws import aws_api
+from components.platforms.aws.controllers_spec import Controller, EksControllers
 from components.platforms.platform import Cluster, Platform, Sections
 from components.spec import Spec, SpecError, duplicates
 
@@ -120,7 +121,7 @@ class EksCreation(Spec):
         return self
 
 
-class EksCluster(Cluster):
+class EksCluster(EksControllers, Cluster):
     """An EKS cluster. Without `create` it is an existing cluster, which is not changed."""
 
     provider: Literal["eks"]
@@ -168,6 +169,15 @@ class EksCluster(Cluster):
     def assigns_pod_identities(self) -> bool:
         """True with EKS Pod Identity."""
         return self.identity == "podIdentity"
+
+    @property
+    def autoscaler_choice(self) -> Controller:
+        """The autoscaler of node groups, defaults applied."""
+        return self.autoscaler or ("install" if self.is_created else "none")
+
+    def adds_nodes(self, pool: Pool) -> bool:
+        """True for node groups with an autoscaler."""
+        return pool.creates_nodes and self.autoscaler_choice != "none"
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check pools, stores and certificates on AWS."""
