@@ -43,7 +43,9 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     from cli.screen import say
     from cli.update import explain, find_target
     from operations import pulumi_cli
+    from operations.recovery.declared import declared_keys
     from operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
+    from operations.recovery.volumes import settle_volumes, volume_findings
 
     if not (dry_run or workspace.simulated):
         options.check_confirmation(f"inferplan recover {workspace.typed}")
@@ -51,10 +53,15 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     diagnosis = diagnose_target(workspace, target)
     diagnosis.check(cancel_lock=cancel_lock)
     explain(diagnosis)
-    problems = [str(each) for each in diagnosis.findings]
+    declared = declared_keys(workspace.record(), workspace.settings.namespace)
+    released = [] if target.live is None else volume_findings(declared, target.live)
+    for line in released:
+        say(f"  {line}")
+    problems = [*map(str, diagnosis.findings), *released]
     if dry_run:
         return problems
     repair_stack(diagnosis, target.environment)
+    settle_volumes(declared, target.live, target.patch_volume, say)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     check_settled(workspace, target)
     say(f"{workspace.stack} matches {workspace.file.shown_path}")
@@ -65,11 +72,17 @@ def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
     """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
     from cli.screen import say
     from cli.update import rehearse
+    from operations.live import LiveCluster
+    from operations.recovery.declared import declared_keys
     from operations.recovery.rehearsed import findings, running_cluster
+    from operations.recovery.volumes import volume_findings
 
-    problems = list(findings(running_cluster(workspace)))
+    cluster = running_cluster(workspace)
+    recording = workspace.record()
+    declared = declared_keys(recording, workspace.settings.namespace)
+    problems = [*findings(cluster), *volume_findings(declared, LiveCluster(cluster.get))]
     for line in problems or ["every object of the last run exists and was recorded"]:
         say(f"  {line}")
     if not dry_run:
-        rehearse(workspace)
+        rehearse(workspace, recording)
     return problems

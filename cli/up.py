@@ -53,11 +53,13 @@ def command(
 
 
 def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
-    from cli.screen import note
+    from cli.screen import note, say
     from cli.status import show_cluster, show_status
     from cli.update import find_target, offer_recovery
     from operations import pulumi_cli
     from operations.downtime import declared_servers, downtimes, live_servers
+    from operations.recovery.declared import declared_keys
+    from operations.recovery.volumes import settle_volumes
     from operations.required_secrets import missing_secrets, required_secrets
     from operations.status import stack_status
     from operations.update import check_target
@@ -67,6 +69,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
         # What was added to the state must be read from the cluster before it can be compared.
         options = replace(options, refresh=True)
     check_target(workspace, target, recording)
+    settle_volumes(declared_keys(recording, workspace.settings.namespace), target.live, target.patch_volume, say)
     if target.live is not None:
         if not workspace.simulated:
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,20 +63,25 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
     return True
 
 
-def rehearse(workspace: Workspace, recording: Recording | None = None, *, as_json: bool = False) -> None:
+def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
     from cli.progress import ProgressView
     from cli.screen import note, progress, say
     from cli.status import show_cluster
     from operations.downtime import declared_servers, downtimes, live_servers
     from operations.live import LiveCluster
+    from operations.recovery.declared import declared_keys
+    from operations.recovery.volumes import settle_volumes
+    from operations.update import patch_simulated_volume
     from rehearsal.cluster import start
 
     note(_limits(workspace))
     with ProgressView(progress()) as view:
         cluster = start(workspace.stack, view.step)
-        if recording is not None:
-            note(downtimes(live_servers(LiveCluster(cluster.get), workspace.settings.namespace), declared_servers(recording)))
+        live = LiveCluster(cluster.get)
+        declared = declared_keys(recording, workspace.settings.namespace)
+        settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
+        note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))
         outcome = workspace.apply(cluster, listener=view.resource, step=view.step)
     say(_summary(outcome))
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)

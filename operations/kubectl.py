@@ -1,6 +1,6 @@
 """Reads a cluster through kubectl, with the user's own kubeconfig: every way of logging in that kubectl knows works here too.
 
-It asks and never changes anything.
+Only `Kubectl.patch` changes anything.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import atexit
 import json
 import os
 import re
+import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -91,6 +93,15 @@ class Kubectl:
         lines = [] if done.returncode else done.stdout.strip().splitlines()
         return lines[-1] if lines else ""
 
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
+        """Send a merge patch to the cluster-scoped object `kind name`. Raises OperationError with kubectl's message and the command."""
+        command = ["patch", kind, name, "--type=merge", "-p", json.dumps(patch)]
+        done = self._run(*command)
+        if done.returncode:
+            message = " ".join(done.stderr.split())[:300].rstrip(".")
+            typed = shlex.join(["kubectl", "--context", self._context, *command])
+            raise OperationError(f"{kind} {name} could not be changed: {message}. Ask someone who may to run: {typed}")
+
     def _remedy(self, message: str, path: str) -> str:
         files = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each] or [str(Path.home() / ".kube" / "config")]
         if self._file is None and not any(Path(each).expanduser().is_file() for each in files):
@@ -99,8 +110,11 @@ class Kubectl:
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
 
     def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
+        return self._run("get", "--raw", path)
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
-        command = ["kubectl", *chosen, "--context", self._context, "--request-timeout", f"{_SECONDS}s", "get", "--raw", path]
+        command = ["kubectl", *chosen, "--context", self._context, "--request-timeout", f"{_SECONDS}s", *arguments]
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from operations import pulumi_cli
 from operations.errors import OperationError, RequestError
@@ -76,10 +77,14 @@ class UpdateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateTarget:
-    """The environment of `pulumi`, and the cluster: `simulated` is its handle, `live` is None if no cluster can be read."""
+    """The environment of `pulumi`, and the cluster: `simulated` is its handle, `live` is None if no cluster can be read.
+
+    `patch_volume` sends a merge patch to the volume of a name.
+    """
 
     environment: Mapping[str, str]
     live: LiveCluster | None
+    patch_volume: Callable[[str, Mapping[str, Any]], None] | None = None
     simulated: Cluster | None = None
     context: str | None = None
 
@@ -89,15 +94,24 @@ def update_target(workspace: Workspace, context: str | None = None, *, step: Pro
     if workspace.simulated:
         return _simulated(workspace, step)
     context = context or workspace.context
-    return UpdateTarget(environment=child_environment(), live=live_cluster(workspace.stack, context), context=context)
+    kubectl = _kubectl(workspace.stack, context)
+    if kubectl is None:
+        return UpdateTarget(environment=child_environment(), live=None, context=context)
+    return UpdateTarget(
+        environment=child_environment(), live=LiveCluster(kubectl.get), patch_volume=partial(kubectl.patch, "pv"), context=context
+    )
 
 
 def live_cluster(stack: str, context: str | None) -> LiveCluster | None:
     """The cluster of `context`, or without one the cluster that the stack created. None if neither is known or kubectl is missing."""
+    kubectl = _kubectl(stack, context)
+    return None if kubectl is None else LiveCluster(kubectl.get)
+
+
+def _kubectl(stack: str, context: str | None) -> Kubectl | None:
     if shutil.which("kubectl") is None:
         return None
-    kubectl = created_cluster(stack) if context is None else Kubectl(context)
-    return None if kubectl is None else LiveCluster(kubectl.get)
+    return created_cluster(stack) if context is None else Kubectl(context)
 
 
 def created_cluster(stack: str) -> Kubectl | None:
@@ -124,17 +138,28 @@ def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
     cluster = start(workspace.stack, step)
     environment = pulumi_cli.simulated_environment(cluster)
     pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
-    return UpdateTarget(environment=environment, live=LiveCluster(cluster.get), simulated=cluster)
+    return UpdateTarget(
+        environment=environment, live=LiveCluster(cluster.get), patch_volume=partial(patch_simulated_volume, cluster), simulated=cluster
+    )
+
+
+def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]) -> None:
+    """Send a merge patch to the volume `name` of a simulated cluster."""
+    api = cluster.api()
+    try:
+        api.request("PATCH", f"/api/v1/persistentvolumes/{name}", patch, media="application/merge-patch+json")
+    finally:
+        api.close()
 
 
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:
     """Raise OperationError that names the operators and rights that the target lacks for the stack."""
     from operations.preflight import check_operators, check_rights
-    from operations.recovery.declared import declared_objects
+    from operations.recovery.declared import declared_keys
 
     if target.live is None:
         return
-    objects = [each.key for each in declared_objects(recording, workspace.settings.namespace)]
+    objects = declared_keys(recording, workspace.settings.namespace)
     check_operators(objects, target.live, stack=workspace.typed, simulated=workspace.simulated)
     if target.context is not None:
         check_rights(objects, target.live, target.context, stack=workspace.typed)

@@ -28,6 +28,11 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
             )
 
 
+def declared_keys(recording: Recording, namespace: str) -> list[ObjectKey]:
+    """The identity of every object that `recording` declares."""
+    return [each.key for each in declared_objects(recording, namespace)]
+
+
 def key_of(registration: Registration, namespace: str) -> ObjectKey:
     """The identity of the object that `registration` declares; `namespace` replaces an unknown one."""
     inputs = registration.inputs

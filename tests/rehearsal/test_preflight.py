@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import yaml
@@ -12,6 +13,8 @@ from operations.blockers import blockers
 from operations.errors import OperationError
 from operations.live import LiveCluster, ObjectKey
 from operations.preflight import check_operators, check_rights
+from operations.recovery.volumes import settle_volumes
+from operations.update import patch_simulated_volume
 from rehearsal.cluster import Cluster
 from rehearsal.cluster.api import Api
 from tests.scenarios.play import client
@@ -75,3 +78,41 @@ def test_a_pod_that_holds_up_a_destroy_is_named_with_its_finalizer(cluster: Clus
             release = [{"op": "remove", "path": "/metadata/finalizers"}]
             api.request("PATCH", f"{PODS}/alpha", release, media="application/json-patch+json")
     assert list(blockers(live, HOME, datetime.now(UTC))) == []
+
+
+def _until(api: Api, path: str, phase: str) -> None:
+    """Return when the object at `path` has the phase, by a watch on it."""
+    collection, _, name = path.rpartition("/")
+    now = api.request("GET", path)
+    if now["status"].get("phase") == phase:
+        return
+    query = {"fieldSelector": f"metadata.name={name}", "resourceVersion": now["metadata"]["resourceVersion"], "timeoutSeconds": "30"}
+    for _, each in api.watch(collection, query):
+        if each.get("status", {}).get("phase") == phase:
+            return
+    raise AssertionError(f"{path} never became {phase}")
+
+
+def test_a_volume_that_kubernetes_keeps_for_a_deleted_claim_binds_the_next_one(cluster: Cluster):
+    volume, claim = ObjectKey("v1", "PersistentVolume", "", "kept-share"), ObjectKey("v1", "PersistentVolumeClaim", "default", "share")
+    about = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    where = {"nfs": {"server": "nas.acme.example", "path": "/llm"}, "claimRef": {"namespace": "default", "name": "share"}}
+    disk = {**about, **where, "capacity": {"storage": "1Ti"}, "persistentVolumeReclaimPolicy": "Retain"}
+    wish = {**about, "volumeName": "kept-share", "resources": {"requests": {"storage": "1Mi"}}}
+    labels = {"app.kubernetes.io/managed-by": "inferplan"}
+    volumes, claims = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"
+    with client(cluster) as api:
+        metadata = {"name": "kept-share", "labels": labels}
+        api.request("POST", volumes, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": disk})
+        try:
+            for _ in range(2):
+                api.request(
+                    "POST", claims, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "share"}, "spec": wish}
+                )
+                _until(api, f"{claims}/share", "Bound")
+                api.request("DELETE", f"{claims}/share")
+                _until(api, f"{volumes}/kept-share", "Released")
+                settle_volumes([volume, claim], LiveCluster(cluster.get), partial(patch_simulated_volume, cluster), print)
+                _until(api, f"{volumes}/kept-share", "Available")
+        finally:
+            api.request("DELETE", f"{volumes}/kept-share")

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,14 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
+    from operations.live import LiveCluster
+    from operations.recovery.declared import declared_keys
+    from operations.recovery.volumes import settle_volumes
+    from operations.update import patch_simulated_volume
     from rehearsal.cluster import start
     from rehearsal.cluster.definitions import installer
     from rehearsal.engine.apply.run import apply
+    from rehearsal.engine.program.record import record
     from rehearsal.progress import silent
 
     # Only the main thread takes a Ctrl-C, as in a command.
@@ -68,22 +74,22 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     cluster = start(job["cluster"])
     config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in job["config"].items()}
     os.environ["INFERPLAN_KUBECONFIG"] = str(cluster.kubeconfig)
+    stack = {"project": "inferplan", "stack": job["cluster"], "config": config, "secret_keys": ("inferplan:apiKeySeed",)}
     try:
-        outcome = apply(
-            _program,
-            cluster,
-            project="inferplan",
-            stack=job["cluster"],
-            config=config,
-            secret_keys=("inferplan:apiKeySeed",),
-            ensure_crds=installer(cluster, silent),
-        )
+        # The two steps of `inferplan up`.
+        declared = declared_keys(record(_program, **stack), job["config"]["namespace"])
+        settle_volumes(declared, LiveCluster(cluster.get), partial(patch_simulated_volume, cluster), say=_ignore)
+        outcome = apply(_program, cluster, **stack, ensure_crds=installer(cluster, silent))
     except KeyboardInterrupt:
         return {"ok": False, "cut": SENT.is_set(), "error": "interrupted"}
     except Exception as error:  # noqa: BLE001 - how it ends is the answer, whatever the reason
         return {"ok": False, "cut": SENT.is_set(), "error": str(error) or type(error).__name__}
     changes = [*outcome.created, *outcome.changed, *outcome.replaced, *outcome.deleted]
     return {"ok": True, "error": "", "changes": [str(each) for each in changes]}
+
+
+def _ignore(text: str) -> None:
+    del text
 
 
 def _program() -> None:
