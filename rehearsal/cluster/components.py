@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from rehearsal.cluster.pki import PROXY_NAME
+
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"
 COMPONENTS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 """In the order in which they start; they stop in reverse order."""
@@ -20,6 +22,7 @@ LISTENING = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 _ETCD_SOCKET = "unix://etcd.sock:0"  # relative to the working directory: socket paths are limited to 108 characters
 _PEER_SOCKET = "unix://peer.sock:0"
 _FAKE_NODE = "kwok.x-k8s.io/node=fake"
+_SCALER_SYNC = "2s"  # 15 s by default; horizontal pod autoscalers in a rehearsal decide sooner
 _NODE_GRACE = "1h"  # nodes must not be lost after a laptop was suspended
 
 
@@ -125,6 +128,14 @@ def _api_server(layout: Layout) -> list[str]:
         f"--tls-cert-file={pki / 'server.crt'}",
         f"--tls-private-key-file={pki / 'server.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
+        # API servers of operators, such as KEDA's for external metrics, are aggregated.
+        f"--requestheader-client-ca-file={pki / 'proxy-ca.crt'}",
+        f"--requestheader-allowed-names={PROXY_NAME}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki / f'{PROXY_NAME}.crt'}",
+        f"--proxy-client-key-file={pki / f'{PROXY_NAME}.key'}",
         f"--service-account-key-file={pki / 'tokens.key'}",
         f"--service-account-signing-key-file={pki / 'tokens.key'}",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
@@ -149,6 +160,7 @@ def _controller_manager(layout: Layout) -> list[str]:
         f"--node-monitor-grace-period={_NODE_GRACE}",
         "--node-startup-grace-period=1h",
         "--pvclaimbinder-sync-period=500ms",  # a claim that names its volume is bound at the next resync, after 12 s by default
+        f"--horizontal-pod-autoscaler-sync-period={_SCALER_SYNC}",
         "--profiling=false",
     ]
 

@@ -1,4 +1,4 @@
-"""Keys and certificates of one simulated cluster: authority, server, administrator, token signing.
+"""Keys and certificates of one simulated cluster: authority, server, administrator, token signing, aggregation of API servers.
 
 They are valid on 127.0.0.1 only and are deleted with the cluster's directory. None of them is printed or logged.
 """
@@ -10,7 +10,7 @@ import datetime
 import ipaddress
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rehearsal.files import write_atomically
 
@@ -18,11 +18,23 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+PROXY_NAME = "proxy"
+"""The common name of the API server's certificate towards API servers that it aggregates."""
+
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 _SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
-_CERTIFICATES = (("ca", "inferplan"), ("server", "inferplan"), ("admin", "system:masters"))
+# The API server proves who a forwarded request is from by `proxy`; its authority signs nothing else.
+_CERTIFICATES = (
+    ("ca", "inferplan", "ca", ()),
+    ("server", "inferplan", "ca", ("SERVER_AUTH",)),
+    ("admin", "system:masters", "ca", ("CLIENT_AUTH",)),
+    ("proxy-ca", "inferplan", "proxy-ca", ()),
+    (PROXY_NAME, "inferplan", "proxy-ca", ("CLIENT_AUTH",)),
+)
+"""Name, organization, issuer and purposes of each certificate."""
+_AUTHORITY_NAMES = {"ca": "inferplan-rehearsal", "proxy-ca": "inferplan-rehearsal-proxy"}
 _KEY_USAGES = [
     "digital_signature",
     "content_commitment",
@@ -35,21 +47,49 @@ _KEY_USAGES = [
 
 
 def write_pki(directory: Path) -> None:
-    """Write `ca`, `server`, `admin` (certificate and key each) and the key `tokens.key` to `directory`, mode 0600."""
+    """Write certificate and key of each row of `_CERTIFICATES` and the key `tokens.key` to `directory`, mode 0600."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     directory.mkdir(mode=0o700, exist_ok=True)
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("ca", "server", "admin", "tokens")}
-    for name, organization in _CERTIFICATES:
-        certificate = _certificate(name, organization, keys[name], keys["ca"])
-        write_atomically(directory / f"{name}.crt", certificate.public_bytes(pem))
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in (*(row[0] for row in _CERTIFICATES), "tokens")}
+    for name, organization, issuer, purposes in _CERTIFICATES:
+        certificate = _certificate(name, organization, keys[name], (issuer, keys[issuer]), purposes, _SERVER_NAMES)
+        write_atomically(directory / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
     for name, key in keys.items():
-        write_atomically(directory / f"{name}.key", key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, plain))
+        write_atomically(directory / f"{name}.key", _private_bytes(key))
 
 
-def _certificate(name: str, organization: str, key: EllipticCurvePrivateKey, authority: EllipticCurvePrivateKey) -> x509.Certificate:
+def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]) -> None:
+    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS names, signed by the authority in `pki`."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    authority: Any = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _certificate(names[0], "inferplan", key, ("ca", authority), ("SERVER_AUTH", "CLIENT_AUTH"), (*names, "localhost"))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(directory / "tls.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_atomically(directory / "tls.key", _private_bytes(key))
+    write_atomically(directory / "ca.crt", (pki / "ca.crt").read_bytes())
+
+
+def _private_bytes(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+
+
+def _certificate(
+    name: str,
+    organization: str,
+    key: EllipticCurvePrivateKey,
+    issuer: tuple[str, EllipticCurvePrivateKey],
+    purposes: tuple[str, ...],
+    names: tuple[str, ...],
+) -> x509.Certificate:
+    """A certificate that `issuer` signs for `purposes`; without purposes, an authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -58,14 +98,14 @@ def _certificate(name: str, organization: str, key: EllipticCurvePrivateKey, aut
         parts = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, common_name))
         return x509.Name([x509.NameAttribute(*part) for part in parts])
 
-    issuer = subject("inferplan", "inferplan-rehearsal")
-    is_authority = name == "ca"
+    issuer_name = subject("inferplan", _AUTHORITY_NAMES[issuer[0]])
+    is_authority = not purposes
     now = datetime.datetime.now(datetime.UTC)
     usages = {usage: usage == "digital_signature" for usage in _KEY_USAGES}
     builder = (
         x509.CertificateBuilder()
-        .subject_name(issuer if is_authority else subject(organization, name))
-        .issuer_name(issuer)
+        .subject_name(issuer_name if is_authority else subject(organization, name))
+        .issuer_name(issuer_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
@@ -76,15 +116,13 @@ def _certificate(name: str, organization: str, key: EllipticCurvePrivateKey, aut
     if is_authority:
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     else:
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if name == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
-        names = [x509.DNSName(each) for each in _SERVER_NAMES]
         addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _SERVER_ADDRESSES]
         builder = (
-            builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+            builder.add_extension(x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, each) for each in purposes]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([*map(x509.DNSName, names), *addresses]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key()), critical=False)
         )
-    return builder.sign(authority, hashes.SHA256())
+    return builder.sign(issuer[1], hashes.SHA256())
 
 
 def kubeconfig_text(pki: Path, server: str, context: str) -> bytes:

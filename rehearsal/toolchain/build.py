@@ -18,7 +18,7 @@ from rehearsal.errors import DiskFullError, ToolchainError
 from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, write_atomically
 from rehearsal.progress import Progress, StepFinished, StepStarted, StepWaiting, silent
 from rehearsal.toolchain.go import Go, find_go, lock_file
-from rehearsal.toolchain.gobuild import build_program, module_directory
+from rehearsal.toolchain.gobuild import build_program, module_directory, with_edits
 from rehearsal.toolchain.pins import SOURCES, Source
 
 # Measured on 2026-11-21: 0.4 GB of programs, and 4.7 GB of Go, modules and build results where Go's own caches are ours too.
@@ -131,8 +131,9 @@ def _require_space(home: Path, needed: int) -> None:
 
 
 def _build_source(source: Source, go: Go, index: int, total: int, progress: Progress) -> int:
-    staging = _home() / f".building-{source.name}"
+    staging, copies = _home() / f".building-{source.name}", _home() / f".building-{source.name}-copy"
     staging.mkdir()
+    edited = with_edits(source, copies, go)
     for name, package in source.programs:
         index += 1
         step = f"build {name} {source.version}"
@@ -142,7 +143,7 @@ def _build_source(source: Source, go: Go, index: int, total: int, progress: Prog
         def waiting(reason: str, step: str = step, began: float = began) -> None:
             progress(StepWaiting(step, reason, time.monotonic() - began))
 
-        build_program(source, package, staging / name, go, waiting)
+        build_program(edited, package, staging / name, go, waiting)
         size = (staging / name).stat().st_size
         progress(StepFinished(step, index, total, time.monotonic() - began, f"{size / 1e6:.0f} MB"))
     _copy_data(source, staging, go)
@@ -152,6 +153,7 @@ def _build_source(source: Source, go: Go, index: int, total: int, progress: Prog
     directory = _directory(source)
     shutil.rmtree(directory, ignore_errors=True)
     staging.rename(directory)
+    shutil.rmtree(copies, ignore_errors=True)
     return index
 
 

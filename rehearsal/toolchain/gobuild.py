@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections import deque
@@ -116,12 +118,33 @@ def _without_password(proxy: str) -> str:
 
 
 def module_directory(source: Source, go: Go) -> Path:
-    """The directory of `source.module` in the module cache."""
-    arguments = [str(go.program), "list", "-mod=readonly", "-m", "-json", source.module]
+    """The directory of `source.module` in the module cache, downloaded if it is missing. Raises ToolchainError."""
+    arguments = [str(go.program), "mod", "download", "-json", source.module]
     answer = subprocess.run(arguments, cwd=source.directory, env=go.environment, capture_output=True, text=True, check=False)
     directory = json.loads(answer.stdout or "{}").get("Dir") if answer.returncode == 0 else None
     if directory is None:
-        raise build_fault(
-            f"finding {source.module} in the Go module cache failed", tuple(answer.stderr.splitlines()[-_TAIL_LINES:]), source.directory, go
-        )
+        tail = tuple(answer.stderr.splitlines()[-_TAIL_LINES:])
+        raise build_fault(f"finding {source.module} in the Go module cache failed", tail, source.directory, go)
     return Path(directory)
+
+
+def with_edits(source: Source, home: Path, go: Go) -> Source:
+    """`source` with its edits made, in a copy of its module below `home`; `source` itself if it has none. Raises ToolchainError."""
+    if not source.edits:
+        return source
+    module, copy = module_directory(source, go), home / source.name / "module"
+    for path in module.rglob("*"):
+        if path.is_file():
+            (copy / path.relative_to(module)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy / path.relative_to(module))  # the module cache is read-only, the copy must not be
+    for name, before, after in source.edits:
+        text = (copy / name).read_text(encoding="utf-8")
+        if text.count(before) != 1:
+            problem = f"{source.module} {source.version} has {before!r} {text.count(before)} times in {name}, expected once"
+            raise ToolchainError(problem, f"update the edits of {source.name} to the pinned version")
+        (copy / name).write_text(text.replace(before, after), encoding="utf-8")
+    for name in ("go.mod", "go.sum"):
+        shutil.copyfile(source.directory / name, copy.parent / name)
+    with (copy.parent / "go.mod").open("a", encoding="utf-8") as stream:
+        stream.write(f"\nreplace {source.module} => ./module\n")
+    return dataclasses.replace(source, home=home)

@@ -24,6 +24,8 @@ class Source:
         programs: file name and Go package of each program.
         version_variables: Go string variables that are set to the module's version at link time.
         data: further files to copy: name and path inside the module.
+        edits: changes of the module's code before the build: path inside the module, the text there and its replacement.
+        home: the directory of the directory `name`.
     """
 
     name: str
@@ -31,11 +33,13 @@ class Source:
     programs: tuple[tuple[str, str], ...]
     version_variables: tuple[str, ...] = ()
     data: tuple[tuple[str, str], ...] = ()
+    edits: tuple[tuple[str, str, str], ...] = ()
+    home: Path = MODULES_DIRECTORY
 
     @property
     def directory(self) -> Path:
         """The directory of go.mod and go.sum."""
-        return MODULES_DIRECTORY / self.name
+        return self.home / self.name
 
     @cached_property
     def version(self) -> str:
@@ -75,6 +79,7 @@ class Source:
             "arguments": self.build_arguments(),
             "environment": BUILD_ENVIRONMENT,
             "platform": [sys.platform, platform.machine()],
+            **({"edits": self.edits} if self.edits else {}),
         }
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 

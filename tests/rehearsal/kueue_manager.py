@@ -38,20 +38,12 @@ _READY_SECONDS = 120
 _LOG_LINES = 15
 
 
-class KueueSource(Source):
-    """The manager's module, pinned beside this file: a program that only tests need."""
-
-    @property
-    def directory(self) -> Path:
-        """Where go.mod and go.sum stand."""
-        return Path(__file__).parent / self.name
-
-
-KUEUE = KueueSource(
+KUEUE = Source(
     "kueue",
     "sigs.k8s.io/kueue",
     (("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
     data=(("webhooks.yaml", "config/components/webhook/manifests.yaml"),),
+    home=Path(__file__).parent,  # only tests need it
 )
 # The versions that Kueue's own go.mod requires.
 _MANAGED = (

@@ -13,12 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from rehearsal.cluster import processes
 from rehearsal.cluster.api import Api
 from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
 from rehearsal.cluster.ownership import read_target
-from rehearsal.cluster.pki import kubeconfig_text, write_pki
+from rehearsal.cluster.pki import PROXY_NAME, kubeconfig_text, write_pki, write_service_certificate
 from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, write_record
 from rehearsal.cluster.startup import free_ports, is_free, log_tail
 from rehearsal.errors import ClusterError
@@ -56,6 +57,30 @@ def test_certificates_name_the_loopback_address_and_the_administrators_group(tmp
     assert "127.0.0.1" in [str(each) for each in names.get_values_for_type(x509.IPAddress)]
     assert "O=system:masters" in admin.subject.rfc4514_string()
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
+
+
+def test_forwarded_requests_are_proven_by_an_authority_of_their_own(tmp_path):
+    write_pki(tmp_path / "pki")
+    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("admin", PROXY_NAME)}
+    authorities = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("ca", "proxy-ca")}
+
+    certificates[PROXY_NAME].verify_directly_issued_by(authorities["proxy-ca"])
+    certificates["admin"].verify_directly_issued_by(authorities["ca"])
+    with pytest.raises(ValueError, match="certificate subject does not match"):
+        certificates["admin"].verify_directly_issued_by(authorities["proxy-ca"])
+
+
+def test_a_service_gets_a_certificate_of_the_clusters_authority_for_both_ends(tmp_path):
+    write_pki(tmp_path / "pki")
+    write_service_certificate(tmp_path / "keda", tmp_path / "pki", ("keda-operator", "keda-operator.keda.svc"))
+    certificate = x509.load_pem_x509_certificate((tmp_path / "keda" / "tls.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+    purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "keda" / "ca.crt").read_bytes()))
+    assert names == ["keda-operator", "keda-operator.keda.svc", "localhost"]
+    assert set(purposes) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "keda").iterdir()} == {0o600}
 
 
 def test_a_kubeconfig_carries_everything_it_needs(tmp_path):

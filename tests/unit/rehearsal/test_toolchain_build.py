@@ -13,7 +13,7 @@ from rehearsal.errors import DiskFullError, ToolchainError
 from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
 from rehearsal.toolchain import build, built, ensure
 from rehearsal.toolchain.go import find_go
-from rehearsal.toolchain.pins import SOURCES
+from rehearsal.toolchain.pins import SOURCES, Source
 
 GO = """#!{python}
 import pathlib, sys
@@ -25,7 +25,7 @@ elif words[0] == "build":
         log.write(words[-1] + "\\n")
     {act}
     pathlib.Path(words[words.index("-o") + 1]).write_text("program " + words[-1])
-elif words[0] == "list":
+elif words[:2] == ["mod", "download"]:
     print({answer!r})
 """
 
@@ -73,6 +73,37 @@ def test_every_program_is_built_once_with_a_step_for_each(toolbox):
     ]
     assert ensure(events.append) == made == built()
     assert len(events) == 10
+
+
+@pytest.fixture
+def edited(toolbox, tmp_path):
+    """A function that returns a source with one edit of `listen ":8080"`, and the module's file; the program is the compiled file."""
+    (tmp_path / "module" / "cmd").mkdir(parents=True)
+    (tmp_path / "module" / "cmd" / "main.go").write_text('listen ":8080"')
+    (tmp_path / "pins" / "server").mkdir(parents=True)
+    (tmp_path / "pins" / "server" / "go.mod").write_text("go 1.24.0\nrequire example.test/server v1.0.0\n")
+    (tmp_path / "pins" / "server" / "go.sum").write_text("")
+    toolbox(act="import shutil; shutil.copy('module/cmd/main.go', words[words.index('-o') + 1]); sys.exit()")
+
+    def source(before):
+        edits = (("cmd/main.go", before, '"127.0.0.1:8080"'),)
+        return Source("server", "example.test/server", (("server", "example.test/server/cmd"),), edits=edits, home=tmp_path / "pins")
+
+    return source
+
+
+def test_an_edit_reaches_the_compiler_and_not_the_module_cache(edited, tmp_path):
+    directory = build.ensure_source(edited('":8080"'))
+
+    assert (directory / "server").read_text() == 'listen "127.0.0.1:8080"'
+    assert (tmp_path / "module" / "cmd" / "main.go").read_text() == 'listen ":8080"'
+    assert [path.name for path in directory.parent.iterdir() if path.name.startswith(".building")] == []
+    assert edited('":8080"').digest() != edited('"8080"').digest()
+
+
+def test_an_edit_that_the_pinned_version_does_not_have_is_an_error(edited):
+    with pytest.raises(ToolchainError, match=r"has '\":9090\"' 0 times in cmd/main.go, expected once"):
+        build.ensure_source(edited('":9090"'))
 
 
 def test_a_missing_or_shortened_program_is_noticed_and_only_its_module_is_built_again(toolbox):

@@ -47,14 +47,13 @@ def test_no_module_is_replaced_by_a_directory_and_each_has_its_hashes(source):
 
 
 @pytest.fixture
-def etcd(tmp_path, monkeypatch):
+def etcd(tmp_path):
     """The etcd source, its files copied to where a test may change them."""
     source = BY_NAME["etcd"]
     (tmp_path / "etcd").mkdir()
     for name in ("go.mod", "go.sum"):
         (tmp_path / "etcd" / name).write_bytes((source.directory / name).read_bytes())
-    monkeypatch.setattr(pins, "MODULES_DIRECTORY", tmp_path)
-    return dataclasses.replace(source)
+    return dataclasses.replace(source, home=tmp_path)
 
 
 @pytest.mark.parametrize("file", ["go.mod", "go.sum"])
