@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),
     "snippet": ("cli.snippet", "Print code that calls a model, in a protocol and a language."),
     "status": ("cli.status", "Show the current state of pools, queues, models, Jobs and stores."),
+    "drift": ("cli.drift", "Show what was changed on the cluster by hand, by whom, and what to type."),
     "logs": ("cli.logs", "Show what the pods of a model log."),
     "benchmark": ("cli.benchmark", "Show the result of a stack's benchmark."),
     "down": ("cli.down", "Remove what up created."),

@@ -109,12 +109,21 @@ class Kubectl:
         remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "Check with: {command}")
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
 
+    @property
+    def shown(self) -> str:
+        """The start of a command that a person types to reach the same cluster."""
+        return f"kubectl --context {self._context}"
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of kubectl with `arguments` for this cluster."""
+        chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
+        return ["kubectl", *chosen, "--context", self._context, *arguments]
+
     def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
         return self._run("get", "--raw", path)
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
-        command = ["kubectl", *chosen, "--context", self._context, "--request-timeout", f"{_SECONDS}s", *arguments]
+        command = self.command("--request-timeout", f"{_SECONDS}s", *arguments)
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:

@@ -54,6 +54,12 @@ class LiveCluster:
         """The live object, None if it does not exist. Errors of `get` pass through."""
         return self.objects(key.api_version, key.kind, key.namespace).get((key.namespace, key.name))
 
+    def path(self, key: ObjectKey) -> str:
+        """The API path of the object `key`."""
+        plural, namespaced = self._kinds_of(key.api_version)[key.kind]
+        place = f"/namespaces/{key.namespace}" if namespaced else ""
+        return f"{_base(key.api_version)}{place}/{plural}/{key.name}"
+
     def objects(self, api_version: str, kind: str, namespace: str = "") -> Mapping[tuple[str, str], dict[str, Any]]:
         """Every object of `kind` by (namespace, name), in `namespace`, or in all namespaces if that is ""; none for a kind that the cluster does not serve."""
         plural, namespaced = self._kinds_of(api_version).get(kind, ("", False))

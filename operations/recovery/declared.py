@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:
     """Every object that `recording` declares; `namespace` replaces names that only the cluster knows."""
     parents = {each.urn: each.parent for each in recording}
+    for each, key in registered_objects(recording, namespace):
+        yield Declared(urn=each.urn, type=each.type, key=key, parents=_chain(each.urn, parents), inputs=_without_secrets(each.inputs))
+
+
+def registered_objects(recording: Recording, namespace: str) -> Iterator[tuple[Registration, ObjectKey]]:
+    """The registrations of Kubernetes objects in `recording` with the objects' keys, without those that only patch an object."""
     for each in recording:
         if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type):
-            yield Declared(
-                urn=each.urn,
-                type=each.type,
-                key=key_of(each, namespace),
-                parents=_chain(each.urn, parents),
-                inputs=_without_secrets(each.inputs),
-            )
+            yield each, key_of(each, namespace)
 
 
 def declared_keys(recording: Recording, namespace: str) -> list[ObjectKey]:
     """The identity of every object that `recording` declares."""
-    return [each.key for each in declared_objects(recording, namespace)]
+    return [key for _, key in registered_objects(recording, namespace)]
 
 
 def key_of(registration: Registration, namespace: str) -> ObjectKey:

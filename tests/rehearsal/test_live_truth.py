@@ -74,6 +74,19 @@ def test_several_changes_behind_our_back_are_told_together_and_undone_by_one_upd
     )
 
 
+def test_drift_names_the_field_its_author_and_the_command(local_state, api):
+    quiet = inferplan(local_state, "drift", "local")
+    assert quiet.returncode == 0, quiet.stdout
+    set_image(api)
+    told = inferplan(local_state, "drift", "local")
+    assert told.returncode == 3, told.stderr
+    assert "image is docker.io/vllm/vllm-openai:v0.1.0, the stack declares docker.io/vllm/vllm-openai:v0.33" in told.stdout
+    assert "by: kubectl at " in told.stdout
+    assert "inferplan up local sets it back; to keep it, set models.llama-3-8b.image in stacks/Pulumi.local.yaml" in told.stdout
+    up(local_state)
+    assert inferplan(local_state, "drift", "local").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     in_full(

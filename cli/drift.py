@@ -1,0 +1,60 @@
+"""`inferplan drift STACK`: what changed on the cluster since the last update, by whom, and what to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.arguments import Context, Stack
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from operations.drift.cluster import ComparedCluster
+    from operations.workspace import Workspace
+
+
+def command(
+    stack: Stack,
+    context: Context = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Compare the live objects of STACK with what its file declares; exit code 3 if they differ. It changes nothing."""
+    from cli.screen import show, show_json
+    from operations.drift.drift import drift
+    from operations.drift.text import Words, document, lines
+    from operations.errors import UnsettledError
+    from operations.workspace import open_workspace
+
+    workspace = open_workspace(stack)
+    recording = workspace.record()
+    with _cluster(workspace, context) as cluster:
+        result = drift(recording, workspace.settings.namespace, cluster, secrets_known=not workspace.secrets.placeholders)
+    words = Words(command=f"inferplan up {stack}", file=workspace.file.shown_path, kubectl=cluster.kubectl)
+    if as_json:
+        show_json(document(result, words))
+    else:
+        show("\n".join(lines(result, words)))
+    if result.findings:
+        raise UnsettledError(f"{workspace.stack}: {len(result.findings)} differences between the cluster and {workspace.file.shown_path}")
+
+
+def _cluster(workspace: Workspace, context: str | None) -> AbstractContextManager[ComparedCluster]:
+    """The cluster of `context`, else a running simulated cluster, else the cluster of the stack file."""
+    from operations.drift.cluster import behind_kubectl, simulated
+    from operations.errors import UnsettledError
+    from operations.kubectl import Kubectl
+    from operations.update import created_cluster
+    from rehearsal.cluster import start, status
+
+    name = context or workspace.context
+    if context is None and status(workspace.stack).state == "running":
+        return simulated(start(workspace.stack))
+    kubectl = Kubectl(name) if name else None if workspace.simulated else created_cluster(workspace.stack)
+    if kubectl is None:
+        raise UnsettledError(
+            f"{workspace.stack} has no cluster to compare with. Bring it up with: inferplan up {workspace.typed}, "
+            f"or name a context of your kubeconfig: inferplan drift {workspace.typed} --context NAME"
+        )
+    return behind_kubectl(kubectl)

@@ -1,0 +1,151 @@
+"""The one table of who owns which field of a Kubernetes object: the stack, a scaler, a controller, the API server, or people.
+
+A field that is not in the table belongs to whoever declares it, which is the stack for everything in its program. Field
+managers are named by their programs: `metadata.managedFields` has one entry for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Final
+
+from kube.paths import Path, covers, parse
+
+
+class Owner(StrEnum):
+    """Who decides about a field."""
+
+    STACK = "stack"
+    SCALER = "scaler"
+    CONTROLLER = "controller"
+    SERVER = "server"
+    PEOPLE = "people"
+
+
+SCALED: Final = {
+    "Deployment": ("spec.replicas",),
+    "StatefulSet": ("spec.replicas",),
+    "LeaderWorkerSet": ("spec.replicas",),
+    "RayService": ("spec.rayClusterConfig.workerGroupSpecs[*].replicas",),
+}
+"""By kind, the paths that a scaler owns (HorizontalPodAutoscaler, KEDA, Ray's autoscaler) if the object is scaled.
+
+Declare them as `ignore_changes` of a scaled object: both engines then write the value when they create the object, keep the live
+value while they own the field, and send nothing once a scaler has written it. An object that simply stopped declaring
+`spec.replicas` would drop to one replica, because server-side apply removes what its owner no longer declares.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """`owner` decides about `path` and everything below it in objects of `kind` ("*" is every kind)."""
+
+    kind: str
+    path: str
+    owner: Owner
+
+
+_SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
+
+_RULES: Final = (
+    *(
+        _Rule("*", f"metadata.{name}", _SERVER)
+        for name in ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+    ),
+    _Rule("*", "status", _CONTROLLER),
+    _Rule("*", "metadata.finalizers", _CONTROLLER),
+    _Rule("*", "metadata.ownerReferences", _CONTROLLER),
+    _Rule("*", 'metadata.annotations["deployment.kubernetes.io/revision"]', _CONTROLLER),
+    _Rule("*", 'metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]', _PEOPLE),
+    _Rule("Service", "spec.clusterIP", _SERVER),
+    _Rule("Service", "spec.clusterIPs", _SERVER),
+    _Rule("Service", "spec.healthCheckNodePort", _SERVER),
+    _Rule("Service", "spec.ports[*].nodePort", _SERVER),
+    _Rule("Namespace", "spec.finalizers", _SERVER),
+    _Rule("PersistentVolumeClaim", "spec.volumeName", _CONTROLLER),
+    _Rule("PersistentVolume", "spec.claimRef.uid", _CONTROLLER),
+    _Rule("PersistentVolume", "spec.claimRef.resourceVersion", _CONTROLLER),
+    _Rule("Job", "spec.selector", _CONTROLLER),
+    _Rule("Job", 'spec.template.metadata.labels["controller-uid"]', _CONTROLLER),
+    _Rule("Job", 'spec.template.metadata.labels["batch.kubernetes.io/controller-uid"]', _CONTROLLER),
+    _Rule("ServiceAccount", "secrets", _CONTROLLER),
+    _Rule("MutatingWebhookConfiguration", "webhooks[*].clientConfig.caBundle", _CONTROLLER),
+    _Rule("ValidatingWebhookConfiguration", "webhooks[*].clientConfig.caBundle", _CONTROLLER),
+    _Rule("CustomResourceDefinition", "spec.conversion.webhook.clientConfig.caBundle", _CONTROLLER),
+    _Rule("APIService", "spec.caBundle", _CONTROLLER),
+    # `kubectl rollout restart` and `kubectl cordon` are operations, not changes of the declaration.
+    _Rule("*", 'spec.template.metadata.annotations["kubectl.kubernetes.io/restartedAt"]', _PEOPLE),
+    _Rule("Deployment", "spec.paused", _PEOPLE),
+    _Rule("Node", "spec.unschedulable", _PEOPLE),
+    _Rule("Node", "spec.podCIDR", _CONTROLLER),
+    _Rule("Node", "spec.podCIDRs", _CONTROLLER),
+    _Rule("Node", "spec.providerID", _CONTROLLER),
+)
+
+_QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
+"""What Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
+
+_ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotations")))
+"""Maps to which anyone may add keys."""
+
+NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/")
+"""Starts of the keys of taints that controllers add to nodes."""
+
+_MANAGERS: Final = (
+    # The binary's name, or the start of the user agent, is the name of a manager that chose none.
+    (_CONTROLLER, "kube-controller-manager"),
+    (_CONTROLLER, "kube-scheduler"),
+    (_CONTROLLER, "kube-apiserver"),
+    (_CONTROLLER, "kubelet"),
+    (_CONTROLLER, "cloud-controller-manager"),
+    (_CONTROLLER, "eks"),
+    (_CONTROLLER, "kwok"),
+    (_CONTROLLER, "kueue"),
+    (_CONTROLLER, "kuberay"),
+    (_CONTROLLER, "ray-operator"),
+    (_CONTROLLER, "manager"),
+    (_CONTROLLER, "controller"),
+    (_CONTROLLER, "envoy-gateway"),
+    (_CONTROLLER, "cert-manager"),
+    (_CONTROLLER, "cainjector"),
+    (_CONTROLLER, "external-dns"),
+    (_CONTROLLER, "karpenter"),
+    (_CONTROLLER, "inferplan-stub"),
+    (_SCALER, "keda"),
+    (_SCALER, "cluster-autoscaler"),
+    (_SCALER, "vpa-"),
+    (_SCALER, "horizontal-pod-autoscaler"),
+)
+"""Starts of the names of managers that are neither the stack nor a person."""
+
+_OURS: Final = ("pulumi-kubernetes", "inferplan-rehearsal")
+_SCALE: Final = "scale"
+
+
+def owner_of(kind: str, path: Path, *, queued: bool = False) -> Owner:
+    """Return the owner of the field at `path` of an object of `kind`; `queued` is true for an object in a queue of Kueue."""
+    if queued and any(covers(parse(text), path) for text in _QUEUED):
+        return Owner.CONTROLLER
+    return next((owner for pattern, owner in _rules_of(kind) if covers(pattern, path)), Owner.STACK)
+
+
+def anyone_adds(kind: str, path: Path, *, queued: bool = False) -> bool:
+    """Return True if a value at `path` that the stack does not declare is nobody's mistake: another label, or a field of a controller."""
+    return any(covers(pattern, path) for pattern in _ADDED_BY_ANYONE) or owner_of(kind, path, queued=queued) is not Owner.STACK
+
+
+def manager_of(name: str, subresource: str = "") -> Owner:
+    """Return the owner that the field manager `name` acts for, writing through `subresource` or the object itself."""
+    if name.startswith(_OURS):
+        return Owner.STACK
+    owner = next((owner for owner, start in _MANAGERS if name.startswith(start)), Owner.PEOPLE)
+    if owner is Owner.CONTROLLER and subresource == _SCALE:
+        return Owner.SCALER
+    return Owner.CONTROLLER if owner is Owner.PEOPLE and subresource not in ("", _SCALE) else owner
+
+
+@cache
+def _rules_of(kind: str) -> tuple[tuple[Path, Owner], ...]:
+    return tuple((parse(rule.path), rule.owner) for rule in _RULES if rule.kind in ("*", kind))

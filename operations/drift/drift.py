@@ -1,0 +1,150 @@
+"""The differences between the live objects of a stack and what its program registers.
+
+Each declaration is applied as a dry run with the field manager of the last update: the API server fills in its own defaults, so
+only true differences remain. What a scaler, a controller or the server owns (`kube/field_owners.py`) is no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
+from kube.managed_fields import Writer, entries, undeclared, writers
+from kube.names import QUEUE_LABEL
+from kube.paths import MISSING, mapping, value_at, with_values_of
+from operations.drift.cluster import ComparedCluster, DryRunRejected
+from operations.drift.compare import Difference, compare, declared_only, with_unknown_from
+from operations.drift.finding import Finding, action_of, setting_of
+from operations.recovery.declared import registered_objects
+from rehearsal.engine.wire.recording import PROVIDER_PREFIX
+from rehearsal.engine.wire.values import reveal
+
+if TYPE_CHECKING:
+    from operations.live import ObjectKey
+    from rehearsal.engine.wire.recording import Recording, Registration
+
+_FORBIDDEN: Final = 403
+_MANAGER: Final = "inferplan-rehearsal"
+"""Our field manager where the object records none of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """The differences of a stack, the number of objects compared, and what was not compared, one sentence each."""
+
+    stack: str
+    findings: tuple[Finding, ...]
+    compared: int
+    uncovered: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class _Comparison:
+    cluster: ComparedCluster
+    secrets_known: bool
+    forbidden: Counter[str] = field(default_factory=Counter)
+    rejected: dict[str, str] = field(default_factory=dict)
+
+    def findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
+        """The differences of one object."""
+        live = self.cluster.live.find(key)
+        inputs = registration.inputs
+        if live is None:
+            if not (key.kind == "Job" and mapping(inputs, "spec").get("ttlSecondsAfterFinished") is not None):
+                yield Finding(key=key, action="create")
+            return
+        live = {"apiVersion": key.api_version, "kind": key.kind, **live}
+        body = reveal(with_unknown_from(live, inputs, secrets=not self.secrets_known))
+        body["metadata"] = {**body.get("metadata", {}), "name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
+        body = with_values_of(live, body, registration.options.ignore_changes)
+        labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
+        queued = QUEUE_LABEL in labels
+        for path, found, wanted in self._differences(key, body, live):
+            if owner_of(key.kind, path, queued=queued) is Owner.STACK:
+                writer = _writer(live, path, found)
+                action = action_of(writer, found, wanted)
+                setting = setting_of(labels, path)
+                yield Finding(key=key, path=path, live=found, ours=wanted, writer=writer, action=action, setting=setting, secrets=inputs)
+        for writer, fields in entries(live):
+            if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
+                for path, found in undeclared(live, fields, body):
+                    if not anyone_adds(key.kind, path, queued=queued) and found is not None:
+                        yield Finding(key=key, path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path))
+
+    def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
+        applied = self._applied(key, body, live)
+        if applied is None:
+            # Without the server's answer, only declared fields can be compared.
+            applied = {name: value for name, value in body.items() if name not in ("stringData", "status")}
+            live = declared_only(live, applied)
+        for path, found, wanted in compare(live, applied):
+            if key.kind == "Node" and path[:2] == ("spec", "taints"):
+                found, wanted = (_our_taints(value_at(each, path[:2])) for each in (live, applied))  # noqa: PLW2901 - the same difference, without taints of controllers
+                if found == wanted:
+                    continue
+            yield path, found, wanted
+
+    def _applied(self, key: ObjectKey, body: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The object as an update would leave it; None if the server gives no answer."""
+        if key.kind in self.forbidden:
+            self.forbidden[key.kind] += 1
+            return None
+        manager = next((each.manager for each, _ in entries(live) if manager_of(each.manager) is Owner.STACK), _MANAGER)
+        try:
+            return self.cluster.dry_run(self.cluster.live.path(key), body, manager)
+        except DryRunRejected as rejection:
+            if rejection.status == _FORBIDDEN:
+                self.forbidden[key.kind] += 1
+            else:
+                self.rejected[str(key)] = str(rejection)
+            return None
+
+    def uncovered(self) -> Iterator[str]:
+        """What could not be compared in full."""
+        if self.forbidden:
+            kinds = ", ".join(sorted(self.forbidden))
+            yield (
+                f"{self.forbidden.total()} objects ({kinds}): your account may not patch them, so only declared fields were compared. "
+                "A dry run needs the right to patch and changes nothing"
+            )
+        if not self.secrets_known:
+            yield "values of secrets: they could not be decrypted. Set PULUMI_CONFIG_PASSPHRASE"
+
+
+def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, secrets_known: bool) -> Drift:
+    """Compare what `recording` registers with `cluster`; it changes nothing. `namespace` replaces names that only a cluster knows."""
+    comparison = _Comparison(cluster=cluster, secrets_known=secrets_known)
+    objects = list(registered_objects(recording, namespace))
+    findings = [finding for registration, key in objects for finding in comparison.findings(registration, key)]
+    return Drift(
+        stack=recording.stack,
+        findings=tuple(findings),
+        compared=len(objects),
+        uncovered=(*comparison.uncovered(), *_clouds(recording)),
+    )
+
+
+def _clouds(recording: Recording) -> Iterator[str]:
+    others = Counter(
+        each.type.partition(":")[0]
+        for each in recording
+        if each.custom and not each.read and not each.type.startswith(("kubernetes:", PROVIDER_PREFIX))
+    )
+    for provider, count in sorted(others.items()):
+        name = {"aws": "AWS"}.get(provider, provider)
+        yield f"{count} {name} resources. Compare them with: pulumi refresh --preview-only --stack {recording.stack}"
+
+
+def _writer(live: Mapping[str, Any], path: tuple[str | int, ...], found: Any) -> Writer | None:
+    """Who wrote the value at `path`, people before the stack; None for a value that was removed."""
+    if found is MISSING:
+        return None
+    matches = writers(live, path)
+    return next((each for each in matches if manager_of(each.manager, each.subresource) is not Owner.STACK), next(iter(matches), None))
+
+
+def _our_taints(taints: Any) -> Any:
+    return [each for each in taints if not each["key"].startswith(NODE_TAINTS)] if isinstance(taints, list) else []

@@ -1,0 +1,144 @@
+"""One difference between a live object and the stack: who made it, and what to type. Values of secrets are hidden."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from kube.field_owners import Owner, manager_of
+from kube.managed_fields import Writer
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from kube.paths import MISSING, Path, covers, parse, text_of
+from operations.live import ObjectKey
+from rehearsal.engine.wire.values import Secret
+
+Action = Literal["create", "reset", "apply", "contest", "leave", "replace"]
+"""What `inferplan up` does about a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler."""
+
+HIDDEN: Final = "[secret]"
+_SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api[-_]?key|private[-_]?key")
+_WIDTH: Final = 80
+
+_SETTINGS: Final = {
+    "model": (
+        ("spec.replicas", "replicas"),
+        ("spec.template.spec.containers[0].image", "image"),
+        ("spec.template.spec.containers[0].env", "env"),
+        ("spec.template.spec.containers[0].resources", "resources"),
+        ("spec.template.spec.tolerations", "tolerations"),
+        ("spec.template.spec.priorityClassName", "priorityClassName"),
+        ("spec.template.spec.volumes", "volumes"),
+        ("spec.template.metadata.labels", "labels"),
+        ("spec.template.metadata.annotations", "annotations"),
+    ),
+    "gateway": (
+        ("spec.replicas", "replicas"),
+        ("spec.minReplicas", "replicas"),
+        ("spec.maxReplicas", "autoscaling.maxReplicas"),
+        ("spec.template.spec.containers[0].image", "image"),
+        ("spec.rules", "host"),
+        ("spec.ingressClassName", "ingressClassName"),
+    ),
+}
+"""By component, paths of its objects and the stack file's fields that decide about them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A difference at `path` of `key`, "" for a missing object. `live` and `ours` are MISSING where there is no value."""
+
+    key: ObjectKey
+    path: Path = ()
+    live: Any = MISSING
+    ours: Any = MISSING
+    writer: Writer | None = None
+    action: Action
+    setting: str = ""
+    """The field of the stack file that decides about it, "" if none is known."""
+    secrets: Any = field(default=None, repr=False)
+
+    @property
+    def place(self) -> str:
+        """The path as text, "" for the object itself."""
+        return text_of(self.path)
+
+    def values(self) -> tuple[Any, Any]:
+        """The live value and ours with secrets hidden, None for a value that does not exist."""
+        hide = self.key.kind == "Secret" and self.path[:1] in (("data",), ("stringData",), ())
+        hide = hide or _is_secret(self.secrets, self.path) or bool(_SECRET_NAME.search(self.place))
+        live, ours = (None if each is MISSING else HIDDEN if hide else masked(each) for each in (self.live, self.ours))
+        return live, ours
+
+    def sentence(self) -> str:
+        """The difference in one sentence."""
+        if not self.path:
+            return "does not exist, and the stack declares it"
+        live, ours = (shown(each) for each in self.values())
+        if self.ours is MISSING:
+            return f"{self.place} is {live}, the stack does not declare it"
+        return f"{self.place} is {live}, the stack declares {ours}"
+
+    @property
+    def author(self) -> str:
+        """Who made the change and when, as far as the cluster recorded it."""
+        if self.writer is None:
+            return "not recorded: Kubernetes does not say who removes something"
+        through = f" with subresource {self.writer.subresource}" if self.writer.subresource else ""
+        when = f" at {self.writer.time}" if self.writer.time else ""
+        return f"{self.writer.manager}{through}{when}"
+
+
+def shown(value: Any) -> str:
+    """`value` in at most 80 characters."""
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
+
+
+def masked(value: Any) -> Any:
+    """`value` without what looks like a secret: marked values, values next to such a name, arguments with such an option."""
+    match value:
+        case Secret():
+            return HIDDEN
+        case Mapping():
+            names = _SECRET_NAME.search(str(value.get("name", "")))
+            return {
+                key: HIDDEN if _SECRET_NAME.search(str(key)) or (names and key == "value") else masked(each) for key, each in value.items()
+            }
+        case list():
+            return [masked(each) for each in value]
+        case str() if _SECRET_NAME.search(value) and "=" in value:
+            return f"{value.partition('=')[0]}={HIDDEN}"
+    return value
+
+
+def _is_secret(inputs: Any, path: Path) -> bool:
+    """True if a value at, above or below `path` of `inputs` is marked secret."""
+    for part in path:
+        if isinstance(inputs, Secret):
+            return True
+        if isinstance(inputs, Mapping):
+            inputs = inputs.get(str(part))
+        elif isinstance(inputs, list) and isinstance(part, int) and part < len(inputs):
+            inputs = inputs[part]
+        else:
+            return False
+    return isinstance(inputs, Secret)
+
+
+def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:
+    """What an update does about a declared field that has another value."""
+    owner = Owner.PEOPLE if writer is None else manager_of(writer.manager, writer.subresource)
+    if owner is Owner.STACK:
+        return "apply"
+    return "contest" if owner is Owner.SCALER and MISSING not in (live, ours) else "reset"
+
+
+def setting_of(labels: Mapping[str, str], path: Path) -> str:
+    """The field of the stack file that decides about `path` of an object with `labels`, "" if none is known."""
+    component, instance = labels.get(COMPONENT_LABEL, ""), labels.get(INSTANCE_LABEL, "")
+    name = next((name for text, name in _SETTINGS.get(component, ()) if covers(parse(text), path)), "")
+    if not name:
+        return ""
+    return f"models.{instance}.{name}" if component == "model" else f"{component}.{name}"
