@@ -88,7 +88,8 @@ def _stops(before: Manifest, after: Manifest) -> bool:
     same_object = _identity(before) == _identity(after)
     if not rolling or not same_object or not before["spec"].get("replicas", 1):
         return False
-    return 0 < spec["replicas"] <= rolling["maxUnavailable"] and _pods_change(before, after)
+    # Without a number, a scaler owns it, and the update leaves it as it is.
+    return 0 < spec.get("replicas", before["spec"].get("replicas", 1)) <= rolling["maxUnavailable"] and _pods_change(before, after)
 
 
 def _identity(manifest: Manifest) -> tuple[str, str, str]:

@@ -48,7 +48,8 @@ def models(
         ready = ready_replicas(spec, servers) if deployment is None else deployment.get("status", {}).get("readyReplicas", 0)
         jobs = {name, *(artifact_job(name, each) for each in spec.artifacts)}
         reason = ""
-        if (deployment is None and not servers) or ready < spec.replicas:
+        wanted = spec.min_replicas if spec.scaling is None or deployment is None else deployment["spec"].get("replicas", 1)
+        if (deployment is None and not servers) or ready < wanted:
             reason = _reason(name, deployment, servers, [row for row in preheats if row.name in jobs], messages)
         if reason == _NOT_APPLIED and spec.queue is not None and spec.operator_services:
             message = messages.get(("RayService", name))
@@ -58,7 +59,7 @@ def models(
             engine=spec.engine,
             pool=spec.pool,
             ready=ready,
-            wanted=spec.replicas,
+            wanted=wanted,
             endpoint=contract.address(name),
             reason=reason,
         )

@@ -63,6 +63,9 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
 
 def _wanted(name: str, settings: StackSettings) -> int:
     replicas = [
-        model.accelerators_per_pod for model in settings.models.values() if model.pool == name for _ in range(model.replicas * model.pods)
+        model.accelerators_per_pod
+        for model in settings.models.values()
+        if model.pool == name
+        for _ in range(model.min_replicas * model.pods)
     ]
     return settings.node_pools[name].nodes_for(replicas)

@@ -160,7 +160,7 @@ class _Reader:
             self.error(position, path, "Merge keys (<<) are not supported. Write the values out.")
         elif not isinstance(node.value, str):
             self.error(position, path, f"Key {node.text or 'null'} is not text. Quote it: '{node.text}'")
-        elif node.ambiguity is not None:
+        elif node.ambiguity is not None and node.text != "on":  # `replicas.on`, which the Pulumi CLI reads as text
             self.error(position, path, f"Invalid key. {node.ambiguity}")
         if node.text in top.node.keys:
             first = top.node.keys[node.text]

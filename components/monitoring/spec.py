@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from components.spec import DnsLabel, Labels, Spec
+
+PrometheusUrl = Annotated[
+    str, StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$")
+]
 
 
 class PrometheusSpec(Spec):
@@ -16,6 +20,8 @@ class PrometheusSpec(Spec):
     """The namespace of its pods, for example monitoring."""
     pod_labels: Annotated[Labels, Field(min_length=1)] = {"app.kubernetes.io/name": "prometheus"}
     """Labels of its pods. Default: those of the Prometheus operator and the community charts."""
+    url: PrometheusUrl | None = None
+    """The address that KEDA queries, for example http://prometheus-operated.monitoring.svc:9090. Required for `replicas.on` with metrics."""
 
 
 class MonitoringSpec(Spec):

@@ -52,7 +52,7 @@ def leader_worker_set(
 ) -> CustomResource:
     """Declare the LeaderWorkerSet; `pod` is the leader's template, and both engines wait until it is Available."""
     surge = spec.rollout == "surge"
-    annotations = {"pulumi.com/waitFor": "condition=Available"} if spec.replicas else None
+    annotations = {"pulumi.com/waitFor": "condition=Available"} if spec.min_replicas else None
     return CustomResource(
         name,
         api_version="leaderworkerset.x-k8s.io/v1",
@@ -64,7 +64,7 @@ def leader_worker_set(
             annotations=annotations,
         ),
         spec={
-            "replicas": spec.replicas,
+            **({"replicas": spec.min_replicas} if spec.scaling is None else {}),
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",

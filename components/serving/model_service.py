@@ -83,7 +83,7 @@ class ModelService(pulumi.ComponentResource):
             groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
         core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
         networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, spec, site, endpoint), opts=child)
-        if spec.replicas > 1:
+        if spec.max_replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})

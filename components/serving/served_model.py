@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
 from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
 from components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
+from components.serving.scaling_spec import IN_FLIGHT, SIGNALS, Replicas, ScalingSignals, ScalingSpec, Signal
 from components.spec import Bytes, DnsLabel, PinnedImage, SpecError, duplicates
 from components.storage.spec import WeightsSpec
 
@@ -50,8 +52,8 @@ class ServedModel(PodSettings, ABC):
     """Further files by name: adapters, a tokenizer, engines. They are preheated like the weights and mounted at /artifacts/<name>."""
     pool: DnsLabel
     """The node pool that the replicas run on."""
-    replicas: Annotated[int, Field(ge=0, le=1000)] = 1
-    """Number of copies that serve the model. 0 keeps its objects without pods."""
+    replicas: Replicas = 1
+    """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
     """Accelerators of each replica. Default: the product of the parallel sizes."""
     consumers: list[DnsLabel] = []
@@ -89,6 +91,15 @@ class ServedModel(PodSettings, ABC):
             raise ValueError(
                 f"artifacts ({', '.join(self.artifacts)}) need preheat, which copies them next to the weights. "
                 "Add preheat: {into: <store>}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _signals_are_the_engines(self) -> Self:
+        if self.scaling is not None and (others := [name for name in self.scaling.on.names if name not in self.signals]):
+            listed = ", ".join(to_camel(name) for name in SIGNALS if name in self.signals)
+            raise ValueError(
+                f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not report (engine {self.engine}). Use one of {listed}"
             )
         return self
 
@@ -158,9 +169,34 @@ class ServedModel(PodSettings, ABC):
         return ()
 
     @property
+    def scaling(self) -> ScalingSpec | None:
+        """The range that the number of replicas follows the load in; None for a fixed number."""
+        return self.replicas if isinstance(self.replicas, ScalingSpec) else None
+
+    @property
+    def min_replicas(self) -> int:
+        """The minimum number of replicas, which run on day one."""
+        return self.replicas.min if isinstance(self.replicas, ScalingSpec) else self.replicas
+
+    @property
+    def max_replicas(self) -> int:
+        """The maximum number of replicas, which pools and quotas must have room for."""
+        return self.replicas.max if isinstance(self.replicas, ScalingSpec) else self.replicas
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """What the number of replicas follows if the user writes a range alone."""
+        return IN_FLIGHT
+
+    @property
+    def signals(self) -> frozenset[Signal]:
+        """The signals that the engine has."""
+        return frozenset({"cpu", *self.default_signals.names, "requests_in_flight"})
+
+    @property
     def most_accelerators(self) -> int:
         """The maximum number of accelerators of all replicas."""
-        return self.accelerators_per_pod * self.pods * self.replicas
+        return self.accelerators_per_pod * self.pods * self.max_replicas
 
     @property
     def pods(self) -> int:

@@ -81,7 +81,7 @@ def budget(spec: ServedModel, count: int, target: NodeTarget) -> Timing:
         load_mib_per_second=spec.load_mib_per_second,
         warmup_seconds=warmup,
         drain_seconds=spec.drain_seconds,
-        replicas=spec.replicas,
+        replicas=spec.max_replicas if spec.scaling else spec.min_replicas,
     )
 
 
@@ -105,7 +105,8 @@ def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgs, *, t
     """
     surge = spec.rollout == "surge"
     return apps.DeploymentSpecArgs(
-        replicas=spec.replicas,
+        # A scaler sets the number of replicas; a value here would reset it at each update.
+        replicas=None if spec.scaling else spec.min_replicas,
         selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, name)),
         strategy=apps.DeploymentStrategyArgs(
             type="RollingUpdate",

@@ -51,7 +51,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
 
 def _operators_names(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[SpecError]:
     """Check the names that operators derive from the model's: pods that fit their labels, and free names of services."""
-    longest = _LONGEST_GROUP - len(str(max(0, model.replicas - 1)))
+    longest = _LONGEST_GROUP - len(str(max(0, model.max_replicas - 1)))
     if model.pods > 1 and len(name) > longest:
         yield SpecError(
             ("models", name), f"{name!r} has {len(name)} characters, but the StatefulSets of its pods allow {longest}. Shorten it."

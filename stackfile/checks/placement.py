@@ -40,7 +40,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         if not own:
             yield from _memory(name, model, target)
             yield from _node(name, model, target)
-            requested[model.pool] += model.accelerators_per_pod * model.pods * model.replicas
+            requested[model.pool] += model.accelerators_per_pod * model.pods * model.max_replicas
             overcommitted = list(_pool(name, model, target, requested[model.pool]))
             yield from overcommitted
             shared = () if overcommitted else model.shared_pool_errors(target, accelerators_of_others(settings.models, name))
@@ -159,9 +159,9 @@ def _pool(name: str, model: ModelSpec, target: NodeTarget, requested: int) -> It
     accelerators = model.accelerators_per_pod * model.pods
     if requested > available:
         yield SpecError(
-            ("models", name, "replicas"),
-            f"With these {model.replicas} x {accelerators}, the models of pool {model.pool!r} request {requested} accelerators, but it has {available}. "
-            "Lower replicas, or enlarge the pool.",
+            ("models", name, "replicas", *(("max",) if model.scaling else ())),
+            f"With these {model.max_replicas} x {accelerators}, the models of pool {model.pool!r} request {requested} accelerators, but it has {available}. "
+            f"Lower {'max' if model.scaling else 'replicas'}, or enlarge the pool.",
         )
 
 

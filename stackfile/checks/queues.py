@@ -141,7 +141,7 @@ def _accelerators_first(item: tuple[str, int]) -> tuple[bool, str]:
 
 def _request(model: ModelSpec, target: NodeTarget) -> Counter[str]:
     """The sum of the requests of the model's pods, including the successor of a surge."""
-    count = (model.replicas + (1 if model.rollout == "surge" and model.replicas else 0)) * model.pods
+    count = (model.max_replicas + (1 if model.rollout == "surge" and model.max_replicas else 0)) * model.pods
     demand = {key: amount_of(key, text) * count for key, text in demand_of(model, model.accelerators_per_pod, target).items()}
     request = Counter({**demand, "pods": count})
     request.update({key: amount_of(key, text) for key, text in model.companions.items()})

@@ -98,15 +98,15 @@ def _model_errors(name: str, pool: EksPool, sections: Sections) -> Iterator[Spec
 def _blocked_update(name: str, pool: EksPool, models: dict[str, ServedModel]) -> Iterator[SpecError]:
     """Check that a node can be drained without a new one: its budget evicts one replica, and the next once that one is Ready again."""
     per_node = pool.target(name).capacity.accelerators
-    used = sum(model.accelerators_per_pod * model.pods * model.replicas for model in models.values())
+    used = sum(model.accelerators_per_pod * model.pods * model.max_replicas for model in models.values())
     remaining = per_node * max(0, pool.size.max - pool.update.max_unavailable)
     for key, model in models.items():
         fitting = per_node // model.accelerators_per_pod if model.accelerators_per_pod else 0
-        if model.replicas > 1 and fitting > 1 and used > remaining:
+        if model.max_replicas > 1 and fitting > 1 and used > remaining:
             yield SpecError(
                 ("models", key, "replicas"),
                 f"Node updates of pool {name!r} would be blocked: they drain {pool.update.max_unavailable} of {pool.size.max} nodes, the others have "
-                f"{remaining} accelerators for the {used} in use, and the disruption budget keeps a second replica (of {min(fitting, model.replicas)} on a node) "
+                f"{remaining} accelerators for the {used} in use, and the disruption budget keeps a second replica (of {min(fitting, model.max_replicas)} on a node) "
                 f"until the first is Ready elsewhere. Raise nodePools.{name}.size.max, lower replicas, or set nodePools.{name}.update.force: true.",
             )
 

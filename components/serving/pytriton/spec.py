@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.handles import ModelTensors, TextTensors
+from components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
 from components.serving.served_model import ServedModel
 from components.serving.triton.generation import Code, TextGeneration
 from components.serving.triton.served import TritonPorts
@@ -55,6 +56,11 @@ class PyTritonSpec(TextGeneration, ServedModel):
     """The outputs that your own script binds."""
     dynamic_batching: DynamicBatching = DynamicBatching()
     ports: TritonPorts = TritonPorts()
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """The time in Triton's queue."""
+        return QUEUE_TIME
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -64,7 +64,7 @@ class RayServeService(pulumi.ComponentResource):
             opts=gated(self, site, workload.budget(spec, spec.accelerators_per_pod, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)
-        if spec.replicas > 1:
+        if spec.min_replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name, spec), opts=child)
         self.endpoint = endpoint(name, spec, site.server_key)
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
@@ -74,7 +74,7 @@ def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.Object
     """Metadata that has both engines wait until a worker of the newest cluster serves; without workers that never comes."""
     # KubeRay stays Ready by the old cluster while a new one starts (seen with v1.7.0), so Ready alone is told before anything is rolled out.
     waits = json.dumps(["condition=Ready", "condition=UpgradeInProgress=False"])
-    awaited = {"pulumi.com/waitFor": waits} if spec.replicas else {}
+    awaited = {"pulumi.com/waitFor": waits} if spec.min_replicas else {}
     carried = {**labels(workload.COMPONENT, name), **site.queue_labels}
     # The list of worker groups has one owner, and KubeRay (v1.7.0), which writes its defaults into it, and Kueue (v0.19), which writes into
     # its pods, both were seen to become it: without this no later change of ours is taken.
@@ -134,8 +134,8 @@ def _cluster(
     # KubeRay knows how many GPUs a worker has from its limits, and nothing of HPUs (ray-operator common/pod.go, v1.7.0).
     workers: dict[str, Any] = {
         "groupName": "workers",
-        "replicas": spec.replicas,
-        "minReplicas": spec.replicas,
+        "replicas": spec.min_replicas,
+        "minReplicas": spec.min_replicas,
         "maxReplicas": spec.most_workers,
         "rayStartParams": {"resources": f'"{{\\"HPU\\": {spec.accelerators_per_pod}}}"'} if card == "HPU" else {},
         "template": worker_pod(name, spec, site, weights, service_account),
@@ -149,9 +149,9 @@ def _cluster(
         },
         "workerGroupSpecs": [workers],
     }
-    if spec.worker_autoscaling is not None:
+    if spec.scales_workers:
         cluster["enableInTreeAutoscaling"] = True
-        workers["idleTimeoutSeconds"] = spec.worker_autoscaling.idle_timeout_seconds
+        workers["idleTimeoutSeconds"] = spec.idle_timeout_seconds
         # KubeRay gives the autoscaler's container no security context of its own (common/pod.go, v1.7.0), and the namespace admits none without.
         cluster["autoscalerOptions"] = {"version": "v2", "securityContext": workload.container_security(read_only_root=False)}
     if spec.authenticates:
@@ -168,13 +168,13 @@ def _cluster(
 def _budget(name: str, spec: RayServeSpec) -> policy.PodDisruptionBudgetSpecArgs:
     """One worker at a time may be evicted. A RayCluster has no scale subresource to count from, so Kubernetes wants the number that stays."""
     workers = {**selector(workload.COMPONENT, name), "ray.io/node-type": "worker"}
-    return policy.PodDisruptionBudgetSpecArgs(min_available=spec.replicas - 1, selector=meta.LabelSelectorArgs(match_labels=workers))
+    return policy.PodDisruptionBudgetSpecArgs(min_available=spec.min_replicas - 1, selector=meta.LabelSelectorArgs(match_labels=workers))
 
 
 def _open_egress(spec: RayServeSpec) -> Iterator[str]:
     """A sentence for each service that a NetworkPolicy cannot limit the cluster's pods to."""
     reach = "its pods can reach every IPv4 address on"
-    if spec.worker_autoscaling is not None:
+    if spec.scales_workers:
         yield f"{reach} ports 443 and 6443, because the address of the Kubernetes API is not known"
     if spec.gcs_fault_tolerance is not None:
         host, _, port = spec.gcs_fault_tolerance.redis_address.rpartition(":")
@@ -193,7 +193,7 @@ def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolic
     if spec.gcs_fault_tolerance is not None:
         host, _, port = spec.gcs_fault_tolerance.redis_address.rpartition(":")
         egress.append(outward(to=peers(host), ports=tcp(int(port))))
-    if spec.worker_autoscaling is not None:
+    if spec.scales_workers:
         # The autoscaler beside the head asks the Kubernetes API for workers; its address is the cluster's own.
         egress.append(outward(to=[outside()], ports=tcp(443, 6443)))
     return network_policy(

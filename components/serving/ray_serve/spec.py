@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
+from components.serving.scaling_spec import ScalingSignals, Signal
 from components.serving.served_model import ServedModel
 from components.spec import Bytes, Cpu, DnsName, Spec, SpecError
 from kube.quantity import bytes_of, millicores_of
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     from components.handles import NodeTarget
 
 
+_IDLE_SECONDS = 60
+_SIGNALS = ScalingSignals.model_validate({"ongoingRequests": 2})
+
+
 class WorkerAutoscaling(Spec):
     """Ray's own autoscaler of worker pods, between `replicas` and this."""
 
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
     """The most worker pods."""
-    idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
+    idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = _IDLE_SECONDS
     """How long a worker is idle before it is removed."""
 
 
@@ -99,9 +104,13 @@ class RayServeSpec(ServedModel):
 
     @model_validator(mode="after")
     def _workers_scale_upwards(self) -> Self:
-        if self.worker_autoscaling is not None and self.worker_autoscaling.max_replicas < self.replicas:
+        if self.worker_autoscaling is None:
+            return self
+        if self.scaling is not None:
+            raise ValueError("replicas is a range and workerAutoscaling is another. Remove workerAutoscaling")
+        if self.worker_autoscaling.max_replicas < self.min_replicas:
             raise ValueError(
-                f"workerAutoscaling.maxReplicas is {self.worker_autoscaling.max_replicas}, below replicas {self.replicas}; raise it"
+                f"workerAutoscaling.maxReplicas is {self.worker_autoscaling.max_replicas}, below replicas {self.min_replicas}; raise it"
             )
         return self
 
@@ -145,7 +154,34 @@ class RayServeSpec(ServedModel):
     @property
     def most_workers(self) -> int:
         """The most worker pods that there may be."""
-        return self.replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
+        return self.max_replicas
+
+    @property
+    def max_replicas(self) -> int:
+        """The most worker pods that there may be."""
+        return super().max_replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
+
+    @property
+    def scales_workers(self) -> bool:
+        """True if Ray's autoscaler adds and removes workers."""
+        return self.scaling is not None or self.worker_autoscaling is not None
+
+    @property
+    def idle_timeout_seconds(self) -> int:
+        """How long a worker is idle before Ray removes it."""
+        if self.worker_autoscaling is not None:
+            return self.worker_autoscaling.idle_timeout_seconds
+        return _IDLE_SECONDS if self.scaling is None or self.scaling.cooldown_seconds is None else max(1, self.scaling.cooldown_seconds)
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """Ray's own."""
+        return _SIGNALS
+
+    @property
+    def signals(self) -> frozenset[Signal]:
+        """Ray's own; no other scaler may change what Ray's autoscaler changes."""
+        return frozenset({"ongoing_requests"})
 
     @property
     def authenticates(self) -> bool:
@@ -175,11 +211,10 @@ class RayServeSpec(ServedModel):
 
     def queue_errors(self) -> Iterator[SpecError]:
         """Workers that come and go by Ray's own wish."""
-        if self.worker_autoscaling is not None:
-            yield SpecError(
-                ("workerAutoscaling",),
-                "Kueue rejects a RayService that scales its own workers (v0.19). Remove workerAutoscaling, or queue",
-            )
+        if self.scales_workers:
+            field = "workerAutoscaling" if self.scaling is None else "replicas"
+            remedy = "Remove workerAutoscaling" if self.scaling is None else "Write a number"
+            yield SpecError((field,), f"Kueue rejects a RayService that scales its own workers (v0.19). {remedy}, or remove queue")
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """An application that asks for other cards than the pool's, and workers that the pool never holds."""
@@ -205,7 +240,7 @@ class RayServeSpec(ServedModel):
                 f"NewCluster starts {self.most_workers} x {self.accelerators_per_pod} accelerators beside those that run, and pool {target.pool!r} has {spare} to spare: "
                 "it would wait indefinitely. Enlarge the pool, or leave upgradeStrategy out",
             )
-        if spare <= 0 and self.replicas:
+        if spare <= 0 and self.min_replicas:
             yield from self._head_beside_workers(target)
 
     def _head_beside_workers(self, target: NodeTarget) -> Iterator[SpecError]:
@@ -213,7 +248,7 @@ class RayServeSpec(ServedModel):
         demand, capacity = demand_of(self, self.accelerators_per_pod, target), target.capacity
         workers = capacity.accelerators // self.accelerators_per_pod
         # KubeRay's container for the autoscaler stands beside the head (common/pod.go, v1.7.0).
-        cpu, memory = (500, 512 * 2**20) if self.worker_autoscaling is not None else (0, 0)
+        cpu, memory = (500, 512 * 2**20) if self.scales_workers else (0, 0)
         left = (
             ("cpu", cpu + millicores_of(self.head.cpu), capacity.cpu_millicores - workers * millicores_of(demand["cpu"]), 1, "m"),
             ("memory", memory + bytes_of(self.head.memory), capacity.memory_bytes - workers * bytes_of(demand["memory"]), 2**20, "Mi"),
@@ -242,7 +277,7 @@ class RayServeSpec(ServedModel):
 
     def _too_many(self) -> Iterator[str]:
         wanted = sum(cards * replicas for _, cards, replicas in self._needs())
-        if self.replicas and wanted > self.most_workers * self.accelerators_per_pod:
+        if self.max_replicas and wanted > self.most_workers * self.accelerators_per_pod:
             yield (
                 f"the deployments need up to {wanted:g} cards and {self.most_workers} workers hold {self.most_workers * self.accelerators_per_pod}; "
                 "raise replicas or accelerators, or lower the deployments' replicas"

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstr
 from pydantic.alias_generators import to_camel
 
 from components.serving.parallel import ShardedModel
+from components.serving.scaling_spec import IN_FLIGHT, QUEUE_TIME, ScalingSignals
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
 from components.serving.triton.served import TritonMetrics, TritonPorts, TritonServed
@@ -103,6 +104,11 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     """With build: maximum waiting requests; the server rejects further ones. 0 means unlimited."""
     parameters: dict[str, str] = {}
     """With build: further parameters of the tensorrtllm backend, as its template spells them, such as enable_kv_cache_reuse."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """The time in Triton's queue; trtllm-serve reports none."""
+        return QUEUE_TIME if self.serves_engines else IN_FLIGHT
 
     @property
     def builds_engines(self) -> bool:

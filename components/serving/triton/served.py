@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
 from components.serving.served_model import ServedModel
 from components.spec import Spec
 
@@ -51,6 +52,11 @@ class TritonServed(ServedModel):
     metrics: TritonMetrics = TritonMetrics()
     model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
     """Threads that load models side by side; 4 is Triton's own default."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """The time in Triton's queue."""
+        return QUEUE_TIME
 
     @property
     def has_whole_configs(self) -> bool:

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from components.naming import content_key
 from components.serving.parallel import ShardedModel
+from components.serving.scaling_spec import ScalingSignals
 from components.serving.vllm import options
 from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
 from components.serving.vllm.gaudi import GaudiTuning, field_of
@@ -26,6 +27,8 @@ _OURS = (
     *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--uds", "--grpc", "--no-enable-lora", "--lora-modules"),
     *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
 )
+# 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
+_SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 _NNODES = ("--nnodes", "-n")
 
 
@@ -51,6 +54,11 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """Waiting requests, which add replicas, and the use of the KV cache, which keeps them while they are busy."""
+        return _SIGNALS
 
     @property
     def accelerators_per_pod(self) -> int:

@@ -1,0 +1,87 @@
+"""What a user writes about the number of a model's replicas: a number, or a range and what it follows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias, get_args
+
+from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
+from pydantic.alias_generators import to_camel
+
+from components.spec import Spec
+
+Signal: TypeAlias = Literal["cpu", "waiting_requests", "kv_cache_percent", "queue_milliseconds", "requests_in_flight", "ongoing_requests"]
+Percent = Annotated[int, Field(ge=1, le=100)]
+
+
+class ScalingSignals(Spec):
+    """What the number of replicas follows. With several signals, the one that needs the most replicas decides."""
+
+    cpu: Percent | None = None
+    """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no KEDA, and cannot be combined."""
+    waiting_requests: PositiveInt | None = None
+    """vLLM: waiting requests for each replica (vllm:num_requests_waiting)."""
+    kv_cache_percent: Percent | None = None
+    """vLLM: average use of the KV cache (vllm:kv_cache_usage_perc)."""
+    queue_milliseconds: PositiveInt | None = None
+    """Triton, also behind TensorRT-LLM and PyTriton: average time of a request in the queue (nv_inference_queue_duration_us)."""
+    requests_in_flight: PositiveInt | None = None
+    """Any engine: requests for each replica that the gateway has sent and that are not answered yet."""
+    ongoing_requests: PositiveFloat | None = None
+    """Ray Serve: requests for each replica of an application (target_ongoing_requests), by Ray's own autoscaler."""
+
+    @property
+    def names(self) -> list[Signal]:
+        """The signals that the user wrote, in the order of the fields."""
+        return [name for name in SIGNALS if getattr(self, name) is not None]
+
+
+SIGNALS: tuple[Signal, ...] = get_args(Signal)
+
+
+IN_FLIGHT = ScalingSignals.model_validate({"requestsInFlight": 8})
+"""Of engines without a signal of their own."""
+QUEUE_TIME = ScalingSignals.model_validate({"queueMilliseconds": 100})
+"""Of engines behind Triton."""
+
+
+class ScalingSpec(Spec):
+    """A number of replicas that follows the load, between `min` and `max`."""
+
+    min: Annotated[int, Field(ge=0, le=1000)]
+    """The minimum number of replicas. With 0, the model stops when nobody calls it, and the gateway's requests start it."""
+    max: Annotated[int, Field(ge=1, le=1000)]
+    """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
+    on: ScalingSignals = ScalingSignals()
+    """What the number follows. Default: the engine's own signals."""
+    cooldown_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
+    """How long the load must be low before replicas stop. Default: the time that a replica needs to start, 5 minutes at least."""
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is greater than max {self.max}. Raise max to at least {max(1, self.min)}, or lower min")
+        return self
+
+    @model_validator(mode="after")
+    def _cpu_is_alone(self) -> Self:
+        others = [to_camel(name) for name in self.on.names if name != "cpu"]
+        if self.on.cpu is not None and others:
+            raise ValueError(
+                f"on has cpu, which a HorizontalPodAutoscaler follows, and {', '.join(others)}, which KEDA follows; two scalers would work "
+                "against each other. Remove one of them"
+            )
+        if self.on.cpu is not None and self.min == 0:
+            raise ValueError(
+                "min is 0 and on is cpu, but no pod uses CPU at 0 replicas, so none would start again. Use min: 1, or other signals"
+            )
+        return self
+
+
+def _form(value: object) -> str:
+    return "range" if isinstance(value, dict | ScalingSpec) else "number"
+
+
+Replicas: TypeAlias = Annotated[
+    Annotated[int, Field(ge=0, le=1000), Tag("number")] | Annotated[ScalingSpec, Tag("range")],
+    Discriminator(_form),
+]

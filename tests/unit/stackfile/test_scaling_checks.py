@@ -1,0 +1,76 @@
+"""Errors of `replicas: {min, max, on}`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+
+from typing import Any
+
+import pytest
+
+from stackfile.errors import InvalidStack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+from tests.unit.serving.models import vllm
+from tests.unit.stackfile.test_checks import CONFIG, MODEL, only
+
+MONITORING = {"prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"}}
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """The errors of a stack whose model has these replicas."""
+
+    def judge(replicas: dict[str, Any], model: dict[str, Any] | None = None, **sections: Any) -> tuple[str, ...]:
+        models = {"chat-model": {**MODEL, "replicas": replicas, **(model or {})}}
+        config = {**CONFIG, "monitoring": MONITORING, "models": models, **sections}
+        path = tmp_path / "Pulumi.test.yaml"
+        path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items() if value is not None}}))
+        try:
+            validate(read_stack(path, shown_path="s.yaml"))
+        except InvalidStack as error:
+            return error.lines
+        return ()
+
+    return judge
+
+
+def test_a_number_is_the_minimum_and_the_maximum():
+    model = vllm(replicas=3)
+    assert (model.min_replicas, model.max_replicas, model.scaling) == (3, 3, None)
+
+
+def test_a_range_has_both_and_follows_the_engines_own_signals():
+    model = vllm(replicas={"min": 1, "max": 4})
+    assert (model.min_replicas, model.max_replicas, model.most_accelerators) == (1, 4, 4)
+    assert model.default_signals.names == ["waiting_requests", "kv_cache_percent"]
+
+
+def test_min_above_max_is_an_error(lines):
+    line = only(lines({"min": 4, "max": 2}))
+    assert "models.chat-model.replicas: min 4 is greater than max 2. Raise max to at least 4, or lower min" in line
+
+
+def test_max_is_held_against_the_pool_with_both_numbers(lines):
+    line = only(lines({"min": 1, "max": 9}))
+    assert (
+        "models.chat-model.replicas.max: With these 9 x 1, the models of pool 'l40s' request 9 accelerators, but it has 8. Lower max"
+        in line
+    )
+
+
+def test_a_signal_of_another_engine_is_an_error_with_those_of_this_one(lines):
+    line = only(lines({"min": 1, "max": 2, "on": {"queueMilliseconds": 50}}))
+    assert "replicas.on has queueMilliseconds, which this model does not report (engine vllm)" in line
+    assert "Use one of cpu, waitingRequests, kvCachePercent, requestsInFlight" in line
+
+
+def test_cpu_stands_alone_and_needs_a_pod(lines):
+    assert "Remove one of them" in only(lines({"min": 1, "max": 2, "on": {"cpu": 70, "waitingRequests": 5}}))
+    assert "Use min: 1" in only(lines({"min": 0, "max": 2, "on": {"cpu": 70}}))
+
+
+def test_on_is_a_key_although_some_parsers_read_a_boolean(tmp_path):
+    path = tmp_path / "Pulumi.t.yaml"
+    path.write_text("config:\n  inferplan:models:\n    chat: {replicas: {min: 1, max: 2, on: {cpu: 70}}}\n")
+    assert read_stack(path, shown_path="s.yaml").errors == ()
