@@ -1,4 +1,4 @@
-"""What a user writes about the number of a model's replicas: a number, or a range and what it follows."""
+"""The settings of the number of a model's replicas: a number, or a range and the signals that it follows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 
 
 class ScalingSignals(Spec):
-    """What the number of replicas follows. With several signals, the one that needs the most replicas decides."""
+    """The signals that the number of replicas follows. With several signals, the one that needs the most replicas decides."""
 
     cpu: Percent | None = None
     """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no KEDA, and cannot be combined."""
@@ -52,9 +52,9 @@ class ScalingSpec(Spec):
     max: Annotated[int, Field(ge=1, le=1000)]
     """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
     on: ScalingSignals = ScalingSignals()
-    """What the number follows. Default: the engine's own signals."""
+    """The signals that the number follows. Default: the engine's own."""
     cooldown_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
-    """How long the load must be low before replicas stop. Default: the time that a replica needs to start, 5 minutes at least."""
+    """Seconds of low load before replicas stop. Default: the time that a replica needs to start, 5 minutes at least."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

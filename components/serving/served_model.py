@@ -185,7 +185,7 @@ class ServedModel(PodSettings, ABC):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """What the number of replicas follows if the user writes a range alone."""
+        """The signals that the number of replicas follows if the user writes a range alone."""
         return IN_FLIGHT
 
     @property
