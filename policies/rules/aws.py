@@ -14,6 +14,8 @@ from policies.engine.rule import Parameters, Severity, Violations, resource_rule
 Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
 _READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
+# With retain: false in the stack file, this component leaves its bucket without protection, which stack-require-protection reports.
+_OUR_BUCKET = "inferplan:storage:ModelBucket$aws:s3/bucket:"
 # Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
 _CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster$aws:eks/accessPolicyAssociation:"
 _OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
@@ -50,15 +52,14 @@ _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
     ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
     ("aws:s3:AccessPoint", "publicAccessBlockConfiguration.blockPublicPolicy", _is(False), "lets a policy make the access point public"),
-    ("aws:s3:Bucket", "forceDestroy", _TRUE, "deletes every object with the bucket"),
-    ("aws:s3:BucketV2", "forceDestroy", _TRUE, "deletes every object with the bucket"),
     ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
     ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
     ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so it can be reached from the internet, past the gateway"),
     ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
     ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
 )
-KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
+_BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
+KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
 
 
 @resource_rule(
@@ -78,11 +79,14 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     """AWS networks, clusters, keys and registries follow AWS recommendations.
 
     Why: Each of these settings alone can expose a node, a cluster or a store.
-    Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file.
+    Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file, and let a bucket
+    be emptied only with retain: false under storage.
     """
     for kind, path, is_wrong, problem in _SETTINGS:
         if kind == resource.kind:
             yield from (violation(field, problem) for field in _fields(resource.root, path.split(".")) if is_wrong(field.value))
+    if resource.kind in _BUCKETS:
+        yield from _bucket_violations(resource)
     if resource.kind == "aws:eks:AccessPolicyAssociation":
         yield from _association_violations(resource)
     if resource.kind == "aws:lb:Listener":
@@ -99,6 +103,13 @@ def _fields(field: Field, path: list[str]) -> Iterator[Field]:
     below = field.at(name.removesuffix("[]"))
     for each in below.each() if name.endswith("[]") else (below,):
         yield from _fields(each, rest)
+
+
+def _bucket_violations(bucket: Resource) -> Violations:
+    empties = bucket.at("forceDestroy")
+    declared = _OUR_BUCKET in bucket.urn and not (bucket.protect or bucket.retain_on_delete)
+    if empties.value in (True, "true") and not declared:
+        yield violation(empties, "deletes every object with the bucket")
 
 
 def _association_violations(association: Resource) -> Violations:

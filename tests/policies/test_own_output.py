@@ -221,6 +221,31 @@ def test_a_range_of_ports_is_open_only_among_the_pods_of_one_engine(over, refuse
     assert ("network-require-policy-ports" in {each.rule.id for each in told}) is refused
 
 
+SETTINGS = "aws-restrict-settings"
+
+
+def emptied_bucket(**over) -> set[str]:
+    """Rules on the bucket of prod that a destroy empties, changed by `over`."""
+    fields = {"urn": "urn:pulumi:s::p::inferplan:storage:AwsS3Store$inferplan:storage:ModelBucket$aws:s3/bucket:Bucket::weights", **over}
+    bucket = Resource(type="aws:s3/bucket:Bucket", name="weights", inputs={"bucket": "acme-weights", "forceDestroy": True}, **fields)
+    return {each.rule.id for each in evaluate_resource(bucket, Settings(today=TODAY), [Level.MANDATORY])}
+
+
+def test_a_destroy_may_empty_a_bucket_only_where_the_stack_file_says_retain_false():
+    assert SETTINGS not in emptied_bucket()
+    assert SETTINGS in emptied_bucket(protect=True)
+    assert SETTINGS in emptied_bucket(retain_on_delete=True)
+    assert SETTINGS in emptied_bucket(urn="urn:pulumi:s::p::aws:s3/bucket:Bucket::weights")
+
+
+def test_a_bucket_with_retain_false_breaks_only_the_rule_on_protection():
+    store = {"kind": "s3", "bucket": "acme-weights", "prefix": "llm", "create": {"retain": False, "accessLogs": {"bucket": "acme-logs"}}}
+    recording = recording_with(EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(EFA), models={}, storage={"weights": store})
+    (bucket,) = [each for each in recording if each.type == "aws:s3/bucket:Bucket"]
+    assert bucket.inputs["forceDestroy"] is True
+    assert {each.rule.id for each in outcomes(recording)} == {"stack-require-protection"}
+
+
 @pytest.mark.parametrize("vendor", [GAUDI, EFA], ids=["gaudi", "efa"])
 def test_other_vendors_device_plugins_pass_too(vendor):
     recording = recording_with(EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(vendor), models={}, storage={})

@@ -1,7 +1,7 @@
 """Creates a bucket for model files with safe settings. It uploads nothing and grants no access.
 
 `retain` protects the bucket with its key and all of its settings, and keeps them when the stack is destroyed: a bucket without its
-public access block and policy would be exposed.
+public access block and policy would be exposed. Without `retain`, a destroy deletes the bucket with every object and version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class ModelBucket(pulumi.ComponentResource):
         key = kms.Key(
             name, description=f"Objects of the bucket {bucket}", enable_key_rotation=True, deletion_window_in_days=30, opts=retained
         )
-        resource = s3.Bucket(name, bucket=bucket, opts=retained)
+        # S3 deletes only an empty bucket: without retention, a destroy empties it first.
+        resource = s3.Bucket(name, bucket=bucket, force_destroy=None if spec.retain else True, opts=retained)
         versions = s3.BucketVersioning(
             name,
             bucket=resource.bucket,

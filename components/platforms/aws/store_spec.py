@@ -40,7 +40,8 @@ class BucketCreation(Spec):
     """Settings of a created bucket. It is versioned, encrypted with its own key, and denies public access and requests without TLS."""
 
     retain: bool = True
-    """Protects the bucket and its key from deletion, and keeps both when the stack is destroyed."""
+    """Protects the bucket and its key from deletion, and keeps both when the stack is destroyed. With false, a destroy deletes the bucket
+    with every object and version in it, and schedules the key for deletion."""
     old_versions_days: Annotated[int, Field(ge=1, le=3650)] = 90
     """Days to keep versions of objects that were overwritten or deleted."""
     abort_uploads_days: Annotated[int, Field(ge=1, le=365)] = 7
