@@ -224,10 +224,17 @@ def test_a_range_of_ports_is_open_only_among_the_pods_of_one_engine(over, refuse
 SETTINGS = "aws-restrict-settings"
 
 
+OURS = Resource(
+    type="aws:s3/bucket:Bucket",
+    urn="urn:pulumi:s::p::inferplan:storage:AwsS3Store$inferplan:storage:ModelBucket$aws:s3/bucket:Bucket::weights",
+    name="weights",
+    inputs={"bucket": "acme-weights", "forceDestroy": True},
+)
+
+
 def emptied_bucket(**over) -> set[str]:
-    """Rules on the bucket of prod that a destroy empties, changed by `over`."""
-    fields = {"urn": "urn:pulumi:s::p::inferplan:storage:AwsS3Store$inferplan:storage:ModelBucket$aws:s3/bucket:Bucket::weights", **over}
-    bucket = Resource(type="aws:s3/bucket:Bucket", name="weights", inputs={"bucket": "acme-weights", "forceDestroy": True}, **fields)
+    """Rules on our bucket that a destroy empties, changed by `over`."""
+    bucket = dataclasses.replace(OURS, **over)
     return {each.rule.id for each in evaluate_resource(bucket, Settings(today=TODAY), [Level.MANDATORY])}
 
 

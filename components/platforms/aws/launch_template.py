@@ -108,7 +108,7 @@ def user_data(spec: EksPool, target: NodeTarget, home: EksClusterHandle, directo
         return _encoded(boot.bottlerocket(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes))
     if spec.ami != "CUSTOM":
         return _encoded(boot.al2023(local_cache=spec.local_cache, hugepages_bytes=spec.hugepages_bytes, directories=directories))
-    labels = {**spec.labels, **target.node_selector}
+    labels = {**spec.node_labels, **target.node_selector}
     taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in target.taints]
 
     def joined(known: dict[str, str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pulumi
 
@@ -22,7 +22,7 @@ async def look_up(
 ) -> Result:
     """Call the provider function `token`. `key` is the user's field, `remedy` the advice of an error.
 
-    Raises pulumi.RunError with both if the resource does not exist or is not known yet.
+    In a plan without the engine the result is unknown. Raises pulumi.RunError with both if the resource does not exist or is not known yet.
     """
     [value] = arguments.values()
     try:
@@ -30,6 +30,8 @@ async def look_up(
         answer = await pulumi.runtime.invoke_async(token, dict(arguments), opts=options, typ=result)
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the error names the field to correct
         raise _not_found(key, value, _one_line(error), remedy) from None
+    if answer is None and pulumi.runtime.is_dry_run():
+        return cast("Result", pulumi.UNKNOWN)
     if answer is None:
         raise pulumi.RunError(f"{key}: {value!r} is only known after an update. Name an existing resource.")
     return answer

@@ -158,7 +158,7 @@ def _node_group(
         version=None if spec.ami == "CUSTOM" else home.kubernetes_version,
         capacity_type=capacity,
         instance_types=None if spec.capacity_reservation else list(spec.machines),
-        labels={**spec.labels, **target.node_selector},
+        labels={**spec.node_labels, **target.node_selector},
         taints=[_taint(taint) for taint in target.taints] or None,
         scaling_config=eks.NodeGroupScalingConfigArgs(min_size=least, max_size=spec.size.max, desired_size=first_day),
         update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),

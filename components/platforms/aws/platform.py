@@ -62,7 +62,7 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
         home, access = created.home, created.access
     pools = {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool)}
     targets: dict[str, NodeTarget] = {}
-    groups: list[pulumi.Resource] = []
+    groups: dict[str, tuple[pulumi.Resource, ...]] = {}
     identity: NodeIdentity | None = None
     if pools:
         identity = NodeIdentity("nodes", home=home, cni=cluster.create is None and cluster.cni_uses_node_role, opts=options)
@@ -77,10 +77,13 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
                 opts=options,
             )
             targets[name] = node_pool.target
-            groups += node_pool.groups
+            groups[name] = node_pool.groups
+    ready = [group for each in groups.values() for group in each]
     if cluster.create is not None:
         efs = any(isinstance(store, EfsStoreSpec) for store in sections.storage.values())
-        groups += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(groups), opts=options).ready
+        # The add-ons run on CPU nodes: a group of accelerators without capacity must not delay the cluster's DNS.
+        plain = [group for name, each in groups.items() if pools[name].accelerator is None and not targets[name].taints for group in each]
+        ready += ClusterAddons("addons", home=home, efs=efs, nodes=tuple(plain or ready), opts=options).ready
     return AwsPlatform(
         spec=cluster,
         home=home,
@@ -89,7 +92,7 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
         targets=targets,
         # Everything inside the cluster needs nodes to be created and to be deleted: otherwise a destroy removes the nodes first, and
         # an object that waits for a controller to clean up (an Ingress, a volume) waits forever.
-        ready=(*groups, *access),
+        ready=(*ready, *access),
         nodes=None if identity is None else identity.group,
     )
 

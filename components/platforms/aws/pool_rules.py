@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _GI = 2**30
 # Prefixes that EKS, Kubernetes or this project set themselves.
-_OWNED_LABELS = ("eks.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
+_OWNED_LABELS = ("eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
 _PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
 _NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
 

@@ -18,6 +18,7 @@ from kube.quantity import bytes_of
 _GI = 2**30
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
 _CPU_NODES = 2
+GPU_LABEL = "k8s.amazonaws.com/accelerator"
 SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
 
 
@@ -171,8 +172,18 @@ class EksPool(Pool):
 
     @property
     def extra_labels(self) -> dict[str, str]:
-        """The labels that the user wrote, and the one that EKS sets."""
-        return {**self.labels, "eks.amazonaws.com/capacityType": self.capacity_types[0]}
+        """The labels of the nodes besides the pool's own, and the one that EKS sets."""
+        return {**self.node_labels, "eks.amazonaws.com/capacityType": self.capacity_types[0]}
+
+    @property
+    def node_labels(self) -> dict[str, str]:
+        """The labels that the user wrote, and on NVIDIA's nodes the one by which the cluster autoscaler waits for their GPUs.
+
+        Without it, the autoscaler adds a second node while the first one has no device plugin yet. It counts only `nvidia.com/gpu`
+        as a GPU, so a Gaudi node with the label would never be ready (kubernetes/autoscaler, gpu_processor.go, read 2026-11).
+        """
+        hardware = self.hardware
+        return {**self.labels, **({GPU_LABEL: hardware.name} if hardware is not None and hardware.vendor == "nvidia" else {})}
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
         """Return the zones of the pool, else those of the cluster. Only AWS knows those of an existing cluster, which has at least two."""

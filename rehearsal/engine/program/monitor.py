@@ -63,8 +63,8 @@ class Realizer(Protocol):
         """The answer to a resource that is looked up by its id."""
         ...
 
-    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result of the provider function `token`."""
+    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The result of the provider function `token`; None if a plan does not know it."""
         ...
 
 
@@ -211,6 +211,8 @@ def _outputs(request: Any, registration: Registration, realized: Realized) -> st
     return outputs
 
 
-def _answer(properties: Mapping[str, Any]) -> resource_pb2.ResourceInvokeResponse:
+def _answer(properties: Mapping[str, Any] | None) -> resource_pb2.ResourceInvokeResponse:
+    if properties is None:
+        return resource_pb2.ResourceInvokeResponse(unknown=True)
     fields: dict[str, Any] = {"return": to_wire(properties)}  # `return` is a keyword
     return resource_pb2.ResourceInvokeResponse(**fields)

@@ -19,15 +19,19 @@ class _Preview:
     """Leaves ids and computed outputs unknown, as the first preview of a stack does."""
 
     def register(self, registration: Registration) -> Realized:
-        """The inputs; fields that the API server sets stay unknown."""
+        """The inputs; fields that the API server or AWS sets below them stay unknown."""
+        if (outputs := stubs.preview(registration)) is not None:
+            return Realized(outputs=outputs)
         return Realized(unknown_metadata=("uid", "resourceVersion") if is_object(registration.type, registration.inputs) else ())
 
     def read(self, registration: Registration) -> Realized:
         """The id; other outputs are unknown without the cluster."""
         return Realized(id=registration.id)
 
-    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The stub of the function."""
+    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The stub of the function; None, which is unknown, for one whose result only AWS knows."""
+        if token in stubs.KNOWN_BY_AWS:
+            return None
         answer = stubs.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and a plan without the Pulumi CLI runs none", urn="")

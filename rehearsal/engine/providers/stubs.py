@@ -90,6 +90,13 @@ def answer(token: str, arguments: Mapping[str, Any]) -> Outputs | None:
     return None if make is None else make(arguments)
 
 
+def preview(registration: Registration) -> Outputs | None:
+    """The inputs with the fields that AWS sets inside one of them as unknown; None for a type without such fields."""
+    below = _SET_BY_AWS.get(registration.type, {})
+    parts = {key: {**registration.inputs.get(key, {}), **dict.fromkeys(names, UNKNOWN)} for key, names in below.items()}
+    return {**registration.inputs, **parts} if parts else None
+
+
 def _bucket(inputs: Mapping[str, Any], id_: str) -> Outputs:
     return {"bucket": inputs.get("bucket", id_), "arn": f"arn:aws:s3:::{id_}"}
 
@@ -151,6 +158,10 @@ _TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     "aws:kms/key:Key": lambda _, id_: {"arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{id_}", "keyId": id_},
     "aws:s3/bucket:Bucket": _bucket,
 }
+# Without them the SDK takes a field that the program did not write for empty.
+_SET_BY_AWS = {"aws:eks/cluster:Cluster": {"vpcConfig": ("clusterSecurityGroupId", "vpcId")}}
+# Functions that return more than the arguments. Their stub results are for rehearsals, which have no unknown values.
+KNOWN_BY_AWS = frozenset({"aws:eks/getCluster:getCluster"})
 _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
     "aws:ec2/getAmi:getAmi": lambda _: {"state": "available"},
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},

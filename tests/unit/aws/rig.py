@@ -10,6 +10,7 @@ import pulumi
 
 from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor, Realized
+from rehearsal.engine.program.record import record
 from rehearsal.engine.providers import stubs
 from rehearsal.engine.wire.recording import Recording, Registration
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -75,6 +76,18 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
         compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), "")).export()
 
     return known(program, realizer)
+
+
+def planned(**parts: Any) -> Recording:
+    """What a plan without the engine shows for `settings(**parts)`."""
+    spec = settings(**parts)
+
+    def program() -> None:
+        from infra.compose import compose
+
+        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), "")).export()
+
+    return record(program, project="inferplan", stack="test")
 
 
 def document(text: Any) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
+from rehearsal.engine.wire.values import UNKNOWN, has_unknown
 from rehearsal.errors import ProgramFailed
-from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model, planned
 
 POOLS = {"l40s": L40S, "system": SYSTEM}
 
@@ -24,6 +25,28 @@ def test_an_adopted_cluster_is_looked_up_and_nothing_of_it_is_changed():
     assert any("CNI" in each for each in attached)
     own = declared(cluster={**ADOPTED, "cniUsesNodeRole": False})
     assert not any("CNI" in each.inputs["policyArn"] for each in own.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment"))
+
+
+SUBNETS = {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"}
+IN_A_VPC = {**CREATED, "create": {**CREATED["create"], "zones": None}, "subnets": SUBNETS}
+
+
+def blanks(value: Any, path: str = "") -> list[str]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return ([path] if value is None else []) + [each for key, item in items for each in blanks(item, f"{path}.{key}")]
+
+
+@pytest.mark.parametrize("cluster", [ADOPTED, {**ADOPTED, "subnets": SUBNETS}, IN_A_VPC, CREATED])
+def test_a_plan_shows_ids_of_the_stack_file_or_unknowns_never_blanks_or_inventions(cluster):
+    recording = planned(cluster=cluster, nodePools={"l40s": L40S, "system": SYSTEM})
+    assert {each.urn: paths for each in recording if each.custom and (paths := blanks(each.inputs))} == {}
+    group = recording.one("aws:eks/nodeGroup:NodeGroup", "system-on-demand").inputs
+    if "subnets" in cluster:
+        assert group["subnetIds"] == list(SUBNETS.values())
+    else:
+        assert has_unknown(group["subnetIds"])
+    assert recording.one("aws:ec2/securityGroup:SecurityGroup", "nodes-pools").inputs["vpcId"] is UNKNOWN
+    assert UNKNOWN in recording.one("aws:ec2/launchTemplate:LaunchTemplate", "system").inputs["vpcSecurityGroupIds"]
 
 
 class Refusal(grpc.RpcError):

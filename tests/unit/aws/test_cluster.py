@@ -69,6 +69,12 @@ def test_the_efs_driver_comes_only_with_an_efs_store(created):
     assert "aws-efs-csi-driver" not in addons(without)
 
 
+def test_a_group_of_accelerators_that_fails_does_not_keep_the_cluster_from_its_dns(created):
+    before = upstream(created, addons(created)["coredns"].urn)
+    groups = {each.name for each in created.of_type("aws:eks/nodeGroup:NodeGroup") if each.urn in before}
+    assert groups == {"system-on-demand"}
+
+
 def test_nodes_wait_for_network_and_routes_and_pods_of_addons_wait_for_nodes(created):
     [group] = [each for each in created.of_type("aws:eks/nodeGroup:NodeGroup") if each.name == "system-on-demand"]
     before = upstream(created, group.urn)

@@ -69,6 +69,14 @@ def test_the_last_group_starts_with_the_desired_nodes_and_keeps_the_minimum():
     assert recording.one(GROUP, "p-on-demand").inputs["scalingConfig"] == {"minSize": 1, "maxSize": 5, "desiredSize": 3}
 
 
+def test_nodes_with_nvidia_s_accelerators_carry_the_label_by_which_the_autoscaler_waits_for_them():
+    recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "p": L40S, "dl1": DL1})
+    labels = {each.name: each.inputs["labels"] for each in recording.of_type(GROUP)}
+    assert labels["p-on-demand"] == {"inferplan.dev/pool": "p", "k8s.amazonaws.com/accelerator": "nvidia-l40s"}
+    assert labels["system-on-demand"] == {"inferplan.dev/pool": "system"}
+    assert labels["dl1-on-demand"] == {"inferplan.dev/pool": "dl1"}, "the autoscaler would wait for nvidia.com/gpu forever"
+
+
 @pytest.mark.parametrize("desired", [1, 6])
 def test_a_desired_size_outside_the_range_is_rejected(desired):
     error = fault(size={"min": 2, "desired": desired, "max": 5})
@@ -93,7 +101,7 @@ def test_the_autoscaler_s_count_is_left_alone():
 def test_taints_are_spelled_for_eks_and_labels_are_those_that_pods_select_by():
     group = pool(labels={"team": "chat"}).one(GROUP, "p-on-demand").inputs
     assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
-    assert group["labels"] == {"inferplan.dev/pool": "p", "team": "chat"}
+    assert group["labels"] == {"inferplan.dev/pool": "p", "team": "chat", "k8s.amazonaws.com/accelerator": "nvidia-l40s"}
 
 
 @pytest.mark.parametrize(
