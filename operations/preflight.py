@@ -1,15 +1,16 @@
 """Checks before an update whether a cluster has the operators and rights that a stack needs. It changes nothing.
 
-An authorizer that lists no rules cannot be checked; the update itself reports missing rights then.
+Rights are read from the list of the account's rules. Those that an incomplete list does not prove are asked for one by one.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from operations.errors import OperationError
@@ -56,22 +57,51 @@ class Rule:
         return bool(self.resources & names) and bool(self.verbs & {verb, "*"})
 
 
-def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: str, simulated: bool) -> None:
-    """Raise OperationError that names each operator whose kinds `objects` need and the cluster does not serve."""
+@dataclass(frozen=True, kw_only=True)
+class MissingOperator:
+    """An operator whose kinds a stack needs and the cluster does not serve; `install` is a command, "" if none is known."""
+
+    name: str
+    api_version: str
+    kinds: tuple[str, ...]
+    install: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: the cluster does not serve {', '.join(self.kinds)} of {self.api_version}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LackingRight:
+    """Verbs that an account lacks on a resource (`deployments.apps`); `namespace` is "" for cluster-scoped kinds."""
+
+    namespace: str
+    resource: str
+    verbs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.verbs)} {self.resource}" + (f" in namespace {self.namespace}" if self.namespace else "")
+
+
+def missing_operators(objects: Iterable[ObjectKey], live: LiveCluster) -> list[MissingOperator]:
+    """Return the operators whose kinds `objects` need and the cluster does not serve, by API version."""
     missing: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         if not live.serves(each.api_version, each.kind):
             missing[each.api_version].add(each.kind)
-    if not missing:
-        return
-    lines = []
+    operators = []
     for api_version, kinds in sorted(missing.items()):
         group = api_version.rpartition("/")[0]
         name, install = _OPERATORS.get(group, (f"the operator of {group or 'the core API'}", ""))
-        lines.append(
-            f"  {name}: the cluster does not serve {', '.join(sorted(kinds))} of {api_version}"
-            + (f"; install it: {install}" if install else "")
-        )
+        operators.append(MissingOperator(name=name, api_version=api_version, kinds=tuple(sorted(kinds)), install=install))
+    return operators
+
+
+def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: str, simulated: bool) -> None:
+    """Raise OperationError that names each operator whose kinds `objects` need and the cluster does not serve."""
+    missing = missing_operators(objects, live)
+    if not missing:
+        return
+    lines = [f"  {each}" + (f"; install it: {each.install}" if each.install else "") for each in missing]
     remedy = (
         "Under the Pulumi CLI the simulated cluster runs no operator. Rehearse the stack with: inferplan up {stack} --engine rehearsal"
         if simulated
@@ -82,42 +112,82 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
     )
 
 
-def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, *, stack: str) -> None:
-    """Raise OperationError naming the rights on `objects` that the account of `context` lacks; do nothing if they cannot be listed."""
+def lacking_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str) -> list[LackingRight]:
+    """Return the rights on `objects` that the account of `context` lacks. Raises OperationError if they cannot be asked for."""
     needed: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         resource = f"{live.plural(each.api_version, each.kind)}{'.' if each.group else ''}{each.group}"
         needed[each.namespace].add(resource)
-    lacking: list[str] = []
+    unproven = []
     for namespace, resources in sorted(needed.items()):
-        rules = _rules(context, namespace or "default")
-        if rules is None:
-            return
+        rules, complete = _rules(context, namespace or "default")
         for resource in sorted(resources):
-            verbs = [verb for verb in _VERBS if not any(rule.allows(verb, resource) for rule in rules)]
+            verbs = tuple(verb for verb in _VERBS if not any(rule.allows(verb, resource) for rule in rules))
             if verbs:
-                lacking.append(f"  {', '.join(verbs)} {resource}" + (f" in namespace {namespace}" if namespace else ""))
+                unproven.append((LackingRight(namespace=namespace, resource=resource, verbs=verbs), complete))
+    lacking = [right for right, complete in unproven if complete]
+    return lacking + _denied(context, [right for right, complete in unproven if not complete])
+
+
+def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, *, stack: str) -> None:
+    """Raise OperationError naming the rights on `objects` that the account of `context` lacks; do nothing if they cannot be asked for."""
+    try:
+        lacking = lacking_rights(objects, live, context)
+    except OperationError:
+        return
     if lacking:
         raise OperationError(
             "\n".join(
                 [
                     f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed.",
-                    *lacking,
+                    *(f"  {each}" for each in lacking),
                     f"Ask an administrator for them. To check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
                 ]
             ),
         )
 
 
-def _rules(context: str, namespace: str) -> list[Rule] | None:
-    """The rules of the account in `namespace`; None if the cluster does not list all of them."""
+def _rules(context: str, namespace: str) -> tuple[list[Rule], bool]:
+    """The rules of the account in `namespace`, and whether the cluster lists all of them."""
+    done = _kubectl(context, "auth", "can-i", "--list", "--no-headers", "-n", namespace)
+    return list(parse_rules(done.stdout.splitlines())), not done.returncode and "may be incomplete" not in done.stderr
+
+
+def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
+    """Those of `rights` that the cluster denies when each verb is asked for alone (SelfSubjectAccessReview)."""
+    if not rights:
+        return []
+    questions = [(right, verb) for right in rights for verb in right.verbs]
+    reviews = [
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {
+                "resourceAttributes": {
+                    "namespace": right.namespace,
+                    "verb": verb,
+                    "resource": right.resource.partition(".")[0],
+                    "group": right.resource.partition(".")[2],
+                }
+            },
+        }
+        for right, verb in questions
+    ]
+    document = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
+    done = _kubectl(context, "create", "--validate=false", "-o", "jsonpath={.status.allowed}{'\\n'}", "-f", "-", text=document)
+    answers = done.stdout.split()
+    if done.returncode or len(answers) != len(questions):
+        raise OperationError(f"The cluster of context {context!r} does not review rights: {' '.join(done.stderr.split())[:300]}")
+    denied = {question for question, answer in zip(questions, answers, strict=True) if answer != "true"}
+    narrowed = (replace(right, verbs=tuple(verb for verb in right.verbs if (right, verb) in denied)) for right in rights)
+    return [right for right in narrowed if right.verbs]
+
+
+def _kubectl(context: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     if shutil.which("kubectl") is None:
-        return None
-    command = ["kubectl", "--context", context, "--request-timeout", "15s", "auth", "can-i", "--list", "--no-headers", "-n", namespace]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode or "may be incomplete" in done.stderr:
-        return None
-    return list(parse_rules(done.stdout.splitlines()))
+        raise OperationError("kubectl is not on PATH, and only kubectl can log in to this cluster. Install it.")
+    command = ["kubectl", "--context", context, "--request-timeout", "15s", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
 def parse_rules(lines: Collection[str]) -> Iterable[Rule]:

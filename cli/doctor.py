@@ -1,0 +1,55 @@
+"""`inferplan doctor STACK`: what the AWS account and the cluster lack for a stack, and how to fix it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.arguments import Context, Stack
+
+if TYPE_CHECKING:
+    from operations.doctor.findings import Finding
+
+_COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "unknown": "cyan"}
+
+
+def command(
+    stack: Stack,
+    context: Context = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Ask the AWS account and the cluster whether they have what STACK needs; changes nothing. Exit code 1 if something is missing."""
+    from cli.screen import show_json
+    from operations.doctor.examination import examine
+    from operations.doctor.findings import Severity
+    from operations.workspace import open_workspace
+
+    workspace = open_workspace(stack)
+    findings = examine(workspace, context)
+    if as_json:
+        rows = [{"check": each.check, "result": each.severity, "message": each.message, "remedy": each.remedy} for each in findings]
+        show_json({"version": 1, "stack": workspace.stack, "findings": rows})
+    else:
+        _show(findings)
+    if any(each.severity is Severity.ERROR for each in findings):
+        raise typer.Exit(1)
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    from rich.text import Text
+
+    from cli.screen import results, show, table
+
+    rows = table("checks", "check", "result", "finding")
+    for each in findings:
+        rows.add_row(each.check, Text(each.severity, style=_COLOURS[each.severity]), Text(each.message))
+    results().print(rows)
+    # Below the table, because a command that a table folds cannot be pasted.
+    for each in findings:
+        if each.remedy:
+            show(f"{each.check}: {each.message}\n  {each.remedy}")
+    counts = Counter(each.severity.value for each in findings)
+    show(", ".join(f"{counts[name]} {name}" for name in _COLOURS))

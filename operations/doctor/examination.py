@@ -1,0 +1,67 @@
+"""The checks of `inferplan doctor`, and the choice of those that apply to a stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from operations.doctor.cluster import ExaminedCluster, permission_aware
+from operations.doctor.findings import Check, Finding, error, ok, run_checks, unknown
+from operations.doctor.network_policies import check_network_policies
+from operations.doctor.nodes import check_devices, check_labels, check_sizes, check_taints
+from operations.doctor.objects import (
+    check_ingress,
+    check_operators,
+    check_quotas,
+    check_rights,
+    check_runtime_classes,
+    check_secrets,
+    check_storage,
+)
+from operations.errors import OperationError
+from operations.live import LiveCluster
+
+if TYPE_CHECKING:
+    from operations.workspace import Workspace
+    from rehearsal.engine.wire.recording import Recording
+
+CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
+    "operators": check_operators,
+    "node labels": check_labels,
+    "node taints": check_taints,
+    "devices": check_devices,
+    "node sizes": check_sizes,
+    "runtime classes": check_runtime_classes,
+    "ingress": check_ingress,
+    "storage": check_storage,
+    "network policies": check_network_policies,
+    "secrets": check_secrets,
+    "quotas": check_quotas,
+    "rights": check_rights,
+}
+
+
+def examine(workspace: Workspace, context: str | None = None) -> list[Finding]:
+    """Return what the cloud and the cluster lack for the stack of `workspace`. `context` is one of the user's kubeconfig. Changes nothing."""
+    recording = workspace.record()
+    return _cluster(workspace, recording, context or workspace.context)
+
+
+def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:
+    from operations.kubectl import Kubectl
+
+    if workspace.simulated:
+        return run_checks({"cluster": lambda _: [ok("the stack runs on the simulated cluster, which needs no preparation")]}, None)
+    if context is None:
+        created = workspace.settings.cluster.is_created
+        absent = "does not exist before the first update" if created else "has no context in the stack file"
+        remedy = f"inferplan doctor {workspace.typed} --context NAME"
+        return run_checks({"cluster": lambda _: [unknown(f"could not ask: the cluster {absent}", remedy)]}, None)
+    kubectl = f"kubectl --context {context}"
+    get = permission_aware(Kubectl(context).get, kubectl)
+    cluster = ExaminedCluster(workspace.settings, recording, LiveCluster(get), context, workspace.typed)
+    try:
+        version = get("/version")["gitVersion"]
+    except OperationError as failed:
+        problem = error(str(failed), f"{kubectl} get --raw /version")
+        return run_checks({"cluster": lambda _: [problem]}, None)
+    return run_checks({"cluster": lambda _: [ok(f"context {context} answers, Kubernetes {version}")], **CLUSTER_CHECKS}, cluster)

@@ -1,0 +1,85 @@
+"""What a check of `inferplan doctor` finds, and how all checks run: concurrently, and none stops another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from operations.errors import OperationError
+
+Subject = TypeVar("Subject")
+_THREADS = 8
+
+
+class Severity(StrEnum):
+    """How a finding counts. Only errors make `inferplan doctor` fail."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One answer of the check `check`. `remedy` is a command to paste, or a sentence where no command exists."""
+
+    check: str = ""
+    severity: Severity
+    message: str
+    remedy: str = ""
+
+
+def ok(message: str) -> Finding:
+    """Return a finding that needs no action."""
+    return Finding(severity=Severity.OK, message=message)
+
+
+def warning(message: str, remedy: str) -> Finding:
+    """Return a finding that may be intended."""
+    return Finding(severity=Severity.WARNING, message=message, remedy=remedy)
+
+
+def error(message: str, remedy: str) -> Finding:
+    """Return a finding that makes an update fail, or its models wait forever."""
+    return Finding(severity=Severity.ERROR, message=message, remedy=remedy)
+
+
+def unknown(message: str, remedy: str = "") -> Finding:
+    """Return a finding that nobody could prove or disprove from here."""
+    return Finding(severity=Severity.UNKNOWN, message=message, remedy=remedy)
+
+
+class DeniedError(OperationError):
+    """The account may not ask. `permission` is what it lacks, `remedy` the command that grants it."""
+
+    def __init__(self, message: str, *, permission: str, remedy: str) -> None:
+        super().__init__(message)
+        self.permission = permission
+        self.remedy = remedy
+
+
+Check = Callable[[Subject], Iterable[Finding]]
+
+
+def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[Finding]:
+    """Return the findings of all `checks` on `subject`, in the order of the table. A check that raises becomes a finding."""
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        runs = [pool.submit(_run, name, check, subject) for name, check in checks.items()]
+        return [finding for run in runs for finding in run.result()]
+
+
+def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding]:
+    try:
+        findings = list(check(subject))
+    except DeniedError as denied:
+        findings = [unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy)]
+    except OperationError as failed:
+        findings = [unknown(f"could not ask: {failed}")]
+    except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others
+        problem = " ".join(f"{type(defect).__name__}: {defect}".split())[:300]
+        findings = [unknown(f"could not ask: unexpected {problem}. This is a defect of inferplan, please report it")]
+    return [replace(each, check=name) for each in findings]

@@ -1,0 +1,65 @@
+"""Checks whether the network plugin of a cluster enforces NetworkPolicies, as far as its DaemonSets show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from operations.doctor.findings import Finding, ok, unknown, warning
+
+if TYPE_CHECKING:
+    from operations.doctor.cluster import ExaminedCluster
+
+_TEST = "test it with the commands of docs/doctor.md, NetworkPolicies"
+# DaemonSets of network plugins that enforce NetworkPolicies (their documentation, read 2026-11).
+_ENFORCING = {
+    r"calico-node|canal": "Calico",
+    r"cilium|anetd": "Cilium",
+    r"antrea-agent": "Antrea",
+    r"kube-router": "kube-router",
+    r"weave-net": "Weave Net",
+    r"ovnkube-node": "OVN-Kubernetes",
+    r"azure-npm": "Azure NPM",
+}
+_NOT_ENFORCING = {r"kube-flannel(-ds.*)?": "Flannel"}
+_AWS = "aws-node"
+
+
+def check_network_policies(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """Name the network plugin, and say whether it enforces the stack's NetworkPolicies."""
+    policies = sum(1 for _ in cluster.of_kind("NetworkPolicy"))
+    if not policies:
+        yield ok("the stack has no NetworkPolicy")
+        return
+    sets = {name: each for (_, name), each in cluster.live.objects("apps/v1", "DaemonSet").items()}
+    enforcing = _named(sets, _ENFORCING)
+    if enforcing:
+        yield ok(f"{enforcing} enforces the {policies} NetworkPolicies of the stack")
+    elif _AWS in sets:
+        if _aws_enforces(sets[_AWS]):
+            yield ok(f"the Amazon VPC CNI enforces the {policies} NetworkPolicies of the stack")
+        else:
+            values = '--configuration-values \'{"enableNetworkPolicy":"true"}\''
+            yield warning(
+                f"the Amazon VPC CNI does not enforce the {policies} NetworkPolicies of the stack: enableNetworkPolicy is off",
+                f"aws eks update-addon --cluster-name CLUSTER --addon-name vpc-cni --resolve-conflicts PRESERVE {values}",
+            )
+    elif plain := _named(sets, _NOT_ENFORCING):
+        yield warning(
+            f"{plain} does not enforce NetworkPolicies, so every pod of the cluster reaches the {policies} guarded endpoints of the stack",
+            "install a network plugin that does, for example Calico next to Flannel (Canal)",
+        )
+    else:
+        yield unknown(
+            f"not provable from here: that the cluster enforces the {policies} NetworkPolicies; its network plugin is not known", _TEST
+        )
+
+
+def _named(sets: dict[str, Any], plugins: dict[str, str]) -> str:
+    return next((title for pattern, title in plugins.items() for name in sets if re.fullmatch(pattern, name)), "")
+
+
+def _aws_enforces(daemon_set: dict[str, Any]) -> bool:
+    containers = daemon_set["spec"]["template"]["spec"]["containers"]
+    return any("--enable-network-policy=true" in each.get("args", ()) for each in containers)

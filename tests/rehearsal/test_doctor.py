@@ -1,0 +1,119 @@
+"""`inferplan doctor` against a real API server: it names what a rack lacks, and its own commands repair that."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from cli import main
+from components.nodes.fake_nodes import fake_nodes
+from components.nodes.pool import NodeLocation
+from operations.workspace import open_workspace
+from rehearsal.cluster import Cluster
+from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.commands import ROOT
+from tests.scenarios.play import client
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, through which a cluster is asked"),
+]
+CLASS = "doctor-nginx"
+EDITS = {"context: onprem": "context: rack", "ingressClassName: nginx": f"ingressClassName: {CLASS}"}
+
+
+@pytest.fixture
+def rack(cluster: Cluster, tmp_path, monkeypatch):
+    """The shared cluster as the context `rack`, with two Gaudi servers that nobody has labelled, and the file of a stack for it."""
+    text = (ROOT / "stacks" / "Pulumi.onprem.yaml").read_text()
+    for old, new in EDITS.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "Pulumi.rack.yaml").write_text(text)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["contexts"][0]["name"] = config["current-context"] = "rack"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    monkeypatch.chdir(ROOT)
+    pool = open_workspace(str(tmp_path / "Pulumi.rack.yaml")).settings.node_pools["gaudi2"]
+    names = []
+    with client(cluster) as api:
+        for number, node in enumerate(fake_nodes("gaudi2", pool, count=2, location=NodeLocation())):
+            names.append(f"doctor-{number}")
+            node["metadata"] = {**node["metadata"], "name": names[-1]}
+            del node["metadata"]["labels"]["inferplan.dev/pool"]
+            api.apply(f"/api/v1/nodes/{names[-1]}", node, manager="test")
+        kubectl("wait", "--for=condition=Ready", *(f"node/{name}" for name in names), f"--timeout={PATIENCE_SECONDS}s")
+        yield tmp_path
+        for name in names:
+            api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+def kubectl(*arguments: str) -> None:
+    subprocess.run(["kubectl", "--context", "rack", *arguments], check=True, capture_output=True)
+
+
+def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
+    with pytest.raises(SystemExit) as ended:
+        main.run(["doctor", str(stack), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert int(ended.value.code or 0) == code, document
+    findings: dict[str, list[dict[str, str]]] = {}
+    for each in document["findings"]:
+        findings.setdefault(each["check"], []).append(each)
+    return findings
+
+
+def test_the_commands_that_it_prints_repair_what_it_found(rack, capsys):
+    stack = rack / "Pulumi.rack.yaml"
+    before = doctor(stack, capsys, code=1)
+    [labels], [runtime], [ingress] = before["node labels"], before["runtime classes"], before["ingress"]
+    assert {each["result"] for each in (labels, runtime, ingress)} == {"error"}
+    assert labels["remedy"] == "kubectl --context rack label node doctor-0 doctor-1 inferplan.dev/pool=gaudi2"
+    assert [each["result"] for each in (*before["operators"], *before["rights"])] == ["ok", "ok"]
+    for each in (labels, runtime):
+        subprocess.run(each["remedy"], shell=True, check=True, capture_output=True)  # noqa: S602 - a user pastes it into a shell
+    manifest = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": CLASS}, "spec": {"controller": "x.y/z"}}
+    (rack / "class.json").write_text(json.dumps(manifest))
+    kubectl("apply", "-f", str(rack / "class.json"))
+    try:
+        after = doctor(stack, capsys, code=0)
+    finally:
+        kubectl("delete", f"ingressclass/{CLASS}", "runtimeclass/habana")
+    repaired = ("node labels", "node taints", "devices", "node sizes", "runtime classes", "ingress", "rights")
+    assert {each["result"] for check in repaired for each in after[check]} == {"ok"}
+
+
+@pytest.mark.full
+def test_an_account_without_rights_gets_the_permissions_that_it_needs(rack, capsys):
+    config = yaml.safe_load((rack / "kubeconfig").read_text())
+    config["users"][0]["user"]["as"] = "intern@acme.example"
+    (rack / "kubeconfig").write_text(yaml.safe_dump(config))
+    findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)
+    [labels] = findings["node labels"]
+    assert labels["message"] == "could not ask: user 'intern@acme.example' may not list nodes; needs permission list nodes"
+    assert any("deployments.apps in namespace inference" in each["message"] for each in findings["rights"])
+    # An administrator pastes the command, and the question is answered.
+    administrator = {**os.environ, "KUBECONFIG": str(rack / "administrator")}
+    del config["users"][0]["user"]["as"]
+    (rack / "administrator").write_text(yaml.safe_dump(config))
+    subprocess.run(labels["remedy"], shell=True, check=True, capture_output=True, env=administrator)  # noqa: S602 - a user pastes it into a shell
+    try:
+        [granted] = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)["node labels"]
+    finally:
+        for kind in ("clusterrole", "clusterrolebinding"):
+            subprocess.run(["kubectl", "delete", kind, "inferplan-doctor-nodes"], check=True, env=administrator, capture_output=True)
+    assert granted["message"].startswith("pool gaudi2: 0 of 2 nodes")
+
+
+def test_a_cluster_that_does_not_answer_is_one_error_with_a_remedy(rack, capsys):
+    (rack / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
+    findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)
+    assert [*findings] == ["cluster"]
+    assert "kubectl config get-contexts" in findings["cluster"][0]["message"]
