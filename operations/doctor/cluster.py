@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from operations.doctor.findings import DeniedError
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster scope`
 _FORBIDDEN = re.compile(r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
+
+
+@cache
+def _remedies() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,10 @@ class ExaminedCluster:
     def kubectl(self) -> str:
         """The start of a command for this cluster."""
         return f"kubectl --context {self.context}"
+
+    def remedy(self, section: str, name: str) -> str:
+        """The command of `remedies.toml` for `name`, "" if the table has none."""
+        return _remedies()[section].get(name, "").replace("CONTEXT", self.context)
 
     @cached_property
     def declared(self) -> Mapping[ObjectKey, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a check of `inferplan doctor` finds, and how all checks run: concurrently, and none stops another."""
+"""Findings of `inferplan doctor`. All checks run concurrently, and a check that fails does not stop another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THREADS = 8
 
 
 class Severity(StrEnum):
-    """How a finding counts. Only errors make `inferplan doctor` fail."""
+    """The weight of a finding. Only errors make `inferplan doctor` fail."""
 
     OK = "ok"
     WARNING = "warning"
@@ -49,7 +49,7 @@ def error(message: str, remedy: str) -> Finding:
 
 
 def unknown(message: str, remedy: str = "") -> Finding:
-    """Return a finding that nobody could prove or disprove from here."""
+    """Return a finding that cannot be proven or disproven from here."""
     return Finding(severity=Severity.UNKNOWN, message=message, remedy=remedy)
 
 

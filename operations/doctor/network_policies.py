@@ -40,15 +40,14 @@ def check_network_policies(cluster: ExaminedCluster) -> Iterator[Finding]:
         if _aws_enforces(sets[_AWS]):
             yield ok(f"the Amazon VPC CNI enforces the {policies} NetworkPolicies of the stack")
         else:
-            values = '--configuration-values \'{"enableNetworkPolicy":"true"}\''
             yield warning(
                 f"the Amazon VPC CNI does not enforce the {policies} NetworkPolicies of the stack: enableNetworkPolicy is off",
-                f"aws eks update-addon --cluster-name CLUSTER --addon-name vpc-cni --resolve-conflicts PRESERVE {values}",
+                cluster.remedy("networkPolicies", "Amazon VPC CNI"),
             )
     elif plain := _named(sets, _NOT_ENFORCING):
         yield warning(
             f"{plain} does not enforce NetworkPolicies, so every pod of the cluster reaches the {policies} guarded endpoints of the stack",
-            "install a network plugin that does, for example Calico next to Flannel (Canal)",
+            cluster.remedy("networkPolicies", plain),
         )
     else:
         yield unknown(

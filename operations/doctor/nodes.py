@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from components.handles import NodeTarget
     from components.nodes.pool import Pool
 
-# The vendors' own instructions, read 2026-11. The GPU Operator brings the same plugin.
-_PLUGINS = {
-    "nvidia": "kubectl create -f https://raw.githubusercontent.com/NVIDIA/k8s-device-plugin/v0.20.0/deployments/static/nvidia-device-plugin.yml",
-    "habana": "kubectl create -f https://vault.habana.ai/artifactory/docker-k8s-device-plugin/habana-k8s-device-plugin.yaml",
-}
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95
 _PAGE = 2 * 2**20
@@ -88,8 +83,8 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
             if count:
                 yield error(f"{message}; look for a failed device or driver", f"{cluster.kubectl} describe node {node}")
             else:
-                install = _PLUGINS.get(accelerator.vendor, f"install the device plugin for {accelerator.resource}")
-                yield error(f"{message}; its device plugin does not run", install.replace("kubectl", cluster.kubectl, 1))
+                install = cluster.remedy("devicePlugins", accelerator.vendor) or f"install the device plugin for {accelerator.resource}"
+                yield error(f"{message}; its device plugin does not run", install)
         if nodes and not short:
             yield ok(f"pool {name}: every node offers {target.capacity.accelerators} {accelerator.resource}")
         if not nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -16,12 +16,6 @@ from operations.required_secrets import RequiredSecret, required_secrets
 
 _NETWORKING, _STORAGE = "networking.k8s.io/v1", "storage.k8s.io/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-# How each controller of an IngressClass is installed (their own instructions, read 2026-11).
-_INGRESS = {
-    "nginx": "helm upgrade --install ingress-nginx ingress-nginx --repo https://kubernetes.github.io/ingress-nginx -n ingress-nginx --create-namespace",
-    "alb": "helm upgrade --install aws-load-balancer-controller aws-load-balancer-controller --repo https://aws.github.io/eks-charts -n kube-system --set clusterName=CLUSTER",
-    "traefik": "helm upgrade --install traefik traefik --repo https://traefik.github.io/charts -n traefik --create-namespace",
-}
 
 
 def check_operators(cluster: ExaminedCluster) -> Iterator[Finding]:
@@ -34,7 +28,7 @@ def check_operators(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_runtime_classes(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find RuntimeClasses that pods name and nobody created."""
+    """Find RuntimeClasses that pods name and that do not exist."""
     own = {key.name for key, _ in cluster.of_kind("RuntimeClass")}
     needed = {name: each.owner for each in cluster.pods if (name := each.spec.get("runtimeClassName")) and name not in own}
     live = _names(cluster, "node.k8s.io/v1", "RuntimeClass") if needed else set()
@@ -65,7 +59,8 @@ def check_ingress(cluster: ExaminedCluster) -> Iterator[Finding]:
             listed = f"the cluster has {', '.join(names)}" if names else "the cluster has none"
             yield error(
                 f"Ingress {ingress} names IngressClass {wanted}, which does not exist; {listed}",
-                _INGRESS.get(wanted, f"install the ingress controller of class {wanted}, or write gateway.ingressClassName"),
+                cluster.remedy("ingressControllers", wanted)
+                or f"install the ingress controller of class {wanted}, or write gateway.ingressClassName",
             )
         else:
             yield error(f"Ingress {ingress} names no IngressClass, and the cluster has no default", "write gateway.ingressClassName")
@@ -185,7 +180,7 @@ def check_rights(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Compare ResourceQuotas and LimitRanges that somebody else made in the namespace with what the stack's pods request."""
+    """Compare ResourceQuotas and LimitRanges that the stack did not create with what the stack's pods request."""
     namespace = cluster.settings.namespace
     own = {key.name for key, _ in cluster.of_kind("ResourceQuota")}
     quotas = [each for (_, name), each in cluster.live.objects("v1", "ResourceQuota", namespace).items() if name not in own]
@@ -211,8 +206,8 @@ def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def _totals(cluster: ExaminedCluster) -> Mapping[str, Decimal]:
-    """What all pods of the stack need, by the names that a ResourceQuota uses."""
-    totals: Counter[str] = Counter()
+    """The requirements of all pods of the stack, by the names that a ResourceQuota uses."""
+    totals: dict[str, Decimal] = defaultdict(Decimal)
     for pods in cluster.pods:
         totals["pods"] += pods.replicas
         for container in pods.containers:
@@ -223,10 +218,10 @@ def _totals(cluster: ExaminedCluster) -> Mapping[str, Decimal]:
                         totals[resource] += _number(value) * pods.replicas
     for key in cluster.declared:
         if key.namespace:
-            totals[f"{cluster.live.plural(key.api_version, key.kind)}"] += 1
+            totals[cluster.live.plural(key.api_version, key.kind)] += 1
             group = f".{key.group}" if key.group else ""
             totals[f"count/{cluster.live.plural(key.api_version, key.kind)}{group}"] += 1
-    return {key: Decimal(value) for key, value in totals.items()}
+    return totals
 
 
 def _over_limit(cluster: ExaminedCluster, limit_range: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 import yaml
@@ -13,15 +14,17 @@ import yaml
 from cli import main
 from components.nodes.fake_nodes import fake_nodes
 from components.nodes.pool import NodeLocation
+from kube.names import POOL_LABEL
 from operations.workspace import open_workspace
 from rehearsal.cluster import Cluster
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT
 from tests.scenarios.play import client
 
+KUBECTL = shutil.which("kubectl") or ""
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, through which a cluster is asked"),
+    pytest.mark.skipif(not KUBECTL, reason="no kubectl on PATH, through which a cluster is asked"),
 ]
 CLASS = "doctor-nginx"
 EDITS = {"context: onprem": "context: rack", "ingressClassName: nginx": f"ingressClassName: {CLASS}"}
@@ -46,8 +49,9 @@ def rack(cluster: Cluster, tmp_path, monkeypatch):
     with client(cluster) as api:
         for number, node in enumerate(fake_nodes("gaudi2", pool, count=2, location=NodeLocation())):
             names.append(f"doctor-{number}")
-            node["metadata"] = {**node["metadata"], "name": names[-1]}
-            del node["metadata"]["labels"]["inferplan.dev/pool"]
+            metadata: dict[str, Any] = node["metadata"]
+            labels = {key: value for key, value in metadata["labels"].items() if key != POOL_LABEL}
+            node["metadata"] = {**metadata, "name": names[-1], "labels": labels}
             api.apply(f"/api/v1/nodes/{names[-1]}", node, manager="test")
         kubectl("wait", "--for=condition=Ready", *(f"node/{name}" for name in names), f"--timeout={PATIENCE_SECONDS}s")
         yield tmp_path
@@ -56,7 +60,7 @@ def rack(cluster: Cluster, tmp_path, monkeypatch):
 
 
 def kubectl(*arguments: str) -> None:
-    subprocess.run(["kubectl", "--context", "rack", *arguments], check=True, capture_output=True)
+    subprocess.run([KUBECTL, "--context", "rack", *arguments], check=True, capture_output=True)
 
 
 def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
@@ -108,7 +112,7 @@ def test_an_account_without_rights_gets_the_permissions_that_it_needs(rack, caps
         [granted] = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)["node labels"]
     finally:
         for kind in ("clusterrole", "clusterrolebinding"):
-            subprocess.run(["kubectl", "delete", kind, "inferplan-doctor-nodes"], check=True, env=administrator, capture_output=True)
+            subprocess.run([KUBECTL, "delete", kind, "inferplan-doctor-nodes"], check=True, env=administrator, capture_output=True)
     assert granted["message"].startswith("pool gaudi2: 0 of 2 nodes")
 
 

@@ -96,7 +96,7 @@ class World:
                 return {"resources": [self._resource(kind) for kind in served]}
             for kind in (each.rstrip("*") for each in served):
                 if path.startswith(f"{base}/") and path.endswith(f"/{plural(kind)}"):
-                    namespace = path.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in path else ""
+                    namespace = path.split("/namespaces/")[1].split("/", maxsplit=1)[0] if "/namespaces/" in path else ""
                     return {"items": [each for each in self.objects if each["kind"] == kind and self._inside(each, namespace)]}
         raise AssertionError(path)
 
@@ -161,8 +161,13 @@ def limit_range(most: str) -> Callable[[World], None]:
     return lambda world: world.objects.append(thing("v1", "LimitRange", "team", NAMESPACE, **body))
 
 
-def network(name: str) -> Callable[[World], None]:
-    return lambda world: world.one("DaemonSet")["metadata"].update(name=name)
+def network(name: str, *args: str) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        each = world.one("DaemonSet")
+        each["metadata"]["name"] = name
+        each["spec"] = {"template": {"spec": {"containers": [{"args": list(args)}]}}}
+
+    return change
 
 
 def taint(effect: str) -> Callable[[World], None]:
@@ -180,8 +185,9 @@ BROKEN = [
     ("node sizes", allocatable("hugepages-2Mi", "0"), "error", "requests 47200Mi of hugepages-2Mi, and a offers 0", "vm.nr_hugepages=47500"),
     ("node sizes", allocatable("memory", "500Gi"), "warning", "a offers 159530m CPU and 500Gi of memory", "machine: {cpu: '159530m', memory: 500Gi, accelerators: 8, hugepages2Mi: 95000Mi}"),
     ("runtime classes", lambda w: w.remove("RuntimeClass"), "error", "RuntimeClass habana, which does not exist", '"handler":"habana"'),
-    ("ingress", lambda w: w.one("IngressClass")["metadata"].update(name="haproxy"), "error", "IngressClass nginx, which does not exist; the cluster has haproxy", "helm upgrade --install ingress-nginx"),
+    ("ingress", lambda w: w.one("IngressClass")["metadata"].update(name="haproxy"), "error", "IngressClass nginx, which does not exist; the cluster has haproxy", "upgrade --install ingress-nginx"),
     ("network policies", network("kube-flannel-ds"), "warning", "Flannel does not enforce NetworkPolicies", "Canal"),
+    ("network policies", network("aws-node"), "warning", "enableNetworkPolicy is off", "--addon-name vpc-cni"),
     ("network policies", network("fabric"), "unknown", "not provable from here", "docs/doctor.md"),
     ("secrets", lambda w: w.remove("Secret", "minio"), "error", "Secret minio, which does not exist", "kubectl --context onprem -n inference create secret generic minio --from-file=AWS_ACCESS_KEY_ID=FILE"),
     ("secrets", lambda w: w.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "c2VjcmV0"}), "error", "Secret minio has no key AWS_SECRET_ACCESS_KEY", "delete secret minio &&"),
@@ -207,6 +213,7 @@ def test_a_check_names_what_is_missing_and_the_command_that_adds_it(examine, che
     [
         ("node taints", taint("PreferNoSchedule")),
         ("network policies", network("cilium")),
+        ("network policies", network("aws-node", "--enable-network-policy=true")),
         ("quotas", quota("12")),
         ("quotas", limit_range("400Gi")),
         ("node sizes", allocatable("memory", "860Gi")),
