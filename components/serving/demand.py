@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, gcd
 
 from components.handles import NodeTarget
 from components.serving.served_model import ServedModel
@@ -100,6 +100,18 @@ def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
     """Return the maximum number of accelerators of the other models on the pool of model `name`."""
     pool = models[name].pool
     return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
+
+
+def scattered_accelerators(models: Mapping[str, ServedModel], name: str, nodes: int) -> int:
+    """Return the most free accelerators that can be on nodes with too few of them for a pod of model `name`.
+
+    Pods of other models that request another number leave remainders: 2 + 2 free accelerators on two nodes hold no pod that needs 4.
+    """
+    model = models[name]
+    cards = model.accelerators_per_pod
+    others = [each for other, each in models.items() if other != name and each.pool == model.pool and each.accelerators_per_pod % cards]
+    pods = sum(each.most_accelerators // each.accelerators_per_pod for each in others)
+    return min(nodes, pods) * (cards - gcd(cards, *(each.accelerators_per_pod for each in others)))
 
 
 def _mebibytes(amount: int) -> str | None:

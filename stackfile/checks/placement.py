@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from components.nodes.accelerators import vendor_of_image
-from components.serving.demand import accelerators_of_others, demand_of
+from components.serving.demand import accelerators_of_others, demand_of, scattered_accelerators
 from components.spec import SpecError
 from kube.names import HUGEPAGES, ZONE_LABEL
 from kube.quantity import bytes_of, millicores_of
@@ -43,8 +43,23 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
             requested[model.pool] += model.accelerators_per_pod * model.pods * model.max_replicas
             overcommitted = list(_pool(name, model, target, requested[model.pool]))
             yield from overcommitted
-            shared = () if overcommitted else model.shared_pool_errors(target, accelerators_of_others(settings.models, name))
+            shared = [] if overcommitted else [*model.shared_pool_errors(target, accelerators_of_others(settings.models, name))]
             yield from (SpecError(("models", name, *error.path), error.message) for error in shared)
+            if not overcommitted and not shared:
+                yield from room_for_surge(settings.models, name, target)
+
+
+def room_for_surge(models: Mapping[str, ModelSpec], name: str, target: NodeTarget) -> Iterator[SpecError]:
+    """Check that free accelerators fit a successor wherever the pods of other models run; `shared_pool_errors` counts them."""
+    model = models[name]
+    cards, free = model.accelerators_per_pod, target.nodes * target.capacity.accelerators
+    spare = free - accelerators_of_others(models, name) - model.most_accelerators
+    if model.rollout == "surge" and spare - scattered_accelerators(models, name, target.nodes) <= cards * (model.pods - 1):
+        yield SpecError(
+            ("models", name, "rollout"),
+            f"surge starts a successor on a node with {cards} free accelerators. Models that request other numbers share pool {model.pool!r}, so its "
+            f"{spare} free accelerators can be on nodes with fewer: it would wait indefinitely. Use inPlace, another pool, or enlarge the pool",
+        )
 
 
 def _others(targets: dict[str, NodeTarget]) -> str:
