@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.benchmark.spec import BenchmarkSpec
 from components.gateway.consumer_spec import ConsumerSpec
@@ -21,6 +21,7 @@ from components.queue.spec import QueueSpec
 from components.serving.spec import ModelSpec
 from components.spec import DnsLabel, Name, Spec
 from components.storage.spec import StoreSpec
+from components.storage.volume_spec import NodeDiskStoreSpec
 from stackfile.budget import BudgetSpec
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ class StackSettings(Spec):
     """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal check them like all others."""
     budget: BudgetSpec | None = None
     """The maximum cost of the stack. Omit it, or set {}, for no limit."""
+
+    @model_validator(mode="after")
+    def _resolve_pools(self) -> Self:
+        keepers = {store.pool for store in self.storage.values() if isinstance(store, NodeDiskStoreSpec)}
+        for name, pool in self.node_pools.items():
+            self.node_pools[name] = cast("NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers))
+        return self
 
 
 @dataclass(frozen=True)

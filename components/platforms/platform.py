@@ -118,6 +118,11 @@ class Cluster(Spec, ABC):
         del pool
         return False
 
+    def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
+        """Return `pool` with the defaults that depend on this cluster. `keeps_models`: a store keeps models on its nodes."""
+        del keeps_models
+        return pool
+
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
         facts = ClusterFacts(

@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from components.platforms.aws.cluster_spec import EksClusterHandle
 
 _ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+_AUTO_NODE = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy"
+
+
+def auto_mode_nodes(
+    name: str, cluster: pulumi.Input[str], role: pulumi.Input[str], *, opts: pulumi.ResourceOptions
+) -> tuple[pulumi.Resource, ...]:
+    """Let nodes with `role` join through NodeClasses of this stack (EKS user guide, "Create node class access entry", read 2026-11)."""
+    entry = eks.AccessEntry(name, cluster_name=cluster, principal_arn=role, type="EC2", opts=opts)
+    scope = eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
+    return (
+        eks.AccessPolicyAssociation(
+            name, cluster_name=cluster, principal_arn=entry.principal_arn, policy_arn=_AUTO_NODE, access_scope=scope, opts=opts
+        ),
+    )
 
 
 def administrators(

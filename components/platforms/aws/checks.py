@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.platforms.aws import aws_api
+from components.platforms.aws.auto_mode import obstacles
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
@@ -29,7 +30,9 @@ _MI = 2**20
 def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
     """Check pools, stores and certificates of a stack on `cluster`."""
     pools = {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool)}
+    keepers = {store.pool for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec)}
     for name, pool in pools.items():
+        yield from _auto_mode_errors(name, pool, cluster, keeps_models=name in keepers)
         yield from _zone_errors(name, pool, cluster)
         yield from _scarcity_errors(name, pool, cluster)
         yield from _model_errors(name, pool, sections)
@@ -38,6 +41,16 @@ def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
     if cluster.create is not None:
         yield from _untainted_nodes(pools)
         yield from _oversized_preheats(sections)
+
+
+def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_models: bool) -> Iterator[SpecError]:
+    if not pool.is_auto_mode:
+        return
+    path = ("nodePools", name, "nodes")
+    if not cluster.has_auto_mode:
+        yield SpecError(path, "autoMode: the cluster has no EKS Auto Mode. Set cluster.autoMode: true, or nodes: nodeGroup.")
+    for reason in obstacles(pool, keeps_models=keeps_models):
+        yield SpecError(path, f"autoMode: {reason}. Change that setting, or set nodes: nodeGroup.")
 
 
 def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:
@@ -85,7 +98,7 @@ def _model_errors(name: str, pool: EksPool, sections: Sections) -> Iterator[Spec
                 f"Pods of this model terminate in up to {termination} s, but spot instances of pool {name!r} end after {_SPOT_NOTICE_SECONDS} s. "
                 f"Lower drainSeconds to {_SPOT_NOTICE_SECONDS - PRE_STOP_SECONDS}, or use ON_DEMAND.",
             )
-        elif termination + GRACE_MARGIN_SECONDS > _DRAIN_LIMIT_SECONDS and not pool.update.force:
+        elif termination + GRACE_MARGIN_SECONDS > _DRAIN_LIMIT_SECONDS and not pool.update.force and not pool.is_auto_mode:
             yield SpecError(
                 ("models", key, "drainSeconds"),
                 f"Pods of this model terminate in up to {termination} s, but EKS stops draining a node after {_DRAIN_LIMIT_SECONDS} s. "

@@ -6,6 +6,7 @@ An existing cluster is only looked up: its add-ons, logs and access entries are 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pulumi
 from pulumi_aws import cloudwatch, ec2, eks, iam, kms
@@ -19,6 +20,13 @@ from components.platforms.aws.lookups import look_up
 from components.platforms.aws.network import EksNetwork
 
 _POLICY = "arn:aws:iam::aws:policy"
+# EKS user guide, "Amazon EKS Auto Mode cluster IAM role", read 2026-11.
+_AUTO_MODE_POLICIES = (
+    "AmazonEKSComputePolicy",
+    "AmazonEKSBlockStoragePolicy",
+    "AmazonEKSLoadBalancingPolicy",
+    "AmazonEKSNetworkingPolicy",
+)
 
 
 def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksClusterHandle:
@@ -59,11 +67,14 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
 class CreatedCluster(pulumi.ComponentResource):
     """A cluster with its network, KMS key, logs and the add-ons that nodes need to join; `home` is its handle.
 
+    `node_groups` is false if all nodes are of EKS Auto Mode, which has these add-ons built in.
     `access` are the access entries of administrators: they are created before everything inside the cluster and deleted after it, or
     a destroy would lock out its caller.
     """
 
-    def __init__(self, name: str, spec: EksCluster, create: EksCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, spec: EksCluster, create: EksCreation, *, node_groups: bool, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         protected = pulumi.ResourceOptions(parent=self, protect=create.protect)
@@ -77,17 +88,20 @@ class CreatedCluster(pulumi.ComponentResource):
             deletion_window_in_days=30,
             opts=protected,
         )
-        role = iam.Role(
-            autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(service_trust("eks.amazonaws.com")), opts=child
-        )
-        rights = iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)
+        trust = service_trust("eks.amazonaws.com", tags_session=spec.has_auto_mode)
+        role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+        rights = [iam.RolePolicyAttachment(name, role=role.name, policy_arn=f"{_POLICY}/AmazonEKSClusterPolicy", opts=child)]
+        rights += [
+            iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=f"{_POLICY}/{policy}", opts=child)
+            for policy in (_AUTO_MODE_POLICIES if spec.has_auto_mode else ())
+        ]
         # EKS would create the log group itself, without retention, and a destroy would leave it.
         logs = cloudwatch.LogGroup(name, name=f"/aws/eks/{spec.name}/cluster", retention_in_days=create.log_retention_days, opts=child)
         cluster = eks.Cluster(
             name,
             args=_cluster(spec, create, role=role, key=key, subnets=list(subnets.values())),
             # Without its permissions EKS cannot delete its network interfaces; the log group must exist first.
-            opts=pulumi.ResourceOptions.merge(protected, pulumi.ResourceOptions(depends_on=[rights, logs])),
+            opts=pulumi.ResourceOptions.merge(protected, pulumi.ResourceOptions(depends_on=[*rights, logs])),
         )
         self.access: tuple[pulumi.Resource, ...] = administrators(name, create.admins, cluster.name, opts=child)
         pulumi.Output.from_input(warn_about_access(create.admins, lookup))
@@ -95,7 +109,7 @@ class CreatedCluster(pulumi.ComponentResource):
         oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda arn_and_issuer: _provider_arn(*arn_and_issuer))
         if spec.identity == "irsa":
             oidc_provider_arn = iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child).arn
-        addons = _addons_before_nodes(name, spec, cluster, child)
+        addons = _addons_before_nodes(name, spec, cluster, child) if node_groups else ()
         self.home = EksClusterHandle(
             name=cluster.name,
             region=spec.region,
@@ -119,6 +133,7 @@ class CreatedCluster(pulumi.ComponentResource):
 class ClusterAddons(pulumi.ComponentResource):
     """The add-ons of a created cluster that run as ordinary pods and become healthy only when nodes exist.
 
+    CoreDNS is installed only for node groups (`node_groups`): nodes of EKS Auto Mode have it built in.
     The EFS driver is installed only with an EFS store. It has no role: it mounts existing access points and creates none.
     """
 
@@ -128,10 +143,11 @@ class ClusterAddons(pulumi.ComponentResource):
         *,
         home: EksClusterHandle,
         efs: bool,
+        node_groups: bool,
         nodes: tuple[pulumi.Resource, ...],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        addons = ["coredns", *(["aws-efs-csi-driver"] if efs else [])]
+        addons = [*(["coredns"] if node_groups else []), *(["aws-efs-csi-driver"] if efs else [])]
         super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": addons}}, opts)
         self.ready: tuple[pulumi.Resource, ...] = tuple(
             _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in addons
@@ -171,9 +187,25 @@ def _cluster(spec: EksCluster, create: EksCreation, *, role: iam.Role, key: kms.
         ),
         access_config=eks.ClusterAccessConfigArgs(authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False),
         upgrade_policy=eks.ClusterUpgradePolicyArgs(support_type=create.support),
-        # The add-ons are declared below with their settings; EKS would install its defaults first.
+        # The add-ons are declared below with their settings; EKS would install its defaults first. Auto Mode requires it.
         bootstrap_self_managed_addons=False,
+        **(_auto_mode() if spec.has_auto_mode else {}),
     )
+
+
+def _auto_mode() -> dict[str, Any]:
+    """Return the three capabilities of EKS Auto Mode, which EKS accepts only together (EKS API reference, CreateCluster, read 2026-11).
+
+    Without built-in node pools there is no nodeRoleArn: the NodeClasses of the pools name their role (terraform-aws-modules/eks 21,
+    main.tf, read 2026-11).
+    """
+    return {
+        "compute_config": eks.ClusterComputeConfigArgs(enabled=True),
+        "storage_config": eks.ClusterStorageConfigArgs(block_storage=eks.ClusterStorageConfigBlockStorageArgs(enabled=True)),
+        "kubernetes_network_config": eks.ClusterKubernetesNetworkConfigArgs(
+            elastic_load_balancing=eks.ClusterKubernetesNetworkConfigElasticLoadBalancingArgs(enabled=True)
+        ),
+    }
 
 
 def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:

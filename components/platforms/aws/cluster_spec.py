@@ -15,7 +15,9 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.nodes.pool import NodeLocation, Pool, Zone
 from components.platforms.aws import aws_api
+from components.platforms.aws.auto_mode import preferred
 from components.platforms.aws.controllers_spec import Controller, EksControllers
+from components.platforms.aws.pool_spec import EksPool
 from components.platforms.platform import Cluster, Platform, Sections
 from components.spec import Spec, SpecError, duplicates
 
@@ -175,9 +177,21 @@ class EksCluster(EksControllers, Cluster):
         """The autoscaler of node groups, defaults applied."""
         return self.autoscaler or ("install" if self.is_created else "none")
 
+    @property
+    def has_auto_mode(self) -> bool:
+        """True if EKS Auto Mode is enabled, defaults applied."""
+        return self.is_created if self.auto_mode is None else self.auto_mode
+
+    def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
+        """Return `pool` with its choice between EKS Auto Mode and node groups."""
+        if isinstance(pool, EksPool) and pool.nodes is None and self.has_auto_mode:
+            return pool.model_copy(update={"nodes": preferred(pool, keeps_models=keeps_models)[0]})
+        return pool
+
     def adds_nodes(self, pool: Pool) -> bool:
-        """True for node groups with an autoscaler."""
-        return pool.creates_nodes and self.autoscaler_choice != "none"
+        """True in EKS Auto Mode, and for node groups with an autoscaler."""
+        automatic = isinstance(pool, EksPool) and pool.is_auto_mode
+        return automatic or (pool.creates_nodes and self.autoscaler_choice != "none")
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check pools, stores and certificates on AWS."""

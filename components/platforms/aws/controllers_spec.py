@@ -12,6 +12,9 @@ Controller = Literal["install", "existing", "none"]
 class EksControllers(Spec):
     """The controllers of an EKS cluster. Without a value, a created cluster gets what it needs, and an existing one is not changed."""
 
+    auto_mode: bool | None = None
+    """True if EKS Auto Mode runs nodes, load balancers and block storage. Default: true for a created cluster. On an existing cluster,
+    true means that it has Auto Mode already; false is the default."""
     autoscaler: Controller | None = None
     """The autoscaler that adds nodes to node groups: `install` (the Cluster Autoscaler, by this stack), `existing` (it runs in the
     cluster) or `none`. Default: install for a created cluster, none for an existing one."""

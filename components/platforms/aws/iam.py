@@ -29,9 +29,10 @@ def document(*statements: Statement) -> Document:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-def service_trust(service: str) -> Document:
-    """Return a trust policy for the AWS service `service`, for example ec2.amazonaws.com."""
-    return document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
+def service_trust(service: str, *, tags_session: bool = False) -> Document:
+    """Return a trust policy for the AWS service `service`, for example ec2.amazonaws.com. EKS Auto Mode also tags its sessions."""
+    actions = ["sts:AssumeRole", "sts:TagSession"] if tags_session else "sts:AssumeRole"
+    return document({"Effect": "Allow", "Principal": {"Service": service}, "Action": actions})
 
 
 def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Document:

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from components.platforms.aws.cluster_spec import EksClusterHandle
     from components.platforms.aws.pool_spec import EksPool
 
-_MANAGED_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+GROUP_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")
+"""The permissions of nodes of EKS Auto Mode (EKS user guide, "Amazon EKS Auto Mode node IAM role", read 2026-11)."""
 _GROUP_NAME = 63  # the most characters that EKS takes as a node group's name
-_CNI_POLICY = "AmazonEKS_CNI_Policy"
+CNI_POLICY = "AmazonEKS_CNI_Policy"
+"""The permissions of the VPC CNI, for nodes of clusters whose CNI has no role of its own."""
 _TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/resources"
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
 
@@ -35,16 +38,15 @@ _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSch
 class NodeIdentity(pulumi.ComponentResource):
     """The identity of the nodes of all pools: a role that joins the cluster and pulls images, and a security group.
 
-    The group opens nothing; a file system that admits only these nodes refers to it. `cni` adds the VPC CNI's
-    rights, for clusters whose CNI has no role of its own.
+    The group opens nothing; a file system that admits only these nodes refers to it. `policies` are AWS's managed policies of the role.
     """
 
-    def __init__(self, name: str, *, home: EksClusterHandle, cni: bool, opts: pulumi.ResourceOptions | None = None) -> None:
-        policies = (*_MANAGED_POLICIES, _CNI_POLICY) if cni else _MANAGED_POLICIES
+    def __init__(self, name: str, *, home: EksClusterHandle, policies: tuple[str, ...], opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com")), opts=child)
         self.arn: pulumi.Output[str] = role.arn
+        self.name: pulumi.Output[str] = role.name
         # A node group whose role lost its rights cannot drain its nodes when it is deleted, so groups depend on these.
         self.ready: tuple[pulumi.Resource, ...] = tuple(
             iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{policy}", opts=child)

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.handles import Capacity, ClusterFacts
 from components.nodes import accelerators, machines
-from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineName, NodeLocation, Pool, Zone
+from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineName, NodeLocation, Zone
 from components.platforms.aws import pool_rules as rules
+from components.platforms.aws.auto_mode import AutoModeChoice
 from components.spec import Bytes, Labels, Spec, SpecError
 from kube.quantity import bytes_of
 
@@ -76,7 +77,7 @@ class NodeUpdate(Spec):
     """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them."""
 
 
-class EksPool(Pool):
+class EksPool(AutoModeChoice):
     """EC2 instances in EKS managed node groups, one group per capacity type."""
 
     provider: Literal["eks"]
@@ -152,13 +153,15 @@ class EksPool(Pool):
 
     @property
     def device_plugins(self) -> tuple[str, ...]:
-        """The plugin of the accelerator's vendor, except on Bottlerocket, which has one; and that of EFA."""
-        vendor = () if self.hardware is None or self.is_bottlerocket else (self.hardware.vendor,)
+        """The plugin of the accelerator's vendor, except on Bottlerocket and in Auto Mode, which have one; and that of EFA."""
+        vendor = () if self.hardware is None or self.is_bottlerocket or self.is_auto_mode else (self.hardware.vendor,)
         return (*vendor, *(("efa",) if self.efa else ()))
 
     @property
     def directory_error(self) -> str | None:
-        """Bottlerocket has a read-only root."""
+        """Bottlerocket, which Auto Mode uses too, has a read-only root."""
+        if self.is_auto_mode:
+            return "runs in EKS Auto Mode, whose nodes have a read-only root. Set nodes: nodeGroup"
         return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
 
     def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
@@ -173,16 +176,16 @@ class EksPool(Pool):
     @property
     def extra_labels(self) -> dict[str, str]:
         """The labels of the nodes besides the pool's own, and the one that EKS sets."""
-        return {**self.node_labels, "eks.amazonaws.com/capacityType": self.capacity_types[0]}
+        return {**self.node_labels, **(self.auto_mode_labels or {"eks.amazonaws.com/capacityType": self.capacity_types[0]})}
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """The labels that the user wrote, and on NVIDIA's nodes the one by which the cluster autoscaler waits for their GPUs.
+        """The labels that the user wrote, and on NVIDIA's nodes of a node group the one by which the cluster autoscaler waits for their GPUs.
 
         Without it, the autoscaler adds a second node while the first one has no device plugin yet. It counts only `nvidia.com/gpu`
         as a GPU, so a Gaudi node with the label would never be ready (kubernetes/autoscaler, gpu_processor.go, read 2026-11).
         """
-        hardware = self.hardware
+        hardware = None if self.is_auto_mode else self.hardware
         return {**self.labels, **({GPU_LABEL: hardware.name} if hardware is not None and hardware.vendor == "nvidia" else {})}
 
     def location(self, cluster: NodeLocation) -> NodeLocation:

@@ -20,7 +20,9 @@ CREATED = {
     "name": "prod",
     "region": "us-east-1",
     "create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "us-east-1b"], "admins": ["arn:aws:iam::111122223333:role/people"]},
+    "autoMode": False,
 }
+AUTOMATIC = {**CREATED, "autoMode": True}
 ADOPTED = {"provider": "eks", "name": "shared", "region": "us-east-1"}
 L40S = {"provider": "eks", "accelerator": "nvidia-l40s", "instanceTypes": ["g6e.4xlarge", "g6e.8xlarge"], "size": {"max": 4}}
 SYSTEM = {"provider": "eks", "size": {"min": 2, "max": 3}}

@@ -1,0 +1,113 @@
+"""The nodes of a stack on EKS: managed node groups, and the pools of EKS Auto Mode with what these need inside the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from components.handles import NodeTarget
+from components.platforms.aws.access import auto_mode_nodes, kubeconfig
+from components.platforms.aws.auto_pool import AutoNodePool
+from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from components.platforms.aws.node_pool import AUTO_MODE_POLICIES, CNI_POLICY, GROUP_POLICIES, EksNodePool, NodeIdentity
+from components.platforms.aws.pool_spec import EksPool
+from components.platforms.platform import Sections
+from components.storage.volume_spec import NodeDiskStoreSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nodes:
+    """The created pools: their handles, the security groups of their nodes, and what must exist before pods can start.
+
+    `plain` is the part of `ready` for pools without accelerators and taints, on which the cluster's add-ons run.
+    """
+
+    targets: Mapping[str, NodeTarget]
+    groups: tuple[pulumi.Output[str], ...]
+    ready: tuple[pulumi.Resource, ...]
+    plain: tuple[pulumi.Resource, ...]
+
+
+def declare_nodes(
+    pools: Mapping[str, EksPool],
+    sections: Sections,
+    cluster: EksCluster,
+    home: EksClusterHandle,
+    access: tuple[pulumi.Resource, ...],
+    provider: pulumi.ProviderResource,
+) -> Nodes:
+    """Declare the nodes of `pools`. `access` are the access entries without which nothing inside the cluster can be declared."""
+    targets: dict[str, NodeTarget] = {}
+    groups: list[pulumi.Output[str]] = []
+    nodes: dict[str, tuple[pulumi.Resource, ...]] = {}
+    settings: tuple[pulumi.Resource, ...] = ()
+    options = pulumi.ResourceOptions(provider=provider)
+    grouped = {name: pool for name, pool in pools.items() if not pool.is_auto_mode}
+    if grouped:
+        adopts_cni = cluster.create is None and cluster.cni_uses_node_role
+        policies = (*GROUP_POLICIES, CNI_POLICY) if adopts_cni else GROUP_POLICIES
+        identity = NodeIdentity("nodes", home=home, policies=policies, opts=options)
+        groups.append(identity.group)
+        for name, pool in grouped.items():
+            node_pool = EksNodePool(
+                name,
+                pool,
+                home=home,
+                identity=identity,
+                images=_images(name, sections),
+                directories=_directories(name, sections),
+                opts=options,
+            )
+            targets[name] = node_pool.target
+            nodes[name] = node_pool.groups
+    automatic = {name: pool for name, pool in pools.items() if pool.is_auto_mode}
+    if automatic:
+        identity = NodeIdentity("auto-nodes", home=home, policies=AUTO_MODE_POLICIES, opts=options)
+        groups.append(identity.group)
+        entry = auto_mode_nodes("auto-nodes", home.name, identity.arn, opts=pulumi.ResourceOptions(parent=identity))
+        # A provider of its own: the stack's waits for the nodes, so that a destroy removes them after everything that runs on them.
+        inside = kubernetes.Provider(
+            "auto-mode",
+            enable_server_side_apply=True,
+            kubeconfig=kubeconfig(home),
+            opts=pulumi.ResourceOptions(depends_on=[*access, *entry, *home.before_nodes]),
+        )
+        both = pulumi.ResourceOptions(provider=inside)
+        for name, pool in automatic.items():
+            auto_pool = AutoNodePool(name, pool, home=home, identity=identity, images=_images(name, sections), opts=both)
+            targets[name] = auto_pool.target
+            nodes[name] = auto_pool.ready
+        if cluster.create is not None and not grouped:
+            settings = (_network_policies(both),)
+    ordered = {name: targets[name] for name in pools}
+    plain = [each for name, pool in pools.items() if pool.accelerator is None and not targets[name].taints for each in nodes[name]]
+    ready = (*(each for name in pools for each in nodes[name]), *settings)
+    return Nodes(targets=ordered, groups=tuple(groups), ready=ready, plain=tuple(plain))
+
+
+def _network_policies(opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    """Make Auto Mode enforce NetworkPolicies (EKS user guide, "Use Network Policies with EKS Auto Mode", read 2026-11).
+
+    With node groups the VPC CNI add-on owns this object, so it is kept when this stack stops declaring it.
+    """
+    return core.ConfigMap(
+        "network-policies",
+        metadata=meta.ObjectMetaArgs(name="amazon-vpc-cni", namespace="kube-system"),
+        data={"enable-network-policy-controller": "true"},
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True)),
+    )
+
+
+def _directories(pool: str, sections: Sections) -> list[str]:
+    """Return the directories that stores keep on the nodes of `pool`."""
+    return [store.path for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec) and store.pool == pool]
+
+
+def _images(pool: str, sections: Sections) -> int:
+    """Return the number of different engine images on `pool`."""
+    return max(1, len({(model.engine, model.image) for model in sections.models.values() if model.pool == pool}))
