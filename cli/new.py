@@ -29,7 +29,7 @@ def command(
     passphrase, typed = _passphrase(name)
     new = draft.write(passphrase)
     if as_json:
-        show_json({"stack": draft.name, "files": list(new.files), "copiedSecrets": list(new.carried)})
+        show_json({"stack": draft.name, "files": list(new.files), "copiedSecrets": list(new.carried), "toChange": list(new.examples)})
     else:
         _print(draft, new, typed=typed)
 
@@ -80,6 +80,9 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
         print(f"copied, encrypted again, and the same secret as in {source}: {', '.join(new.carried)}")
     if not draft.settings.cluster.is_simulated:
         print(f"it names the cluster, stores and host of {source}; change them before anything but a rehearsal")
+    if new.examples:
+        print("these values are examples, which validate and up reject until you change them:")
+        print("\n".join(f"  {line}" for line in new.examples))
     if unfit := _unfit_for_rehearsal(stack):
         print(unfit)
     print("keep the passphrase: without it, apiKeySeed and Pulumi's state of this stack cannot be opened")

@@ -29,7 +29,7 @@ def command(
     from cli.screen import note
     from cli.update import rehearse
     from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes
-    from operations.update import check_public_keys
+    from operations.update import check_examples
     from operations.workspace import open_workspace
 
     engine = engine.resolved()
@@ -48,7 +48,7 @@ def command(
     if engine is Engine.REHEARSAL:
         rehearse(workspace, recording, as_json=as_json)
         return
-    check_public_keys(workspace)
+    check_examples(workspace)
     _update(workspace, options, recording, as_json=as_json)
 
 

@@ -71,12 +71,15 @@ class _Check:
 def _check(name: str, path: Path) -> _Check:
     from operations.project import short_path
     from stackfile.errors import InvalidStack, dotted
+    from stackfile.placeholders import placeholders
     from stackfile.reader import read_stack
     from stackfile.settings import advised, validate
 
     try:
         file = read_stack(path, shown_path=short_path(path))
         settings = validate(file)
+        if examples := placeholders(file, settings):
+            raise InvalidStack(file.shown_path, examples)
     except InvalidStack as invalid:
         errors = [
             {

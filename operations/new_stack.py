@@ -75,18 +75,25 @@ class Draft:
 
     def write(self, passphrase: str) -> NewStack:
         """Write the stack file, encrypted with `passphrase`, and the copied policy settings. Raises OperationError; then nothing is left."""
+        from stackfile.placeholders import lines
+
         copy = copy_of(self.source, self.target, passphrase)
         with _policy_settings(self.root, stack_name(self.source.path), self.name) as rules:
             create(self.target, copy.content, sound=copy.reads_back)
-        return NewStack(files=tuple(short_path(each) for each in (self.target, *rules)), carried=copy.carried)
+        files = tuple(short_path(each) for each in (self.target, *rules))
+        return NewStack(files=files, carried=copy.carried, examples=lines(read_stack(self.target, shown_path=files[0]), self.settings))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewStack:
-    """The files of a new stack, its stack file first, and the names of the secrets that it has in common with its source."""
+    """The files of a new stack, its stack file first, and the names of the secrets that it has in common with its source.
+
+    `examples` has a line with position and remedy for each copied value that no real stack can have.
+    """
 
     files: tuple[str, ...]
     carried: tuple[str, ...]
+    examples: tuple[str, ...]
 
 
 def draft_stack(name: str, source: str) -> Draft:

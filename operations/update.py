@@ -174,9 +174,14 @@ def violation_error(report: Report) -> OperationError:
     )
 
 
-def check_public_keys(workspace: Workspace) -> None:
-    """Raise OperationError if a real stack has keys that anyone can derive. The program rejects them too, but only after Pulumi's preview."""
+def check_examples(workspace: Workspace) -> None:
+    """Raise for a real stack with keys that anyone can derive (OperationError), or with values of the examples (InvalidStack).
+
+    The program rejects them too, but only after Pulumi's preview.
+    """
     from rehearsal.secrets import passphrase_of
+    from stackfile.errors import InvalidStack
+    from stackfile.placeholders import placeholders
     from stackfile.public_keys import publicity, rejection
     from stackfile.reader import PROJECT, SECRET_KEYS
 
@@ -186,3 +191,5 @@ def check_public_keys(workspace: Workspace) -> None:
     for key in SECRET_KEYS:
         if why := publicity(workspace.secrets.values.get(f"{PROJECT}:{key}", ""), workspace.file.encryption_salt, passphrase):
             raise OperationError(f"{workspace.file.shown_path}: {key}: {rejection(why, workspace.stack, key)}")
+    if examples := placeholders(workspace.file, workspace.settings):
+        raise InvalidStack(workspace.file.shown_path, examples)

@@ -20,6 +20,7 @@ from stackfile.advice import advice
 from stackfile.checks import check
 from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
 from stackfile.messages import DISCRIMINATORS, errors_of
+from stackfile.placeholders import placeholders
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.schema_guide import SchemaGuide
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -79,6 +80,7 @@ def load(*, rehearsal: bool = False) -> Stack:
     if settings is not None and not settings.cluster.is_simulated:
         harmless = rehearsal or pulumi.runtime.is_dry_run()
         errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file, harmless=harmless))]
+        errors = [*errors, *(placeholders(file, settings) if file and not harmless else [])]
     if settings is None or errors:
         raise StackRunError(file.shown_path if file else f"stack {name}", errors)
     for each in advised(settings, file):

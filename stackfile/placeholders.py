@@ -1,0 +1,71 @@
+"""Finds values of the examples that no real stack can have: reserved names, networks and ids, in a stack that is not an example itself.
+
+`inferplan new` copies them, and every deployment to a real cluster would fail on them, some after the cluster exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.spec import KeyPath, SpecError
+from stackfile.errors import InvalidStack, LocatedError, shown
+from stackfile.public_keys import EXAMPLES, mark
+from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode
+
+if TYPE_CHECKING:
+    from stackfile.reader import StackFile
+    from stackfile.stack import StackSettings
+
+_ACCOUNT = "111122223333"
+_ID = r"0123456789abcdef[01]"
+# What the whole value looks like, what it is, and what to write instead. 111122223333 is the account of AWS's documentation, domains
+# below `example` are reserved by RFC 2606, these networks by RFC 5737. The first row that matches counts.
+_RESERVED = tuple(
+    (re.compile(pattern), cause, remedy)
+    for pattern, cause, remedy in (
+        (rf"arn:aws:iam::{_ACCOUNT}:.+", "is in AWS's example account", "Write a role or user of yours (aws sts get-caller-identity)"),
+        (rf"arn:aws:acm:.*:{_ACCOUNT}:.+", "is in AWS's example account", "Write a certificate of yours (aws acm list-certificates)"),
+        (rf"arn:aws:kms:.*:{_ACCOUNT}:.+", "is in AWS's example account", "Write a key of yours (aws kms list-keys)"),
+        (rf"(arn:.*:)?{_ACCOUNT}(:.*)?", "is AWS's example account", "Write your account (aws sts get-caller-identity)"),
+        (rf"cr-{_ID}", "is an example", "Write the id of your reservation (aws ec2 describe-capacity-reservations)"),
+        (rf"subnet-{_ID}", "is an example", "Write the id of your subnet (aws ec2 describe-subnets)"),
+        (rf"ami-{_ID}", "is an example", "Write the id of your image (aws ec2 describe-images --owners self)"),
+        (rf"(fs|fsap)-{_ID}", "is an example", "Write the id of yours (aws efs describe-file-systems, describe-access-points)"),
+        (
+            r"(192\.0\.2|198\.51\.100|203\.0\.113)\.\d+(/\d+)?",
+            "is a network for documentation",
+            "Write the network of your users and runners",
+        ),
+        (r"(.*[./])?example(\.(com|net|org))?([:/].*)?", "is a domain for documentation", "Write a name of a domain that you own"),
+        (r"acme-((inference-.+-)?weights|access-logs)", "is an example", "Write a bucket of yours; names are unique worldwide"),
+    )
+)
+
+
+def placeholders(file: StackFile, settings: StackSettings) -> list[LocatedError]:
+    """Return an error for each value of an example in `file`; none in the examples themselves, and none on the simulated cluster."""
+    is_example = file.encryption_salt is not None and mark(file.encryption_salt) in EXAMPLES
+    if is_example or settings.cluster.is_simulated or not isinstance(file.root, MapNode) or "config" not in file.root.items:
+        return []
+    return list(_below(file.root.items["config"], ()))
+
+
+def lines(file: StackFile, settings: StackSettings) -> tuple[str, ...]:
+    """Return the errors as lines of text."""
+    return InvalidStack(file.shown_path, placeholders(file, settings)).lines
+
+
+def _below(node: Node, path: KeyPath) -> Iterator[LocatedError]:
+    if isinstance(node, MapNode):
+        for key, item in node.items.items():
+            yield from _below(item, (*path, key if path else key.removeprefix("inferplan:")))
+    elif isinstance(node, ListNode):
+        for index, item in enumerate(node.items):
+            yield from _below(item, (*path, index))
+    elif isinstance(node, ScalarNode):
+        for pattern, cause, remedy in _RESERVED:
+            if pattern.fullmatch(node.text):
+                yield LocatedError(SpecError(path, f"{shown(node.text)} {cause}. {remedy}."), node.position)
+                break

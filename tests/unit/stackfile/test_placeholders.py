@@ -1,0 +1,74 @@
+"""Values of the examples in a stack that was copied from one: told with their places, and rejected for a real cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stackfile.placeholders import lines
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+
+PROJECT = Path(__file__).parents[3]
+SALT = "encryptionsalt: v1:AAECAwQFBgc=:v1:AAECAwQFBgcICQoL:AAECAwQFBgcICQoLDA0ODxAREhMUFQ=="
+EXAMPLES = [*PROJECT.glob("stacks/*.yaml"), *PROJECT.glob("docs/*/Pulumi.*.yaml")]
+
+
+def told(tmp_path: Path, text: str) -> tuple[str, ...]:
+    path = tmp_path / "Pulumi.mine.yaml"
+    path.write_text(text)
+    file = read_stack(path, shown_path="mine.yaml")
+    return lines(file, validate(file))
+
+
+def copied(name: str) -> str:
+    return re.sub(r"encryptionsalt: .*", SALT, (PROJECT / "stacks" / f"Pulumi.{name}.yaml").read_text())
+
+
+def test_a_copy_of_prod_lists_every_value_of_the_example_with_its_place_and_what_to_write(tmp_path):
+    lines_of_copy = told(tmp_path, copied("prod"))
+    paths = [line.split(": ")[1] for line in lines_of_copy]
+    assert paths == [
+        "cluster.create.publicAccessCidrs[0]",
+        "cluster.create.admins[0]",
+        "nodePools.h100.capacityReservation.id",
+        "storage.weights.bucket",
+        "storage.weights.create.accessLogs.bucket",
+        "gateway.host",
+        "gateway.alb.certificateArn",
+    ]
+    assert lines_of_copy[2] == (
+        "mine.yaml:28:33: nodePools.h100.capacityReservation.id: 'cr-0123456789abcdef0' is an example. "
+        "Write the id of your reservation (aws ec2 describe-capacity-reservations)."
+    )
+    assert all(re.match(r"mine\.yaml:\d+:\d+: ", line) for line in lines_of_copy)
+
+
+def test_the_key_of_staging_is_one_of_them(tmp_path):
+    assert any("kmsKeyArn" in line and "aws kms list-keys" in line for line in told(tmp_path, copied("staging")))
+
+
+def test_a_value_of_the_user_s_own_is_no_example(tmp_path):
+    text = copied("prod")
+    for old, new in {
+        "198.51.100.0/24": "18.204.11.0/24",
+        "111122223333": "904532871166",
+        "cr-0123456789abcdef0": "cr-0a1b2c3d4e5f60718",
+        "acme-inference-prod-weights": "acme-corp-llm",
+        "acme-access-logs": "acme-corp-logs",
+        "llm.acme.example": "llm.exampleton.io",
+    }.items():
+        text = text.replace(old, new)
+    assert told(tmp_path, text) == ()
+
+
+def test_the_simulated_cluster_may_have_any_of_them(tmp_path):
+    assert told(tmp_path, copied("local")) == ()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_keeps_its_values(path):
+    file = read_stack(path)
+    assert lines(file, validate(file)) == ()
