@@ -222,6 +222,7 @@ class Endpoint:
 
     `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
     `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications.
+    `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica.
     """
 
     model: str
@@ -236,6 +237,8 @@ class Endpoint:
     server_key: SecretRef | None
     texts: tuple[TextTensors, ...] = ()
     routes: tuple[ServeRoute, ...] = ()
+    counted: bool = False
+    start_seconds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

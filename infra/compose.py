@@ -20,9 +20,8 @@ from components.nodes.node_pool import declare_pools
 from components.objects.extra_objects import ExtraObjects
 from components.platforms.platform import StoreSite
 from components.queue.queues import Queues
-from components.serving.spec import engine_of
 from infra.image_evidence import image_evidence
-from infra.models import ModelFiles, Models, image_pulls_of
+from infra.models import ModelFiles, Models, endpoints_of, image_pulls_of
 from infra.providers import cluster_options
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def compose(stack: Stack) -> Exports:
         opts=inside,
     )
     images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
-    endpoints = tuple(engine_of(model).endpoint(name, model, keys.server_key(name)) for name, model in spec.models.items())
+    endpoints = endpoints_of(spec, targets, keys)
     gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, opts=inside)
     queues = (
         Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None

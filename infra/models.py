@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pulumi
 
 from components.gateway.gateway import GATEWAY_PODS
-from components.handles import ModelMount, NodeTarget, ObjectStore, VolumeClaim
+from components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
 from components.naming import bounded
 from components.nodes.image_pull import ImagePull
 from components.preheat.preheat_job import PreheatJob
@@ -20,8 +20,9 @@ from components.preheat.spec import artifact_job
 from components.queue.names import queue_labels
 from components.serving.demand import accelerators_of_others
 from components.serving.engine import Site
+from components.serving.scaling import counted
 from components.serving.spec import ModelSpec, engine_of
-from components.serving.workload import image_of
+from components.serving.workload import budget, image_of
 from components.storage.static_volume import MountedStore
 
 if TYPE_CHECKING:
@@ -90,6 +91,18 @@ def image_pulls_of(
     return pulls
 
 
+def endpoints_of(spec: StackSettings, targets: Mapping[str, NodeTarget], keys: ApiKeys) -> tuple[Endpoint, ...]:
+    """Return the endpoint of each model, before anything of it is declared."""
+    return tuple(
+        counted(
+            engine_of(model).endpoint(name, model, keys.server_key(name)),
+            model,
+            budget(model, model.accelerators_per_pod * model.pods, targets[model.pool]),
+        )
+        for name, model in spec.models.items()
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Models:
     """The models of a stack, and what all of them share. `gateway` are the resources that must be ready before servers."""
@@ -115,6 +128,7 @@ class Models:
             gateway=GATEWAY_PODS,
             queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
             queue=None if spec.queue is None else self.queues.get(spec.queue),
+            prometheus=None if self.settings.monitoring is None else self.settings.monitoring.prometheus.url,
             accelerators_of_others=accelerators_of_others(self.settings.models, name),
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             gateway_ready=self.gateway,

@@ -109,6 +109,7 @@ def stack_of(recording: Recording) -> Stack:
                 provider=each.provider,
                 protect=each.options.protect,
                 retain_on_delete=each.options.retain_on_delete,
+                ignore_changes=each.options.ignore_changes,
             )
             for each in recording
             if not each.read

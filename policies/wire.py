@@ -77,6 +77,7 @@ def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
         property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
         provider=provider.urn if provider is not None else "",
         protect=options.protect,
+        ignore_changes=tuple(options.ignore_changes),
     )
 
 

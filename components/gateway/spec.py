@@ -70,6 +70,8 @@ class GatewayFields(Spec):
     """Forwards calls whose paths contain arbitrary names; otherwise only calls that can be listed one by one."""
     runs_in_namespace: ClassVar[bool]
     """Runs as pods in the stack's namespace."""
+    counts_requests: ClassVar[bool] = False
+    """Reports the requests of each model to Prometheus."""
     differences: ClassVar[tuple[str, ...]] = ()
     """Differences from the nginx implementation, one sentence each, for the plan."""
 
@@ -86,6 +88,7 @@ class NginxGatewaySpec(GatewayFields):
     hashes_keys: ClassVar[bool] = True
     matches_paths_by_pattern: ClassVar[bool] = True
     runs_in_namespace: ClassVar[bool] = True
+    counts_requests: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
     host: DnsName | None = None

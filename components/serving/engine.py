@@ -23,7 +23,7 @@ class Site:
     that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
     stack has a previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it. `artifacts` are further
     files by name, on the claim of the weights. `gateway_ready` are created before the servers and deleted after them.
-    `accelerators_of_others` are the accelerators of the pool that other models request.
+    `accelerators_of_others` are the accelerators of the pool that other models request. `prometheus` is the address that scalers query.
     """
 
     namespace: pulumi.Input[str]
@@ -36,6 +36,7 @@ class Site:
     queue: pulumi.Resource | None = field(default=None, repr=False)
     images: pulumi.Resource | None = None
     accelerators_of_others: int = 0
+    prometheus: str | None = None
     gateway_ready: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
 

@@ -33,6 +33,13 @@ def set_name(model: str) -> str:
     return f"{model}-group"
 
 
+def scale_target(name: str, spec: ServedModel) -> dict[str, str]:
+    """Return the workload of model `name`, as a scaler names it."""
+    if spec.pods == 1:
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": set_name(name)}
+
+
 def answering(name: str) -> dict[str, str]:
     """Return the labels of the pods that serve the model, the same for replicas of one pod and of several.
 
@@ -64,7 +71,7 @@ def leader_worker_set(
             annotations=annotations,
         ),
         spec={
-            **({"replicas": spec.min_replicas} if spec.scaling is None else {}),
+            "replicas": spec.min_replicas,
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",

@@ -27,6 +27,7 @@ from components.serving import groups, workload
 from components.serving.artifacts import gate, with_artifacts
 from components.serving.engine import Site
 from components.serving.hardware import missing_libraries
+from components.serving.scaling import ignored_fields, scaler
 from components.serving.served_model import ServedModel
 from kube.names import SERVER_KEY
 
@@ -76,11 +77,20 @@ class ModelService(pulumi.ComponentResource):
                 name,
                 metadata=object_meta(name, site.namespace, site.queue_labels),
                 spec=workload.deployment(name, spec, template(queued), times=times),
-                opts=opened,
+                opts=scaled(opened, spec, "Deployment"),
             )
         else:
             leader, worker = template(groups.leader_of(server)), template(groups.worker_of(server, site.server_key_marks))
-            groups.leader_worker_set(name, spec, leader, worker, site=site, opts=opened)
+            groups.leader_worker_set(name, spec, leader, worker, site=site, opts=scaled(opened, spec, "LeaderWorkerSet"))
+        scaler(
+            name,
+            spec,
+            target=groups.scale_target(name, spec),
+            metadata=metadata,
+            times=times,
+            prometheus=site.prometheus,
+            opts=child,
+        )
         core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
         networking.NetworkPolicy(name, metadata=metadata, spec=edges(name, spec, site, endpoint), opts=child)
         if spec.max_replicas > 1:
@@ -187,6 +197,12 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulum
         depends_on=[gate for gate in (*gates, site.images, site.queue, *site.gateway_ready) if gate is not None],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
     )
+
+
+def scaled(opts: pulumi.ResourceOptions, spec: ServedModel, kind: str) -> pulumi.ResourceOptions:
+    """Return `opts` of a workload of `kind`, without changes of what the model's scaler owns."""
+    ignored = ignored_fields(spec, kind)
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=ignored)) if ignored else opts
 
 
 def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:

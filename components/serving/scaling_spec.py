@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
 from pydantic.alias_generators import to_camel
@@ -85,3 +85,47 @@ Replicas: TypeAlias = Annotated[
     Annotated[int, Field(ge=0, le=1000), Tag("number")] | Annotated[ScalingSpec, Tag("range")],
     Discriminator(_form),
 ]
+
+
+class ReplicaRange:
+    """The questions about the number of a model's replicas, which is fixed or a range."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def replicas(self) -> int | ScalingSpec:
+            """The field of the spec."""
+            ...
+
+    @property
+    def scaling(self) -> ScalingSpec | None:
+        """The range that the number of replicas follows the load in; None for a fixed number."""
+        return self.replicas if isinstance(self.replicas, ScalingSpec) else None
+
+    @property
+    def scaling_signals(self) -> dict[Signal, float]:
+        """The signals that the number of replicas follows, with their targets; empty for a fixed number."""
+        if self.scaling is None:
+            return {}
+        signals = self.scaling.on if self.scaling.on.names else self.default_signals
+        return {name: getattr(signals, name) for name in signals.names}
+
+    @property
+    def min_replicas(self) -> int:
+        """The minimum number of replicas, which run on day one."""
+        return self.replicas.min if isinstance(self.replicas, ScalingSpec) else self.replicas
+
+    @property
+    def max_replicas(self) -> int:
+        """The maximum number of replicas, which pools and quotas must have room for."""
+        return self.replicas.max if isinstance(self.replicas, ScalingSpec) else self.replicas
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """The signals that the number of replicas follows if the user writes a range alone."""
+        return IN_FLIGHT
+
+    @property
+    def signals(self) -> frozenset[Signal]:
+        """The signals that the engine has."""
+        return frozenset({"cpu", *self.default_signals.names, "requests_in_flight"})

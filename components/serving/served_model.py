@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
 from components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
-from components.serving.scaling_spec import IN_FLIGHT, SIGNALS, Replicas, ScalingSignals, ScalingSpec, Signal
+from components.serving.scaling_spec import SIGNALS, ReplicaRange, Replicas
 from components.spec import Bytes, DnsLabel, PinnedImage, SpecError, duplicates
 from components.storage.spec import WeightsSpec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from components.handles import ModelTensors, NodeTarget, TextTensors
 
 
-class ServedModel(PodSettings, ABC):
+class ServedModel(ReplicaRange, PodSettings, ABC):
     """The settings of models of every engine: where the weights come from, where they run, who may call them."""
 
     can_span_nodes: ClassVar[bool] = False
@@ -167,31 +167,6 @@ class ServedModel(PodSettings, ABC):
     def tensors(self) -> tuple[ModelTensors, ...]:
         """The inputs and outputs of the models that clients call, as far as the stack file declares them."""
         return ()
-
-    @property
-    def scaling(self) -> ScalingSpec | None:
-        """The range that the number of replicas follows the load in; None for a fixed number."""
-        return self.replicas if isinstance(self.replicas, ScalingSpec) else None
-
-    @property
-    def min_replicas(self) -> int:
-        """The minimum number of replicas, which run on day one."""
-        return self.replicas.min if isinstance(self.replicas, ScalingSpec) else self.replicas
-
-    @property
-    def max_replicas(self) -> int:
-        """The maximum number of replicas, which pools and quotas must have room for."""
-        return self.replicas.max if isinstance(self.replicas, ScalingSpec) else self.replicas
-
-    @property
-    def default_signals(self) -> ScalingSignals:
-        """The signals that the number of replicas follows if the user writes a range alone."""
-        return IN_FLIGHT
-
-    @property
-    def signals(self) -> frozenset[Signal]:
-        """The signals that the engine has."""
-        return frozenset({"cpu", *self.default_signals.names, "requests_in_flight"})
 
     @property
     def most_accelerators(self) -> int:

@@ -105,8 +105,7 @@ def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgs, *, t
     """
     surge = spec.rollout == "surge"
     return apps.DeploymentSpecArgs(
-        # A scaler sets the number of replicas; a value here would reset it at each update.
-        replicas=None if spec.scaling else spec.min_replicas,
+        replicas=spec.min_replicas,
         selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, name)),
         strategy=apps.DeploymentStrategyArgs(
             type="RollingUpdate",

@@ -25,6 +25,7 @@ class Resource:
     provider: str = ""
     protect: bool = False
     retain_on_delete: bool = False
+    ignore_changes: tuple[str, ...] = ()
     _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:

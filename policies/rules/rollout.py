@@ -69,7 +69,7 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
     """Autoscaled workloads declare no replicas.
 
     Why: Every update would reset the number of replicas, even at peak load.
-    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales.
+    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales, or pass ignore_changes=["spec.replicas"].
     """
     scaled = set()
     for scaler in stack.of(*SCALERS):
@@ -80,7 +80,7 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
     for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
         with stack.unreadable:
             name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())
-            if name in scaled and not workload.at("spec", "replicas").absent:
+            if name in scaled and "spec.replicas" not in workload.ignore_changes and not workload.at("spec", "replicas").absent:
                 yield violation(workload.at("spec", "replicas"), "is set, but an autoscaler controls it", urn=workload.urn)
 
 

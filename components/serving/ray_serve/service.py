@@ -118,7 +118,7 @@ def ray_service(
 
     gaudi = site.target.accelerator is not None and site.target.accelerator.vendor == "habana"
     card = "HPU" if gaudi else "GPU"
-    config = serve_config(name, dict(spec.applications), weights=f"{MODELS}/{name}", card=card)
+    config = serve_config(name, spec.scaled_applications, weights=f"{MODELS}/{name}", card=card)
     return {
         "serveConfigV2": yaml.safe_dump(config, sort_keys=False, width=1000),
         "upgradeStrategy": {"type": spec.upgrade(site.target, site.accelerators_of_others)[0]},

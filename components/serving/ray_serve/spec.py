@@ -16,47 +16,16 @@ from pydantic.alias_generators import to_camel
 
 from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
-from components.serving.scaling_spec import ScalingSignals, Signal
+from components.serving.ray_serve.workers import GcsFaultTolerance, HeadResources, RayReplicas, WorkerAutoscaling
 from components.serving.served_model import ServedModel
-from components.spec import Bytes, Cpu, DnsName, Spec, SpecError
+from components.spec import SpecError
 from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
 
-_IDLE_SECONDS = 60
-_SIGNALS = ScalingSignals.model_validate({"ongoingRequests": 2})
-
-
-class WorkerAutoscaling(Spec):
-    """Ray's own autoscaler of worker pods, between `replicas` and this."""
-
-    max_replicas: Annotated[int, Field(ge=1, le=1000)]
-    """The most worker pods."""
-    idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = _IDLE_SECONDS
-    """How long a worker is idle before it is removed."""
-
-
-class GcsFaultTolerance(Spec):
-    """Keeps the cluster's state in Redis, so that workers go on serving while the head is replaced."""
-
-    redis_address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)]
-    """host:port."""
-    password_secret: DnsName | None = None
-    """A Secret of the inference namespace with the key `password`."""
-
-
-class HeadResources(Spec):
-    """What the head requests; it holds no card and serves no request."""
-
-    cpu: Cpu = "2"
-    """CPU of the head."""
-    memory: Bytes = "8Gi"
-    """Memory of the head."""
-
-
-class RayServeSpec(ServedModel):
+class RayServeSpec(RayReplicas, ServedModel):
     """Ray Serve applications on a Ray cluster of their own, run by KubeRay."""
 
     # KubeRay makes a cluster's name of the service's and six characters, and takes 53 (utils/constant.go, v1.7.0).
@@ -104,6 +73,8 @@ class RayServeSpec(ServedModel):
 
     @model_validator(mode="after")
     def _workers_scale_upwards(self) -> Self:
+        if self.scaling is not None and self.scaling.min == 0:
+            raise ValueError("replicas.min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1")
         if self.worker_autoscaling is None:
             return self
         if self.scaling is not None:
@@ -150,38 +121,6 @@ class RayServeSpec(ServedModel):
             if path := next(iter(app.paths), None):
                 return f"applications.{name}.{to_camel(path)}"
         return None
-
-    @property
-    def most_workers(self) -> int:
-        """The most worker pods that there may be."""
-        return self.max_replicas
-
-    @property
-    def max_replicas(self) -> int:
-        """The most worker pods that there may be."""
-        return super().max_replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
-
-    @property
-    def scales_workers(self) -> bool:
-        """True if Ray's autoscaler adds and removes workers."""
-        return self.scaling is not None or self.worker_autoscaling is not None
-
-    @property
-    def idle_timeout_seconds(self) -> int:
-        """How long a worker is idle before Ray removes it."""
-        if self.worker_autoscaling is not None:
-            return self.worker_autoscaling.idle_timeout_seconds
-        return _IDLE_SECONDS if self.scaling is None or self.scaling.cooldown_seconds is None else max(1, self.scaling.cooldown_seconds)
-
-    @property
-    def default_signals(self) -> ScalingSignals:
-        """Ray's own."""
-        return _SIGNALS
-
-    @property
-    def signals(self) -> frozenset[Signal]:
-        """Ray's own; no other scaler may change what Ray's autoscaler changes."""
-        return frozenset({"ongoing_requests"})
 
     @property
     def authenticates(self) -> bool:

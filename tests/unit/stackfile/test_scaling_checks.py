@@ -73,3 +73,29 @@ def test_on_is_a_key_although_some_parsers_read_a_boolean(tmp_path):
     path = tmp_path / "Pulumi.t.yaml"
     path.write_text("config:\n  inferplan:models:\n    chat: {replicas: {min: 1, max: 2, on: {cpu: 70}}}\n")
     assert read_stack(path, shown_path="s.yaml").errors == ()
+
+
+def test_metrics_need_the_address_of_prometheus(lines):
+    line = only(lines({"min": 1, "max": 2}, monitoring=None))
+    assert "models.chat-model.replicas: The scaler reads waitingRequests, kvCachePercent from Prometheus, whose address is missing." in line
+    assert "Set monitoring.prometheus.url" in line
+    assert lines({"min": 1, "max": 2, "on": {"cpu": 70}}, monitoring=None) == ()
+
+
+def test_without_a_gateway_that_counts_nothing_starts_a_model_at_zero(lines):
+    assert lines({"min": 0, "max": 2}) == ()
+    envoy = {
+        "implementation": "envoyGateway",
+        "exposure": "gatewayApi",
+        "host": "llm.acme.example",
+        "parent": {"name": "shared", "namespace": "gateways", "sectionName": "https"},
+    }
+    line = only(lines({"min": 0, "max": 2}, gateway=envoy))
+    assert "models.chat-model.replicas.min: min is 0, but no gateway of this stack counts requests" in line
+    assert "Use gateway.implementation: nginx, or use min: 1" in line
+    assert "or another signal under on" in only(lines({"min": 1, "max": 2, "on": {"requestsInFlight": 8}}, gateway=envoy))
+
+
+def test_the_quota_of_a_queue_holds_the_maximum(lines):
+    queues = {"serving": {"pools": {"l40s": {"accelerators": 2}}}}
+    assert "needs 3 of nvidia.com/gpu" in only(lines({"min": 1, "max": 3}, {"queue": "serving"}, queues=queues))
