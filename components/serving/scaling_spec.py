@@ -48,7 +48,7 @@ class ScalingSpec(Spec):
     """A number of replicas that follows the load, between `min` and `max`."""
 
     min: Annotated[int, Field(ge=0, le=1000)]
-    """The minimum number of replicas. With 0, the model stops when nobody calls it, and the gateway's requests start it."""
+    """The minimum number of replicas. With 0, the model stops when no requests come, and the next request at the gateway starts it."""
     max: Annotated[int, Field(ge=1, le=1000)]
     """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
     on: ScalingSignals = ScalingSignals()

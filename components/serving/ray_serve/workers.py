@@ -21,7 +21,7 @@ class WorkerAutoscaling(Spec):
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
     """The most worker pods."""
     idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = _IDLE_SECONDS
-    """How long a worker is idle before it is removed."""
+    """Seconds that a worker is idle before it is removed."""
 
 
 class GcsFaultTolerance(Spec):
@@ -34,7 +34,7 @@ class GcsFaultTolerance(Spec):
 
 
 class HeadResources(Spec):
-    """What the head requests; it holds no card and serves no request."""
+    """The requests of the head. It holds no card and serves no request."""
 
     cpu: Cpu = "2"
     """CPU of the head."""
@@ -104,7 +104,7 @@ class RayReplicas(ReplicaRange):
 
     @property
     def idle_timeout_seconds(self) -> int:
-        """How long a worker is idle before Ray removes it."""
+        """Seconds that a worker is idle before Ray removes it."""
         if self.worker_autoscaling is not None:
             return self.worker_autoscaling.idle_timeout_seconds
         return _IDLE_SECONDS if self.scaling is None or self.scaling.cooldown_seconds is None else max(1, self.scaling.cooldown_seconds)
