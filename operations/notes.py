@@ -66,27 +66,23 @@ def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Ite
 
 
 def capacity_notes(settings: StackSettings) -> Iterator[str]:
-    """A note for each pool that starts smaller than its models need, and for a load balancer of a new cluster."""
-    from components.gateway.exposure_spec import IngressAccess
-    from operations.simulated_nodes import nodes_wanted
+    """A note for each pool that grows for its models, for nodes that the stack file does not list, and for a load balancer that nothing creates."""
+    from operations.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
+    from stackfile.checks.capacity import nodes
 
-    for name, needed in nodes_wanted(settings).items():
-        pool = settings.node_pools[name]
-        if pool.creates_nodes and pool.min_nodes < needed:
+    cluster = settings.cluster
+    for name, wanted in nodes_wanted(settings).items():
+        first = settings.node_pools[name].initial_nodes
+        if wanted > first:
             yield (
-                f"nodePools.{name} starts with {_nodes(pool.min_nodes)}, and its models need {needed}. The stack installs no autoscaler: "
-                f"until one adds nodes, or you scale the pool, pods stay Pending (docs/aws.md). A rehearsal starts {_nodes(needed)}."
+                f"nodePools.{name} starts with {nodes(first)}, and its pods need {wanted}: an autoscaler adds the rest. "
+                f"A rehearsal runs no autoscaler and starts {nodes(wanted)}."
             )
+    if needs_cpu_nodes(settings) and not cluster.is_simulated:
+        yield f"nodePools lists no nodes without an accelerator, for the gateway and preheats. A rehearsal adds {nodes(CPU_NODES)} of its own."
     access = None if settings.gateway is None else settings.gateway.access
-    if access is None or not settings.cluster.is_created:
-        return
-    controller = "AWS Load Balancer Controller" if access.balancer is not None else "ingress controller"
-    if access.balancer is not None or isinstance(access, IngressAccess):
-        yield f"gateway: the new cluster has no {controller}, so the gateway gets no address until you install one (docs/aws.md)."
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
+    if access is not None and (problem := cluster.unserved(access)) is not None:
+        yield f"gateway: {problem}"
 
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The nodes that a stack's pools have when its models run, and the fake nodes of a rehearsal.
 
-A pool that grows with its load has as many as an autoscaler would start for the models, up to its maximum.
+A pool to which something adds nodes has as many as an autoscaler would start for the models, up to its maximum. Every other pool has
+the nodes of its first day.
 """
 
 from __future__ import annotations
@@ -8,18 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from components.naming import bounded, content_key
+from components.platforms.node_counts import node_counts
 from components.storage.volume_spec import ClaimStoreSpec
 
 if TYPE_CHECKING:
     from stackfile.stack import StackSettings
 
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
-_CPU_NODES = 2
+CPU_NODES = 2
 
 
 def nodes_wanted(settings: StackSettings) -> dict[str, int]:
     """The number of nodes of each pool when every model runs."""
-    return {name: _wanted(name, settings) for name in settings.node_pools}
+    return node_counts(settings.cluster, settings)
+
+
+def needs_cpu_nodes(settings: StackSettings) -> bool:
+    """True if pods without an accelerator run on nodes that are in no pool of the stack."""
+    return all(pool.accelerator is not None for pool in settings.node_pools.values())
 
 
 def simulated_objects(settings: StackSettings) -> list[dict[str, Any]]:
@@ -28,11 +35,12 @@ def simulated_objects(settings: StackSettings) -> list[dict[str, Any]]:
 
     pools, where = settings.node_pools, settings.cluster.location
     nodes: list[dict[str, Any]] = []
+    wanted = nodes_wanted(settings)
     for name, pool in pools.items():
         if not pool.is_fake:
-            nodes += fake_nodes(name, pool, count=_wanted(name, settings), location=pool.location(where))
-    if all(pool.accelerator is not None for pool in pools.values()):
-        nodes += cpu_nodes(_CPU_NODES)
+            nodes += fake_nodes(name, pool, count=wanted[name], location=pool.location(where))
+    if needs_cpu_nodes(settings):
+        nodes += cpu_nodes(CPU_NODES)
     # The stack itself declares the runtime classes of nodes that it creates.
     existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
     return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_claims(settings)]
@@ -59,13 +67,3 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
                 {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": inside, "spec": asked},
             ]
     return manifests
-
-
-def _wanted(name: str, settings: StackSettings) -> int:
-    replicas = [
-        model.accelerators_per_pod
-        for model in settings.models.values()
-        if model.pool == name
-        for _ in range(model.min_replicas * model.pods)
-    ]
-    return settings.node_pools[name].nodes_for(replicas)

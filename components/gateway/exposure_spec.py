@@ -61,6 +61,11 @@ class InternalAccess:
         return None
 
     @property
+    def controller(self) -> str | None:
+        """What must run in the cluster so that clients reach the gateway, None if nothing must."""
+        return None if self.balancer is None else "AWS Load Balancer Controller"
+
+    @property
     def carries_grpc(self) -> bool:
         """True if gRPC calls pass; the load balancers of AWS forward the HTTP port only."""
         return self.balancer is None
@@ -111,6 +116,12 @@ class IngressAccess(_PublicAccess):
         return self.alb
 
     @property
+    def controller(self) -> str | None:
+        """The controller of the ingress class."""
+        ingress_class = "the default class" if self.ingress_class_name is None else f"class {self.ingress_class_name}"
+        return super().controller or f"ingress controller for {ingress_class}"
+
+    @property
     def scheme(self) -> str:
         """Plain HTTP for trials, otherwise HTTPS."""
         return "http" if self.insecure else "https"
@@ -122,6 +133,11 @@ class GatewayApiAccess(_PublicAccess):
 
     parent: GatewayParent
     has_proxy: ClassVar[bool] = True
+
+    @property
+    def controller(self) -> str | None:
+        """The Gateway."""
+        return f"Gateway {self.parent.namespace}/{self.parent.name}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
+from components.gateway.spec import PROXY_REQUESTS
 from components.pod_parts import container_security, spread
 from kube.names import DOMAIN, EPHEMERAL_STORAGE
 
@@ -137,7 +138,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
 
 def _resources() -> core.ResourceRequirementsArgs:
     return core.ResourceRequirementsArgs(
-        requests={"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}, limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
+        requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
     )
 
 

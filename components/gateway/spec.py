@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
@@ -14,8 +15,10 @@ from components.gateway.exposure_spec import errors as exposure_errors
 from components.platforms.aws.load_balancers import AlbSpec, NlbSpec
 from components.spec import Bytes, DnsName, PinnedImage, Spec
 from images.catalogue import default_image
+from kube.names import EPHEMERAL_STORAGE
 
 DEFAULT_IMAGE = default_image("gateway")
+PROXY_REQUESTS = {"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}
 # From the sources of Envoy Gateway v1.9, read 2026-08.
 ENVOY_DIFFERENCES = (
     "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
@@ -79,6 +82,11 @@ class GatewayFields(Spec):
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """Read timeout: seconds without data from the model."""
 
+    @property
+    def pod_requests(self) -> list[Mapping[str, str]]:
+        """The requests of each pod that the gateway starts; empty if it starts none."""
+        return []
+
 
 class NginxGatewaySpec(GatewayFields):
     """A gateway of nginx pods in the stack's namespace that check keys and forward calls."""
@@ -130,6 +138,11 @@ class NginxGatewaySpec(GatewayFields):
                 f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas ({self.replicas}). Raise maxReplicas."
             )
         return self
+
+    @property
+    def pod_requests(self) -> list[Mapping[str, str]]:
+        """The requests of the nginx pods."""
+        return [PROXY_REQUESTS] * self.replicas
 
     @property
     def access(self) -> Access:

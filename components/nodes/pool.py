@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -129,6 +129,8 @@ class Pool(Spec, ABC):
     """True if this stack creates the nodes, and with them the RuntimeClasses of their accelerators."""
     is_fake: ClassVar[bool] = False
     """True if the pool consists of fake nodes, so that a rehearsal adds none."""
+    size_field: ClassVar[str] = "nodes"
+    """The field with the number of nodes."""
 
     @model_validator(mode="after")
     def _taints_are_distinct(self) -> Self:
@@ -150,6 +152,14 @@ class Pool(Spec, ABC):
     def initial_nodes(self) -> int:
         """The number of nodes on the first day, before anything adds or removes one."""
         return self.min_nodes
+
+    def sized(self, nodes: int) -> str:
+        """Return the line of a stack file that gives the pool `nodes` nodes from the first day."""
+        return f"{self.size_field}: {nodes}"
+
+    def enlarged(self, nodes: int) -> str:
+        """Return the line of a stack file that lets the pool grow to `nodes` nodes."""
+        return self.sized(nodes)
 
     @property
     @abstractmethod
@@ -230,8 +240,3 @@ class Pool(Spec, ABC):
         # Existing nodes often have no zone labels; inventing some would promise a spread that the real nodes cannot give.
         del cluster
         return NodeLocation()
-
-    def nodes_for(self, replicas: Sequence[int]) -> int:
-        """Return the number of nodes once pods with these numbers of accelerators run."""
-        del replicas
-        return self.max_nodes

@@ -18,6 +18,7 @@ from components.storage.fields import Store
 if TYPE_CHECKING:
     import pulumi
 
+    from components.gateway.exposure_spec import Access
     from components.gateway.spec import GatewaySpec
     from components.serving.served_model import ServedModel
     from components.storage.model_store import ModelStore
@@ -122,6 +123,21 @@ class Cluster(Spec, ABC):
         """Return `pool` with the defaults that depend on this cluster. `keeps_models`: a store keeps models on its nodes."""
         del keeps_models
         return pool
+
+    @property
+    def autoscaler_remedies(self) -> tuple[str, ...]:
+        """The lines of a stack file, each with its condition if it has one, by which nodes are added to pools that this stack creates."""
+        return ()
+
+    def unserved(self, access: Access) -> str | None:
+        """Return why nothing in the cluster serves the gateway's `access`, with the remedy; None if something does or may."""
+        del access
+        return None
+
+    @property
+    def has_other_nodes(self) -> bool:
+        """True if there may be nodes for pods without accelerators that are in no pool of the stack."""
+        return not self.is_created
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""

@@ -5,7 +5,7 @@ The settings contain no credentials: those are in the user's kubeconfig and envi
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -13,8 +13,11 @@ from components.nodes.pool import Pool
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.platforms.controllers import ExistingControllers
+from components.platforms.controllers import ExistingControllers, no_controller
 from components.platforms.platform import Cluster, Platform, Sections
+
+if TYPE_CHECKING:
+    from components.gateway.exposure_spec import Access
 
 CloudCluster: TypeAlias = EksCluster
 CloudPool: TypeAlias = EksPool
@@ -40,6 +43,10 @@ class ExistingCluster(ExistingControllers, Cluster):
         """True with an existing autoscaler."""
         del pool
         return self.autoscaler == "existing"
+
+    def unserved(self, access: Access) -> str | None:
+        """Return the missing controller."""
+        return None if access.controller is None or self.load_balancer_controller == "existing" else no_controller(access.controller)
 
 
 class SimulatedCluster(Cluster):

@@ -17,11 +17,12 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from stackfile.checks import access, artifacts, benchmark, data, names, placement, queues, scaling
+    from stackfile.checks import access, artifacts, benchmark, capacity, data, names, placement, queues, scaling
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from placement.affinity_errors(settings)
+    yield from capacity.errors(settings)
     yield from queues.errors(settings)
     yield from scaling.errors(settings)
     yield from data.errors(settings)

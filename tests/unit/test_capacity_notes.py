@@ -1,4 +1,4 @@
-"""Notes on nodes and load balancers that a stack does not create by itself."""
+"""Notes on nodes, and on load balancers that nothing in the cluster creates."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import pytest
 from operations.notes import capacity_notes
 from operations.plan import notes_before
 from operations.workspace import open_workspace
+from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, model
+from tests.unit.aws.rig import settings as aws_settings
+
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
+ALB = {"host": "llm.lab.example", "ingressClassName": "alb", "alb": {"certificateArn": CERTIFICATE}}
+NLB = {"host": "llm.lab.example", "exposure": "loadBalancer", "nlb": {"certificateArn": CERTIFICATE}}
+NGINX = {"host": "llm.lab.example", "ingressClassName": "nginx", "tls": {"secretName": "tls"}}
+DEFAULT_CLASS = {"host": "llm.lab.example", "tls": {"secretName": "tls"}}
+GATEWAY_API = {"host": "llm.lab.example", "exposure": "gatewayApi", "parent": {"name": "edge", "namespace": "edge-system"}}
+RACK = {"provider": "existing", "context": "rack"}
+RACK_POOLS = {"l40s": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1}}
 
 
 def notes(stack, **changes):
@@ -14,33 +25,54 @@ def notes(stack, **changes):
     return list(capacity_notes(settings.model_copy(update=changes)))
 
 
-def test_a_pool_that_starts_too_small_for_its_models_is_named_with_both_numbers_and_the_remedy():
-    empty, small = [each for each in notes("prod") if each.startswith("nodePools.")]
-    assert "nodePools.h100 starts with 0 nodes, and its models need 1." in empty
-    assert "A rehearsal starts 1 node." in empty
-    assert "nodePools.l40s starts with 2 nodes, and its models need 5." in small
-    assert "no autoscaler" in small
-    assert "docs/aws.md" in small
+def test_a_pool_that_grows_for_its_models_is_named_with_both_numbers_and_that_a_rehearsal_does_not_prove_it():
+    existing, _ = notes("dev")
+    assert "nodePools.l4 starts with 0 nodes, and its pods need 1: an autoscaler adds the rest." in existing
+    assert "A rehearsal runs no autoscaler and starts 1 node." in existing
 
 
-def test_a_load_balancer_that_nothing_creates_is_named():
-    [gateway] = [each for each in notes("prod") if each.startswith("gateway")]
-    assert "no AWS Load Balancer Controller" in gateway
-    assert "no address" in gateway
+def test_nodes_that_the_stack_file_does_not_list_are_named():
+    [line] = notes("onprem")
+    assert "nodePools lists no nodes without an accelerator" in line
+    assert "A rehearsal adds 2 nodes" in line
 
 
-def test_a_pool_without_models_and_a_stack_without_a_gateway_have_no_notes():
-    assert notes("prod", gateway=None, models={}) == []
-
-
-@pytest.mark.parametrize("stack", ["local", "onprem"])
-def test_existing_and_fake_nodes_have_no_notes(stack):
-    assert notes(stack) == []
-
-
-def test_a_load_balancer_of_an_existing_cluster_has_no_note():
-    assert not [each for each in notes("dev") if each.startswith("gateway")]
+def test_a_simulated_cluster_has_no_notes():
+    assert notes("local") == []
 
 
 def test_they_are_among_the_notes_of_a_plan():
-    assert any("nodePools.h100 starts with 0 nodes" in each for each in notes_before(open_workspace("prod")))
+    assert any("nodePools.l4 starts with 0 nodes" in each for each in notes_before(open_workspace("dev")))
+
+
+def test_a_pool_without_models_has_no_note():
+    assert not [each for each in notes("dev", models={}) if each.startswith("nodePools.")]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gateway", "expected"),
+    [
+        ({**CREATED, "loadBalancerController": "none"}, ALB, "no AWS Load Balancer Controller, so the gateway gets no address until cluster has loadBalancerController: install"),
+        ({**CREATED, "loadBalancerController": "none"}, NLB, "no AWS Load Balancer Controller"),
+        ({**ADOPTED, "loadBalancerController": "none"}, NLB, "no AWS Load Balancer Controller"),
+        (CREATED, NGINX, "no ingress controller for class nginx, so the gateway gets no address until you install it"),
+        ({**CREATED, "loadBalancerController": "install"}, NGINX, "no ingress controller for class nginx"),
+        (CREATED, DEFAULT_CLASS, "no ingress controller for the default class"),
+        (CREATED, GATEWAY_API, "no Gateway edge-system/edge"),
+        (CREATED, ALB, None),
+        (CREATED, NLB, None),
+        ({**CREATED, "loadBalancerController": "existing"}, NGINX, None),
+        (CREATED, {"exposure": "internal"}, None),
+        (ADOPTED, ALB, None),
+        (ADOPTED, NGINX, None),
+        (RACK, NGINX, None),
+        ({**RACK, "loadBalancerController": "none"}, NGINX, "no ingress controller for class nginx"),
+        ({**RACK, "loadBalancerController": "none"}, {"exposure": "internal"}, None),
+    ],
+)  # fmt: skip
+def test_a_gateway_that_nothing_serves_is_named_with_the_remedy(cluster, gateway, expected):
+    pools = RACK_POOLS if cluster["provider"] == "existing" else {"l40s": L40S, "system": SYSTEM}
+    stack = aws_settings(cluster=cluster, nodePools=pools, gateway=gateway, models={"m": model()}, storage={"weights": {"kind": "s3", "bucket": "acme-weights"}})
+    found = [each for each in capacity_notes(stack) if each.startswith("gateway: ")]
+    assert len(found) == (expected is not None)
+    assert not found or expected in found[0]

@@ -16,9 +16,9 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from components.nodes.pool import NodeLocation, Pool, Zone
 from components.platforms.aws import aws_api
 from components.platforms.aws.auto_mode import preferred
-from components.platforms.aws.controllers_spec import Controller, EksControllers
+from components.platforms.aws.controllers_spec import EksControllers
 from components.platforms.aws.pool_spec import EksPool
-from components.platforms.platform import Cluster, Platform, Sections
+from components.platforms.platform import Platform, Sections
 from components.spec import Spec, SpecError, duplicates
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class EksCreation(Spec):
         return self
 
 
-class EksCluster(EksControllers, Cluster):
+class EksCluster(EksControllers):
     """An EKS cluster. Without `create` it is an existing cluster, which is not changed."""
 
     provider: Literal["eks"]
@@ -172,16 +172,6 @@ class EksCluster(EksControllers, Cluster):
         """True with EKS Pod Identity."""
         return self.identity == "podIdentity"
 
-    @property
-    def autoscaler_choice(self) -> Controller:
-        """The autoscaler of node groups, defaults applied."""
-        return self.autoscaler or ("install" if self.is_created else "none")
-
-    @property
-    def has_auto_mode(self) -> bool:
-        """True if EKS Auto Mode is enabled, defaults applied."""
-        return self.is_created if self.auto_mode is None else self.auto_mode
-
     def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
         """Return `pool` with its choice between EKS Auto Mode and node groups."""
         if isinstance(pool, EksPool) and pool.nodes is None and self.has_auto_mode:
@@ -190,8 +180,7 @@ class EksCluster(EksControllers, Cluster):
 
     def adds_nodes(self, pool: Pool) -> bool:
         """True in EKS Auto Mode, and for node groups with an autoscaler."""
-        automatic = isinstance(pool, EksPool) and pool.is_auto_mode
-        return automatic or (pool.creates_nodes and self.autoscaler_choice != "none")
+        return (isinstance(pool, EksPool) and pool.is_auto_mode) or super().adds_nodes(pool)
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check pools, stores and certificates on AWS."""

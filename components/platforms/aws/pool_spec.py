@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -18,8 +17,6 @@ from components.spec import Bytes, Labels, SpecError
 from kube.quantity import bytes_of
 
 _GI = 2**30
-# The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
-_CPU_NODES = 2
 GPU_LABEL = "k8s.amazonaws.com/accelerator"
 SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
 
@@ -55,6 +52,8 @@ class EksPool(AutoModeChoice):
     update: NodeUpdate = NodeUpdate()
     accept_scarcity: bool = False
     """Accepts spot capacity although one zone or one instance type is likely to run out."""
+
+    size_field: ClassVar[str] = "size"
 
     @model_validator(mode="after")
     def _check_pool(self) -> Self:
@@ -92,6 +91,11 @@ class EksPool(AutoModeChoice):
     def max_nodes(self) -> int:
         """The maximum size."""
         return self.size.max
+
+    @property
+    def initial_nodes(self) -> int:
+        """The desired size, else the minimum."""
+        return self.size.initial
 
     @property
     def node_type(self) -> str:
@@ -142,10 +146,15 @@ class EksPool(AutoModeChoice):
         zones = tuple(self.zones or cluster.zones) or (f"{cluster.region}a", f"{cluster.region}b")
         return NodeLocation(region=cluster.region, zones=zones)
 
-    def nodes_for(self, replicas: Sequence[int]) -> int:
-        """Return the number of nodes that the cluster autoscaler creates for pods with these numbers of accelerators."""
-        needed = packed(replicas, self.capacity.accelerators) if self.accelerator is not None else _CPU_NODES
-        return min(self.size.max, max(self.size.min, needed))
+    def sized(self, nodes: int) -> str:
+        """Return the size with at least `nodes` nodes from the first day; a capacity block has no minimum."""
+        first = "desired" if self.capacity_reservation is not None else "min"
+        return f"size: {{{first}: {nodes}, max: {max(nodes, self.size.max)}}}"
+
+    def enlarged(self, nodes: int) -> str:
+        """Return the size with a maximum of `nodes`."""
+        fields = {"min": self.size.min, "desired": self.size.desired, "max": nodes}
+        return f"size: {{{', '.join(f'{key}: {value}' for key, value in fields.items() if value)}}}"
 
     @property
     def hugepages_bytes(self) -> int:
@@ -197,15 +206,3 @@ class EksPool(AutoModeChoice):
     def update_strategy(self) -> str:
         """How nodes are replaced, defaults applied."""
         return self.update.strategy or ("MINIMAL" if "CAPACITY_BLOCK" in self.capacity_types else "DEFAULT")
-
-
-def packed(replicas: Sequence[int], per_node: int) -> int:
-    """Return how many nodes with `per_node` accelerators hold replicas of these sizes, each on one node, the largest placed first."""
-    free: list[int] = []
-    for size in sorted(replicas, reverse=True):
-        index = next((index for index, count in enumerate(free) if count >= size), None)
-        if index is None:
-            free.append(per_node - size)
-        else:
-            free[index] -= size
-    return len(free)
