@@ -137,9 +137,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
 
 
 def _resources() -> core.ResourceRequirementsArgs:
-    return core.ResourceRequirementsArgs(
-        requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
-    )
+    return core.ResourceRequirementsArgs(requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"})
 
 
 def _mounts() -> list[core.VolumeMountArgs]:

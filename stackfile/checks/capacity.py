@@ -24,7 +24,9 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
 def _message(settings: StackSettings, shortage: Shortage) -> str:
     pool, needed = settings.node_pools[shortage.pool], f"but {shortage.pods} need {shortage.needed}"
     if shortage.grows:
-        return f"Pool {shortage.pool!r} grows to {nodes(shortage.nodes)}, {needed}. Write {pool.enlarged(shortage.needed)}, or lower replicas."
+        return (
+            f"Pool {shortage.pool!r} grows to {nodes(shortage.nodes)}, {needed}. Write {pool.enlarged(shortage.needed)}, or lower replicas."
+        )
     if pool.initial_nodes == pool.max_nodes:
         return f"Pool {shortage.pool!r} has {nodes(shortage.nodes)}, {needed}. Write {pool.sized(shortage.needed)}, or lower replicas."
     remedies = [f"{each} under cluster" for each in settings.cluster.autoscaler_remedies]

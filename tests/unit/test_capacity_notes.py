@@ -72,7 +72,13 @@ def test_a_pool_without_models_has_no_note():
 )  # fmt: skip
 def test_a_gateway_that_nothing_serves_is_named_with_the_remedy(cluster, gateway, expected):
     pools = RACK_POOLS if cluster["provider"] == "existing" else {"l40s": L40S, "system": SYSTEM}
-    stack = aws_settings(cluster=cluster, nodePools=pools, gateway=gateway, models={"m": model()}, storage={"weights": {"kind": "s3", "bucket": "acme-weights"}})
+    stack = aws_settings(
+        cluster=cluster,
+        nodePools=pools,
+        gateway=gateway,
+        models={"m": model()},
+        storage={"weights": {"kind": "s3", "bucket": "acme-weights"}},
+    )
     found = [each for each in capacity_notes(stack) if each.startswith("gateway: ")]
     assert len(found) == (expected is not None)
     assert not found or expected in found[0]
