@@ -56,10 +56,9 @@ def pods_on(models: Mapping[str, ServedModel], target: NodeTarget, *, most: bool
         replicas = model.max_replicas if most else model.min_replicas
         if model.pool != target.pool or not replicas:
             continue
-        pods = model.most_accelerators // model.accelerators_per_pod if most else replicas * model.pods
         requests = [demand_of(model, model.accelerators_per_pod, target), *([SIDECAR] if model.folder_on(target) is not None else [])]
         apart = frozenset(model.affinity.apart_from)
-        yield Pods(model=name, count=pods, request=_sum(requests), apart_from=apart)
+        yield Pods(model=name, count=replicas * model.pods, request=_sum(requests), apart_from=apart)
         companions = dict(model.companions)
         count = int(companions.pop("pods", "0"))
         if count:

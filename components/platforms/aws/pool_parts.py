@@ -36,6 +36,15 @@ class PoolSize(Spec):
         """The number of nodes when the pool is created, defaults applied."""
         return self.min if self.desired is None else self.desired
 
+    def starting_with(self, nodes: int, *, keeps: bool) -> str:
+        """Return the line of a stack file for `nodes` nodes from the first day, and always if the pool `keeps` them."""
+        return f"size: {{{'min' if keeps else 'desired'}: {nodes}, max: {max(nodes, self.max)}}}"
+
+    def growing_to(self, nodes: int) -> str:
+        """Return the line of a stack file for a maximum of `nodes`."""
+        fields = {"min": self.min, "desired": self.desired, "max": nodes}
+        return f"size: {{{', '.join(f'{key}: {value}' for key, value in fields.items() if value)}}}"
+
 
 class CapacityReservation(Spec):
     """A purchased capacity block: its reservation and its zone."""

@@ -148,13 +148,11 @@ class EksPool(AutoModeChoice):
 
     def sized(self, nodes: int) -> str:
         """Return the size with at least `nodes` nodes from the first day; a capacity block has no minimum."""
-        first = "desired" if self.capacity_reservation is not None else "min"
-        return f"size: {{{first}: {nodes}, max: {max(nodes, self.size.max)}}}"
+        return self.size.starting_with(nodes, keeps=self.capacity_reservation is None)
 
     def enlarged(self, nodes: int) -> str:
         """Return the size with a maximum of `nodes`."""
-        fields = {"min": self.size.min, "desired": self.size.desired, "max": nodes}
-        return f"size: {{{', '.join(f'{key}: {value}' for key, value in fields.items() if value)}}}"
+        return self.size.growing_to(nodes)
 
     @property
     def hugepages_bytes(self) -> int:
