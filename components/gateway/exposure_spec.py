@@ -62,7 +62,7 @@ class InternalAccess:
 
     @property
     def controller(self) -> str | None:
-        """What must run in the cluster so that clients reach the gateway, None if nothing must."""
+        """The object or controller that must exist in the cluster so that clients reach the gateway, None if none must."""
         return None if self.balancer is None else "AWS Load Balancer Controller"
 
     @property

@@ -15,6 +15,7 @@ from stackfile.settings import validate
 SHARED = {"provider": "eks", "name": "research", "region": "eu-west-1"}
 FRESH = {
     **SHARED,
+    "autoMode": False,
     "create": {"kubernetesVersion": "1.35", "zones": ["eu-west-1a", "eu-west-1b"], "admins": ["arn:aws:iam::222233334444:role/ops"]},
 }
 RACK = {"provider": "existing", "context": "rack-7"}
