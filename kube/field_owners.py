@@ -1,6 +1,6 @@
 """The one table of who owns which field of a Kubernetes object: the stack, a scaler, a controller, the API server, or people.
 
-A field that is not in the table belongs to whoever declares it, which is the stack for everything in its program. Field
+A field that is not in the table belongs to the program that declares it, which is the stack for everything in its file. Field
 managers are named by their programs: `metadata.managedFields` has one entry for each.
 """
 
@@ -15,7 +15,7 @@ from kube.paths import Path, covers, parse
 
 
 class Owner(StrEnum):
-    """Who decides about a field."""
+    """The roles that decide about fields."""
 
     STACK = "stack"
     SCALER = "scaler"
@@ -85,7 +85,7 @@ _RULES: Final = (
 )
 
 _QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
-"""What Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
+"""Paths that Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
 
 _ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotations")))
 """Maps to which anyone may add keys."""
@@ -132,7 +132,7 @@ def owner_of(kind: str, path: Path, *, queued: bool = False) -> Owner:
 
 
 def anyone_adds(kind: str, path: Path, *, queued: bool = False) -> bool:
-    """Return True if a value at `path` that the stack does not declare is nobody's mistake: another label, or a field of a controller."""
+    """Return True if others may set a value at `path` that the stack does not declare: another label, or a field of a controller."""
     return any(covers(pattern, path) for pattern in _ADDED_BY_ANYONE) or owner_of(kind, path, queued=queued) is not Owner.STACK
 
 

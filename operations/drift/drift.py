@@ -1,7 +1,7 @@
 """The differences between the live objects of a stack and what its program registers.
 
 Each declaration is applied as a dry run with the field manager of the last update: the API server fills in its own defaults, so
-only true differences remain. What a scaler, a controller or the server owns (`kube/field_owners.py`) is no difference.
+only true differences remain. Fields that a scaler, a controller or the server owns (`kube/field_owners.py`) do not count.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Comparison:
             return None
 
     def uncovered(self) -> Iterator[str]:
-        """What could not be compared in full."""
+        """Yield a sentence for each thing that could not be compared in full."""
         if self.forbidden:
             kinds = ", ".join(sorted(self.forbidden))
             yield (
@@ -139,7 +139,7 @@ def _clouds(recording: Recording) -> Iterator[str]:
 
 
 def _writer(live: Mapping[str, Any], path: tuple[str | int, ...], found: Any) -> Writer | None:
-    """Who wrote the value at `path`, people before the stack; None for a value that was removed."""
+    """The writer of the value at `path`, people before the stack; None for a value that was removed."""
     if found is MISSING:
         return None
     matches = writers(live, path)

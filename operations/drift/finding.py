@@ -15,7 +15,7 @@ from operations.live import ObjectKey
 from rehearsal.engine.wire.values import Secret
 
 Action = Literal["create", "reset", "apply", "contest", "leave", "replace"]
-"""What `inferplan up` does about a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler."""
+"""The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler."""
 
 HIDDEN: Final = "[secret]"
 _SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api[-_]?key|private[-_]?key")
@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def author(self) -> str:
-        """Who made the change and when, as far as the cluster recorded it."""
+        """The author of the change and its time, as far as the cluster recorded them."""
         if self.writer is None:
             return "not recorded: Kubernetes does not say who removes something"
         through = f" with subresource {self.writer.subresource}" if self.writer.subresource else ""
@@ -128,7 +128,7 @@ def _is_secret(inputs: Any, path: Path) -> bool:
 
 
 def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:
-    """What an update does about a declared field that has another value."""
+    """The effect of an update on a declared field that has another value."""
     owner = Owner.PEOPLE if writer is None else manager_of(writer.manager, writer.subresource)
     if owner is Owner.STACK:
         return "apply"

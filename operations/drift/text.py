@@ -35,7 +35,7 @@ def lines(drift: Drift, words: Words) -> Iterator[str]:
 
 
 def remedy(finding: Finding, words: Words) -> str:
-    """What to type to undo the difference, and to keep it."""
+    """Return the command that undoes the difference, and the setting that keeps it."""
     keep = f"; to keep it, set {finding.setting} in {words.file}" if finding.setting else ""
     place = f" -n {finding.key.namespace}" if finding.key.namespace else ""
     match finding.action:
