@@ -24,17 +24,13 @@ class Owner(StrEnum):
     PEOPLE = "people"
 
 
-SCALED: Final = {
-    "Deployment": ("spec.replicas",),
-    "StatefulSet": ("spec.replicas",),
-    "LeaderWorkerSet": ("spec.replicas",),
-    "RayService": ("spec.rayClusterConfig.workerGroupSpecs[*].replicas",),
-}
-"""By kind, the paths that a scaler owns (HorizontalPodAutoscaler, KEDA, Ray's autoscaler) if the object is scaled.
+SCALED: Final = {"Deployment": ("spec.replicas",), "LeaderWorkerSet": ("spec.replicas",), "StatefulSet": ("spec.replicas",)}
+"""By kind, the paths that a scaler owns (a HorizontalPodAutoscaler, KEDA) in an object that it scales.
 
-Declare them as `ignore_changes` of a scaled object: both engines then write the value when they create the object, keep the live
-value while they own the field, and send nothing once a scaler has written it. An object that simply stopped declaring
-`spec.replicas` would drop to one replica, because server-side apply removes what its owner no longer declares.
+Declare the minimum in these fields, and list them in `ignore_changes`. Both engines write it when they create the object, keep the
+live value while no one else has written the field, and send nothing once a scaler has. An object that stopped declaring
+`spec.replicas` would drop to one replica, because server-side apply removes what its owner no longer declares (seen with
+provider 4.32). Ray's autoscaler changes the RayCluster that KubeRay creates, and never our RayService.
 """
 
 

@@ -27,6 +27,7 @@ from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
 from components.network import policy as network_policy
+from kube.field_owners import SCALED
 from kube.names import COMPONENT_LABEL
 
 if TYPE_CHECKING:
@@ -88,7 +89,11 @@ class Gateway(pulumi.ComponentResource):
             service_account=account.metadata.name,
             grpc=grpc,
         )
-        rollout = pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=_ROLLOUT, update=_ROLLOUT))
+        rollout = pulumi.ResourceOptions(
+            parent=self,
+            custom_timeouts=pulumi.CustomTimeouts(create=_ROLLOUT, update=_ROLLOUT),
+            ignore_changes=list(SCALED["Deployment"]) if spec.autoscaling else None,
+        )
         pods_ready = apps.Deployment(name, metadata=metadata, spec=proxy, opts=rollout)
         service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
         self.ready = (pods_ready, service)

@@ -67,8 +67,7 @@ def deployment(
 ) -> apps.DeploymentSpecArgs:
     """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
     return apps.DeploymentSpecArgs(
-        # An autoscaler sets the number of replicas; a value here would reset it at each update.
-        replicas=None if spec.autoscaling else spec.replicas,
+        replicas=spec.replicas,
         selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
         strategy=apps.DeploymentStrategyArgs(
             type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgs(max_surge="25%", max_unavailable=0)

@@ -77,6 +77,9 @@ def _available(least: str | int) -> Callable[[Inputs], None]:
 _MISSPELT = Mutation("misspelt queue", ("stack-require-known-queue",), _misspelt_queue)
 RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "ClusterQueue": (Mutation("no accelerators", ("stack-require-covered-resources",), _without_accelerators),),
+    "HorizontalPodAutoscaler": (
+        Mutation("a fixed number", ("stack-disallow-replicas-of-autoscaled",), put("llama-3-8b", "spec", "scaleTargetRef", "name")),
+    ),
     "Deployment": (
         _MISSPELT,
         Mutation(
@@ -85,11 +88,6 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
             lambda r: r["spec"].get("replicas", 1) > 1 and drop("spec", "template", "spec", "topologySpreadConstraints")(r),
         ),
         Mutation("no label", ("object-require-managed-by",), drop("metadata", "labels", "app.kubernetes.io/managed-by")),
-        Mutation(
-            "replicas of the autoscaler",
-            ("stack-disallow-replicas-of-autoscaled",),
-            lambda r: "replicas" not in r["spec"] and put(2, "spec", "replicas")(r) is None,
-        ),
         Mutation("loads for longer than it may", ("stack-require-startup-budget-for-model",), _barely_starting),
         Mutation("weights that servers write", ("stack-require-read-only-weights",), _writes_weights),
         Mutation("many replicas", ("stack-require-pool-capacity",), lambda r: is_engine(r) and put(999, "spec", "replicas")(r) is None),

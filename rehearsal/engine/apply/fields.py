@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from typing import Any
+
+from kube.managed_fields import writers
+from kube.paths import parse, with_values_of
 
 Object = dict[str, Any]
 
@@ -45,6 +49,16 @@ def _emptied(value: Any, owned: Object) -> bool:
 
 def _is(each: Any, wanted: Any, kind: str) -> bool:
     return each == wanted if kind == "v" else isinstance(each, dict) and wanted.items() <= each.items()
+
+
+def with_ignored(live: Object, body: Object, paths: Iterable[str], manager: str) -> Object:
+    """A copy of `body` that changes nothing at `paths`, by the provider's rule (pulumi-kubernetes 4.32, handleSSAIgnoreFields).
+
+    It has the live values of fields that `manager` or no one wrote, and leaves out those that only others wrote.
+    """
+    paths = tuple(paths)
+    others = [each for each in paths if (names := {by.manager for by in writers(live, parse(each))}) and manager not in names]
+    return with_values_of({}, with_values_of(live, body, paths), others)
 
 
 def contains(live: Any, declared: Any) -> bool:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kube.paths import with_values_of
 from rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from rehearsal.engine.apply.fields import contains, content_of
+from rehearsal.engine.apply.fields import contains, content_of, with_ignored
 from rehearsal.engine.apply.operators import reconcile
 from rehearsal.engine.wait.object_events import ChangeKind
 from rehearsal.engine.wait.readiness import annotation, unready
@@ -39,7 +38,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Options of an apply: `limit` seconds for a deletion, `ignore` paths stay as they are in the live object, `force`
+    """Options of an apply: `limit` seconds for a deletion, `ignore` are paths of `ignore_changes`, `force`
     takes declared fields from other managers."""
 
     limit: float
@@ -100,7 +99,7 @@ class Objects:
         before = self.get(resource, key) if exists or replace or ignore else None
         replace = replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
-            body = with_values_of(before, body, ignore)
+            body = with_ignored(before, body, ignore, MANAGER)
             if same and force and contains(before, body):
                 # As the provider does: a forced apply would remove items that others added to lists with one owner.
                 return Result(live=before, change="unchanged")
