@@ -139,6 +139,10 @@ class Cluster(Spec, ABC):
         """True if there may be nodes for pods without accelerators that are in no pool of the stack."""
         return not self.is_created
 
+    def notes(self) -> Iterator[str]:
+        """Yield what a person must know before an update reaches the cluster."""
+        yield from ()
+
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
         facts = ClusterFacts(

@@ -39,6 +39,7 @@ def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
     yield from _store_errors(sections, cluster)
     yield from _arn_regions(sections, cluster)
     if cluster.create is not None:
+        yield from _unreachable_api_server(cluster)
         yield from _untainted_nodes(pools)
         yield from _oversized_preheats(sections)
 
@@ -51,6 +52,17 @@ def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_mo
         yield SpecError(path, "autoMode: the cluster has no EKS Auto Mode. Set cluster.autoMode: true, or nodes: nodeGroup.")
     for reason in obstacles(pool, keeps_models=keeps_models):
         yield SpecError(path, f"autoMode: {reason}. Change that setting, or set nodes: nodeGroup.")
+
+
+def _unreachable_api_server(cluster: EksCluster) -> Iterator[SpecError]:
+    """Check that somebody can reach the API server of a new VPC, which has no route to any other network on its first day."""
+    if cluster.create is not None and cluster.subnets is None and "public_access_cidrs" not in cluster.create.model_fields_set:
+        yield SpecError(
+            ("cluster", "create"),
+            "No network can reach the API server of the new VPC, so up would fail after it created the cluster (about 15 minutes). "
+            "Add publicAccessCidrs with the networks of your users and CI runners (your own address: curl https://checkip.amazonaws.com), "
+            "or publicAccessCidrs: [] if you connect the VPC (VPN, peering) before up creates objects in the cluster.",
+        )
 
 
 def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:

@@ -19,7 +19,12 @@ CREATED = {
     "provider": "eks",
     "name": "prod",
     "region": "us-east-1",
-    "create": {"kubernetesVersion": "1.34", "zones": ["us-east-1a", "us-east-1b"], "admins": ["arn:aws:iam::111122223333:role/people"]},
+    "create": {
+        "kubernetesVersion": "1.34",
+        "zones": ["us-east-1a", "us-east-1b"],
+        "publicAccessCidrs": [],
+        "admins": ["arn:aws:iam::111122223333:role/people"],
+    },
     "autoMode": False,
 }
 AUTOMATIC = {**CREATED, "autoMode": True}

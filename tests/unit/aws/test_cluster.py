@@ -14,7 +14,7 @@ from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.network import blocks
 from rehearsal.engine.providers import stubs
 from rehearsal.engine.wire.recording import Recording
-from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, upstream
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, settings, upstream
 
 POOLS = {"l40s": L40S, "system": SYSTEM}
 STORAGE = {"weights": {**BUCKET, "create": {}}, "shared": {"kind": "efs"}}
@@ -57,6 +57,29 @@ def test_the_api_server_is_public_only_for_named_networks():
     made = declared(cluster={**CREATED, "create": open_to}, nodePools=POOLS).one("aws:eks/cluster:Cluster").inputs["vpcConfig"]
     assert (made["endpointPublicAccess"], made["publicAccessCidrs"]) == (True, ["198.51.100.0/24"])
     assert "large part of the internet" in cluster_fault(create={**CREATED["create"], "publicAccessCidrs": ["0.0.0.0/0"]})
+
+
+def test_a_new_vpc_whose_api_server_nobody_can_reach_is_rejected_with_the_remedy():
+    def messages(cluster: dict[str, Any]) -> list[str]:
+        spec = settings(cluster=cluster, nodePools=POOLS)
+        return [each.message for each in spec.cluster.errors(spec) if each.path == ("cluster", "create")]
+
+    silent = {key: value for key, value in CREATED["create"].items() if key != "publicAccessCidrs"}
+    [message] = messages({**CREATED, "create": silent})
+    assert "up would fail after it created the cluster" in message
+    assert "curl https://checkip.amazonaws.com" in message
+    assert "publicAccessCidrs: []" in message
+    assert messages(CREATED) == [], "the person says that the VPC gets connected"
+    subnets = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
+    assert messages({**CREATED, "create": {**silent, "zones": None}, "subnets": subnets}) == [], "such a VPC may be connected already"
+
+
+def test_a_private_api_server_is_noted_until_a_network_may_reach_it():
+    [note] = settings(cluster=CREATED, nodePools=POOLS).cluster.notes()
+    assert "Run up, status and kubectl on a machine that reaches the addresses of its VPC" in note
+    opened = created_with(publicAccessCidrs=["198.51.100.0/24"])
+    assert list(settings(cluster={**CREATED, **opened}, nodePools=POOLS).cluster.notes()) == []
+    assert list(settings(cluster=ADOPTED).cluster.notes()) == []
 
 
 def test_network_policies_are_enforced_and_the_value_is_a_string(created):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.platforms.aws.cluster_spec import EksCluster, PrincipalArn
+from components.platforms.aws.cluster_spec import EksCluster
+from components.platforms.aws.creation_spec import PrincipalArn
 from components.platforms.aws.load_balancers import CertificateArn
 from components.platforms.aws.store_spec import KmsKeyArn
 
