@@ -10,11 +10,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +23,13 @@ from rehearsal.progress import silent
 from rehearsal.toolchain.build import ensure_source
 from rehearsal.toolchain.crds import CrdSource, crd_sources, source_files
 from rehearsal.toolchain.pins import Source
+from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
 
 SPACE = "kueue-system"
 SERVICE, SECRET = "kueue-webhook-service", "kueue-webhook-server-cert"
 FRAMEWORKS = ("batch/job", "pod", "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "ray.io/rayservice")
 """The integrations that the labels of a stack need; docs/queues.md names the same."""
 _CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
-_READY_SECONDS = 120
-_LOG_LINES = 15
 
 
 KUEUE = Source(
@@ -86,7 +80,7 @@ def parts() -> Parts:
 @contextlib.contextmanager
 def kueue(cluster: Cluster, parts: Parts, directory: Path) -> Iterator[None]:
     """Runs the manager on `cluster` until the block ends; it logs into `directory`."""
-    port, health = _free_ports(2)
+    port, health = free_ports(2)
     certificates = directory / "certificates"
     certificates.mkdir(parents=True)
     settings = directory / "settings.yaml"
@@ -95,16 +89,11 @@ def kueue(cluster: Cluster, parts: Parts, directory: Path) -> Iterator[None]:
     api = cluster.api()
     try:
         _install(api, parts, port)
-        with log.open("wb") as stream:
-            command = [str(parts.program), f"--config={settings}", f"--kubeconfig={cluster.kubeconfig}", "--zap-log-level=2"]
-            process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
-        try:
+        command = [str(parts.program), f"--config={settings}", f"--kubeconfig={cluster.kubeconfig}", "--zap-log-level=2"]
+        with running(command, log) as process:
             _hand_over(api, certificates)
-            _await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
+            await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
             yield
-        finally:
-            process.terminate()
-            process.wait(30)
     finally:
         api.close()
 
@@ -127,13 +116,11 @@ def _settings(port: int, health: int, certificates: Path) -> dict[str, Any]:
 
 
 def _install(api: Api, parts: Parts, port: int) -> None:
-    _apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
-    metadata = {"namespace": SPACE}
-    outside = {"type": "ExternalName", "externalName": "localhost"}
-    _apply(api, {"apiVersion": "v1", "kind": "Service", "metadata": {**metadata, "name": SERVICE}, "spec": outside})
-    _apply(api, {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": SECRET}})
+    for document in local_service(SPACE, SERVICE):
+        install(api, document)
+    install(api, {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": SPACE, "name": SECRET}})
     for path in parts.definitions:
-        _apply(api, json.loads(path.read_bytes()))
+        install(api, json.loads(path.read_bytes()))
     service = {"namespace": SPACE, "name": SERVICE, "port": port}
     for plural in _CONVERTED:
         conversion = {"clientConfig": {"service": {**service, "path": "/convert"}}, "conversionReviewVersions": ["v1"]}
@@ -142,7 +129,7 @@ def _install(api: Api, parts: Parts, port: int) -> None:
         api.request("PATCH", path, {"spec": spec}, media="application/merge-patch+json")
     for document in yaml.safe_load_all(parts.webhooks.read_text()):
         if document is not None:
-            _apply(api, _webhooks(document, service))
+            install(api, _webhooks(document, service))
 
 
 def _webhooks(document: dict[str, Any], service: dict[str, Any]) -> dict[str, Any]:
@@ -157,12 +144,6 @@ def _webhooks(document: dict[str, Any], service: dict[str, Any]) -> dict[str, An
     return document
 
 
-def _apply(api: Api, document: dict[str, Any]) -> None:
-    resource = api.resource(document["apiVersion"], document["kind"])
-    metadata = document["metadata"]
-    api.apply(resource.path(metadata.get("namespace", ""), metadata["name"]), document, manager="kueue-installer", force=True)
-
-
 def _hand_over(api: Api, directory: Path) -> None:
     """Write the certificates that Kueue put into its Secret where its kubelet would mount them."""
     watch = api.watch(f"/api/v1/namespaces/{SPACE}/secrets", {"fieldSelector": f"metadata.name={SECRET}"})
@@ -172,25 +153,3 @@ def _hand_over(api: Api, directory: Path) -> None:
         watch.close()
     for name, content in made.items():
         (directory / name).write_bytes(base64.b64decode(content))
-
-
-def _await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while True:
-        with contextlib.suppress(OSError, urllib.error.URLError), urllib.request.urlopen(url, timeout=5):  # noqa: S310 - 127.0.0.1
-            return
-        if process.poll() is not None or time.monotonic() > deadline:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
-            raise RuntimeError(f"Kueue is not ready (exit code {process.poll()}):\n{tail}")
-        time.sleep(0.1)  # a process has no event for "ready" beyond this address
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
