@@ -12,6 +12,7 @@ from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import requirements
 from components.gateway.gateway import GATEWAY_PODS, declare_gateway
+from components.gateway.proxy_pod import STATUS_PORT
 from components.gateway.routes import model_url
 from components.images.rewriting import image_options
 from components.monitoring.metrics_access import MetricsAccess
@@ -89,7 +90,15 @@ def compose(stack: Stack) -> Exports:
         inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.live_name)
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=inside)
     if spec.monitoring is not None:
-        MetricsAccess("metrics", spec.monitoring, namespace=home.live_name, endpoints=endpoints, opts=inside)
+        MetricsAccess(
+            "metrics",
+            spec.monitoring,
+            namespace=home.live_name,
+            endpoints=endpoints,
+            gateway=GATEWAY_PODS,
+            gateway_port=STATUS_PORT,
+            opts=inside,
+        )
     url = None if gateway is None else gateway.url
     exported = {
         each.model: {

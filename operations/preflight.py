@@ -37,7 +37,7 @@ _OPERATORS: Final = {
         "Kueue",
         "kubectl apply --server-side -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml",
     ),
-    "keda.sh": ("KEDA", "helm install keda kedacore/keda -n keda --create-namespace"),
+    "keda.sh": ("KEDA", "helm install keda kedacore/keda --version 2.21.0 -n keda --create-namespace"),
     "monitoring.coreos.com": ("Prometheus Operator", "helm install kube-prometheus-stack prometheus-community/kube-prometheus-stack"),
 }
 _VERBS: Final = ("get", "create", "patch", "delete")

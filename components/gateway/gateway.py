@@ -73,7 +73,8 @@ class Gateway(pulumi.ComponentResource):
         metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
         content = {
             "nginx.conf": proxy_config(spec, endpoints, keys.consumers, layout(), two_seeds=keys.two_seeds),
-            "prepare.sh": _prepare_script(),
+            "prepare.sh": _payload("prepare.sh"),
+            **({"requests.js": _payload("requests.js")} if any(each.counted for each in endpoints) else {}),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
         config_metadata = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
@@ -108,8 +109,8 @@ class Gateway(pulumi.ComponentResource):
         self.register_outputs({"url": self.url})
 
 
-def _prepare_script() -> str:
-    return (files("components.gateway") / "payload" / "prepare.sh").read_text(encoding="utf-8")
+def _payload(name: str) -> str:
+    return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgs:

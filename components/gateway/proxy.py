@@ -48,6 +48,8 @@ _IDLE_SECONDS = LONGEST_IDLE_SECONDS + 60
 _IDLE_SECONDS_OF_CLIENTS = 75
 KEPT_SECONDS = 10
 """Seconds that a stopping nginx keeps a connection that was in use, so that a call sent on it is not lost (prepare.sh)."""
+# A client of OpenAI waits for the time in Retry-After only if it is at most a minute (openai-python 2, _base_client.py).
+_RETRY_SECONDS = 30
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
@@ -64,6 +66,8 @@ class ProxyLayout:
     access_log: str = "/dev/stdout"
     error_log: str = "stderr"
     workers: int = 2
+    scripts: str = "/etc/gateway"
+    js_module: str = "modules/ngx_http_js_module.so"
 
 
 def proxy_config(
@@ -122,11 +126,24 @@ def _site(
         "grpc_backends": list(_grpc_backends(ordered)),
         "grpc_errors": GRPC_ERRORS,
         "errors": ERRORS,
+        **_scaling(spec, ordered),
         "passed_headers": [header for header, of in PASSED_HEADERS.items() if not of or kinds & of],
         "stripped_headers": STRIPPED_HEADERS,
         "cors_headers": CORS_HEADERS,
         "cors_request_headers": list(CORS_REQUEST_HEADERS),
         "cors_seconds": CORS_SECONDS,
+    }
+
+
+def _scaling(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str, object]:
+    """Return the models whose requests are counted, and those that may have no replica, with the seconds of a start."""
+    starting = [(each.model, each.start_seconds) for each in endpoints if each.start_seconds is not None]
+    return {
+        "counted": [each.model for each in endpoints if each.counted],
+        "starting": starting,
+        "unreached": (502, 504),
+        "retry_seconds": _RETRY_SECONDS,
+        "wait_seconds": spec.start_wait_seconds if starting else 0,
     }
 
 

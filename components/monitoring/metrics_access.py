@@ -5,7 +5,7 @@ It neither installs nor configures Prometheus. vLLM serves its API on the same p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 # The component label of model servers' pods.
 _MODEL = "model"
+_GATEWAY = "gateway"
 
 
 class MetricsAccess(pulumi.ComponentResource):
-    """Opens the metrics port of each endpoint to Prometheus only."""
+    """Opens the metrics port of each endpoint to Prometheus only, and that of the `gateway` pods if they count requests."""
 
     def __init__(
         self,
@@ -33,6 +34,8 @@ class MetricsAccess(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
+        gateway: Mapping[str, str],
+        gateway_port: int,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:monitoring:MetricsAccess", name, {"spec": spec.intent()}, opts)
@@ -40,13 +43,16 @@ class MetricsAccess(pulumi.ComponentResource):
             namespace_selector=meta.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": spec.prometheus.namespace}),
             pod_selector=meta.LabelSelectorArgs(match_labels=spec.prometheus.pod_labels),
         )
-        for endpoint in endpoints:
-            policy_name = bounded(endpoint.model, "metrics")
-            edge = networking.NetworkPolicyIngressRuleArgs(from_=[reader], ports=tcp(endpoint.metrics_port))
+        opened = [(endpoint.model, selector(_MODEL, endpoint.model), endpoint.metrics_port) for endpoint in endpoints]
+        if any(endpoint.counted for endpoint in endpoints):
+            opened.append((_GATEWAY, dict(gateway), gateway_port))
+        for instance, pods, port in opened:
+            policy_name = bounded(instance, "metrics")
+            edge = networking.NetworkPolicyIngressRuleArgs(from_=[reader], ports=tcp(port))
             networking.NetworkPolicy(
                 policy_name,
-                metadata=meta.ObjectMetaArgs(name=policy_name, namespace=namespace, labels=labels("monitoring", endpoint.model)),
-                spec=policy(selector(_MODEL, endpoint.model), ingress=[edge]),
+                metadata=meta.ObjectMetaArgs(name=policy_name, namespace=namespace, labels=labels("monitoring", instance)),
+                spec=policy(pods, ingress=[edge]),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({})

@@ -30,7 +30,7 @@ from tests.ports import free_port
 
 SEED = "c2VlZCBvZiB0aGUgdGVzdCBzdGFuZCwgbm8gc2VjcmV0IGF0IGFsbA=="
 OPENAI = "openai"
-PREPARE = files("components.gateway") / "payload" / "prepare.sh"
+PREPARE = Path(str(files("components.gateway"))) / "payload" / "prepare.sh"
 
 
 def nginx_binary() -> str:
@@ -100,6 +100,8 @@ class Proxy:
             runtime_file=str(directory / "runtime.conf"),
             access_log=str(directory / "access.log"),
             error_log=str(directory / "error.log"),
+            scripts=str(PREPARE.parent),
+            js_module=os.environ.get("INFERPLAN_NJS_MODULE", "/usr/lib/nginx/modules/ngx_http_js_module.so"),
         )
         self.process: subprocess.Popen[bytes] | None = None
 
