@@ -21,10 +21,10 @@ CHAT, INFER = "/llama/v1/chat/completions", "/llama/v2/models/llama/infer"
 CONSUMERS = {"chat": consumer(keys=[1])}
 
 
-def asleep(port: int, **more: object):
+def asleep(port: int, *, counted: bool = False):
     """A model that may have no replica, and of which one starts in 382 s."""
     protocols = (EndpointProtocol(kind="openai", port=port, path="/v1"), EndpointProtocol(kind="kserve-v2-http", port=port, path=""))
-    return dataclasses.replace(endpoint("llama", port, ("chat",), *protocols), **{"start_seconds": 382, **more})
+    return dataclasses.replace(endpoint("llama", port, ("chat",), *protocols), start_seconds=382, counted=counted)
 
 
 @pytest.fixture
@@ -136,6 +136,7 @@ def test_a_request_waits_for_the_start_and_arrives_whole(scripted):
         backend.stop()
 
 
+@pytest.mark.full
 def test_a_wait_ends_with_503(scripted):
     scripted.run(spec(startWaitSeconds=1), [asleep(free_port(), counted=True)], CONSUMERS)
     answer = scripted.call("POST", CHAT, scripted.key("chat"), b"{}")

@@ -1,0 +1,37 @@
+"""What scalers are declared as, on a real API server with KEDA's own definitions: every field is known, and ownership holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.cluster.definitions import installer
+from rehearsal.engine.wire.values import reveal
+from rehearsal.progress import silent
+from tests.unit.serving.models import declared, vllm
+
+pytestmark = pytest.mark.cluster
+
+RANGES = (
+    {"min": 1, "max": 4},
+    {"min": 0, "max": 2, "on": {"requestsInFlight": 8}, "cooldownSeconds": 7200},
+    {"min": 1, "max": 3, "on": {"cpu": 70}},
+)
+
+
+@pytest.fixture(scope="module")
+def api(cluster):
+    assert installer(cluster, silent)("keda.sh")
+    client = cluster.api()
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("replicas", RANGES, ids=["signals", "zero", "cpu"])
+def test_the_api_server_takes_every_field_of_a_scaler(api, replicas):
+    kinds = ("ScaledObject", "HorizontalPodAutoscaler")
+    recording = declared(vllm(replicas=replicas), prometheus="http://prometheus.monitoring.svc:9090")
+    [scaler] = [each.inputs for each in recording if each.type.rpartition(":")[2] in kinds]
+    body = reveal({**scaler, "metadata": {**scaler["metadata"], "namespace": "default"}})
+    path = api.resource(body["apiVersion"], body["kind"]).path("default")
+    made = api.request("POST", path, body, query={"dryRun": "All", "fieldValidation": "Strict"})
+    assert made["spec"].items() >= body["spec"].items()
