@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -19,15 +20,20 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "unknown": "cyan
 def command(
     stack: Stack,
     context: Context = None,
+    policy: Annotated[bool, typer.Option("--policy", help="Print the IAM policy that STACK needs, and ask nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Ask the AWS account and the cluster whether they have what STACK needs; changes nothing. Exit code 1 if something is missing."""
     from cli.screen import show_json
     from operations.doctor.examination import examine
+    from operations.doctor.examination import policy as policy_of
     from operations.doctor.findings import Severity
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
+    if policy:
+        sys.stdout.write(policy_of(workspace))
+        return
     findings = examine(workspace, context)
     if as_json:
         rows = [{"check": each.check, "result": each.severity, "message": each.message, "remedy": each.remedy} for each in findings]

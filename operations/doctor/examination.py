@@ -17,7 +17,7 @@ from operations.doctor.objects import (
     check_secrets,
     check_storage,
 )
-from operations.errors import OperationError
+from operations.errors import OperationError, RequestError
 from operations.live import LiveCluster
 
 if TYPE_CHECKING:
@@ -43,7 +43,25 @@ CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
 def examine(workspace: Workspace, context: str | None = None) -> list[Finding]:
     """Return what the cloud and the cluster lack for the stack of `workspace`. `context` is one of the user's kubeconfig. Changes nothing."""
     recording = workspace.record()
-    return _cluster(workspace, recording, context or workspace.context)
+    return [*_account(workspace, recording), *_cluster(workspace, recording, context or workspace.context)]
+
+
+def policy(workspace: Workspace) -> str:
+    """Return the policy of the cloud that the user of the stack needs, as JSON. Raises RequestError if the stack calls no cloud."""
+    from operations.doctor.aws.checks import stack_policy
+
+    document = stack_policy(workspace, workspace.record())
+    if document is None:
+        raise RequestError(f"--policy: {workspace.typed} calls no cloud, so it needs no policy. Leave the option out")
+    return document
+
+
+def _account(workspace: Workspace, recording: Recording) -> list[Finding]:
+    if workspace.settings.cluster.cloud is None:
+        return []
+    from operations.doctor.aws.checks import examine_account
+
+    return examine_account(workspace, recording)
 
 
 def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:

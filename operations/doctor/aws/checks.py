@@ -1,0 +1,59 @@
+"""The checks of an AWS account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from components.platforms.aws.cluster_spec import EksCluster
+from operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
+from operations.doctor.aws.buckets import check_buckets
+from operations.doctor.aws.offerings import check_offerings
+from operations.doctor.aws.permissions import check_permissions, policy_json
+from operations.doctor.aws.quotas import check_counts, check_vcpus
+from operations.doctor.aws.resources import (
+    check_account,
+    check_certificate,
+    check_cluster,
+    check_images,
+    check_keys,
+    check_network,
+    check_reservations,
+)
+from operations.doctor.findings import Check, Finding, run_checks
+
+if TYPE_CHECKING:
+    from operations.workspace import Workspace
+    from rehearsal.engine.wire.recording import Recording
+
+AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
+    "AWS account": check_account,
+    "AWS permissions": check_permissions,
+    "AWS vCPU quotas": check_vcpus,
+    "AWS other quotas": check_counts,
+    "AWS offerings": check_offerings,
+    "AWS cluster": check_cluster,
+    "AWS network": check_network,
+    "AWS buckets": check_buckets,
+    "AWS certificate": check_certificate,
+    "AWS reservations": check_reservations,
+    "AWS keys": check_keys,
+    "AWS images": check_images,
+}
+
+
+def examine_account(workspace: Workspace, recording: Recording, ask: Ask | None = None) -> list[Finding]:
+    """Return what the AWS account lacks for the stack. `ask` replaces the user's credentials."""
+    cluster = workspace.settings.cluster
+    if not isinstance(cluster, EksCluster):
+        return []
+    ask = Credentials(cluster.region, workspace.typed) if ask is None else ask
+    return run_checks(AWS_CHECKS, ExaminedAccount(workspace.settings, cluster, recording, ask, workspace.typed))
+
+
+def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
+    """Return the IAM policy that the stack needs as JSON, None if it calls no AWS."""
+    cluster = workspace.settings.cluster
+    if not isinstance(cluster, EksCluster):
+        return None
+    types = {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
+    return policy_json(types, cluster.region)

@@ -1,0 +1,333 @@
+"""Each check of an AWS account fires in an account that lacks one thing, and is silent in one that has it.
+
+moto answers what it implements; the other answers are written here and checked against the API's own model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+from moto import mock_aws
+
+from operations.doctor.aws import account as accounts
+from operations.doctor.aws.account import AwsError, Credentials, ExaminedAccount
+from operations.doctor.aws.checks import AWS_CHECKS
+from operations.doctor.findings import DeniedError, run_checks
+from operations.errors import OperationError
+from operations.workspace import Workspace, open_workspace
+from rehearsal.engine.wire.recording import Recording
+
+ACCOUNT, REGION = "111122223333", "us-east-1"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/platform-engineers"
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
+QUOTAS = {
+    "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": 256,
+    "Running On-Demand G and VT instances": 512,
+    "All G and VT Spot Instance Requests": 512,
+    "EC2-VPC Elastic IPs": 5,
+    "NAT gateways per Availability Zone": 5,
+    "VPCs per Region": 5,
+    "Internet gateways per Region": 5,
+    "Clusters": 100,
+    "File systems per account": 1000,
+}
+LOGS_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "logging.s3.amazonaws.com"}, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::acme-access-logs/*"}
+    ],
+}  # fmt: skip
+
+
+@cache
+def credentials() -> Credentials:
+    return Credentials(REGION, "prod")
+
+
+@cache
+def planned(stack: str) -> tuple[Workspace, Recording]:
+    workspace = open_workspace(stack)
+    return workspace, workspace.record()
+
+
+class Account:
+    """An account: what moto holds, and written answers, by operation. An exception as an answer is raised."""
+
+    def __init__(self) -> None:
+        self.quotas = dict(QUOTAS)
+        self.denied_actions: set[str] = set()
+        self.reservation = {
+            "CapacityReservationId": "cr-0123456789abcdef0",
+            "State": "active",
+            "AvailabilityZone": "us-east-1b",
+            "InstanceType": "p5.48xlarge",
+            "TotalInstanceCount": 2,
+        }
+        self.certificate: dict[str, Any] = {
+            "DomainName": "llm.acme.example",
+            "SubjectAlternativeNames": ["llm.acme.example"],
+            "Status": "ISSUED",
+        }
+        self.offered = {
+            name: ["us-east-1a", "us-east-1b", "us-east-1c"] for name in ("g6e.4xlarge", "g6e.8xlarge", "m7i.2xlarge", "p5.48xlarge")
+        }
+        self.answers: dict[str, Any] = {
+            "get_caller_identity": {
+                "Account": ACCOUNT,
+                "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/platform-engineers/anna",
+                "UserId": "A:anna",
+            },
+            "get_role": {
+                "Role": {"Arn": ROLE, "Path": "/", "RoleName": "platform-engineers", "RoleId": "AROA0123456789ABCDEF", "CreateDate": 0}
+            },
+        }
+        self.ask("s3", "create_bucket", Bucket="acme-access-logs")
+        self.ask("s3", "put_bucket_policy", Bucket="acme-access-logs", Policy=json.dumps(LOGS_POLICY))
+
+    def ask(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        written = self._written(operation, parameters)
+        if isinstance(written, Exception):
+            raise written
+        if written is None:
+            return credentials()(service, operation, **parameters)
+        return conforming(service, operation, written)
+
+    def _written(self, operation: str, parameters: dict[str, Any]) -> Any:
+        if operation == "simulate_principal_policy" and operation not in self.answers:
+            names = {each: "implicitDeny" if each in self.denied_actions else "allowed" for each in parameters["ActionNames"]}
+            return {"EvaluationResults": [{"EvalActionName": each, "EvalDecision": decision} for each, decision in names.items()]}
+        return {**self._fields(), **self.answers}.get(operation)
+
+    def _fields(self) -> dict[str, Any]:
+        quotas = [
+            {"QuotaName": name, "QuotaCode": f"L-{number}", "Value": value} for number, (name, value) in enumerate(self.quotas.items())
+        ]
+        offered = [(name, zone) for name, zones in self.offered.items() for zone in zones]
+        rows = [{"InstanceType": name, "LocationType": "availability-zone", "Location": zone} for name, zone in offered]
+        return {
+            "list_service_quotas": {"Quotas": quotas},
+            "describe_capacity_reservations": {"CapacityReservations": [self.reservation]},
+            "describe_certificate": {"Certificate": self.certificate},
+            "describe_instance_type_offerings": {"InstanceTypeOfferings": rows},
+        }
+
+
+def conforming(service: str, operation: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """`answer`, if the API's model has its fields and types."""
+    model = service_model(service)
+    name = next(each for each in model.operation_names if each.lower() == operation.replace("_", ""))
+    shape = model.operation_model(name).output_shape
+    report = ParamValidator().validate(answer, shape)
+    assert not report.has_errors(), report.generate_report()
+    return answer
+
+
+@cache
+def service_model(service: str) -> Any:
+    return botocore.session.Session().get_service_model(service)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "canary",
+        "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def account(monkeypatch) -> Iterator[Account]:
+    # moto's own list of images takes a second to read.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    with mock_aws():
+        yield Account()
+
+
+def examine(world: Account, *names: str, stack: str = "prod", **cluster: Any) -> list[tuple[str, str, str, str]]:
+    workspace, recording = planned(stack)
+    spec: Any = workspace.settings.cluster
+    examined = ExaminedAccount(workspace.settings, spec.model_copy(update=cluster), recording, world.ask, stack)
+    checks = {name: AWS_CHECKS[name] for name in names or AWS_CHECKS}
+    return [(each.check, each.severity.value, each.message, each.remedy) for each in run_checks(checks, examined)]
+
+
+def test_an_account_that_has_everything_gets_no_error_and_every_check_says_so(account):
+    findings = examine(account)
+    assert [each for each in findings if each[1] != "ok"] == []
+    assert {check for check, _, _, _ in findings} == set(AWS_CHECKS)
+
+
+def answer(operation: str, value: Any) -> Callable[[Account], None]:
+    return lambda account: account.answers.update({operation: value})
+
+
+def quota(name: str, value: int) -> Callable[[Account], None]:
+    return lambda account: account.quotas.update({name: value})
+
+
+def update(field: str, **values: Any) -> Callable[[Account], None]:
+    return lambda account: getattr(account, field).update(values)
+
+
+def create(service: str, operation: str, times: int = 1, **parameters: Any) -> Callable[[Account], None]:
+    def change(account: Account) -> None:
+        for _ in range(times):
+            account.ask(service, operation, **parameters)
+
+    return change
+
+
+def log_bucket_in_another_region(account: Account) -> None:
+    account.answers["get_bucket_location"] = {"LocationConstraint": "eu-central-1"}
+
+
+G, STANDARD = "Running On-Demand G and VT instances", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+OTHER = {"Account": "999988887777", "Arn": "arn:aws:iam::999988887777:user/anna", "UserId": "A"}
+MISSING = AwsError("not there", "ResourceNotFoundException")
+ON_DEMAND = {"ImageId": "ami-12c6146b", "InstanceType": "m7i.2xlarge", "MinCount": 2, "MaxCount": 2}
+CLUSTER = {"name": "inference-prod", "roleArn": ROLE, "resourcesVpcConfig": {"subnetIds": []}}
+BROKEN = [
+    ("AWS account", answer("get_role", AwsError("no role", "NoSuchEntity")), "error", f"create.admins has {ROLE}, which does not exist", "aws iam list-roles"),
+    ("AWS permissions", lambda a: a.denied_actions.add("eks:CreateCluster"), "error", f"{ROLE} may not eks:CreateCluster", "aws iam attach-role-policy --role-name platform-engineers --policy-arn arn:aws:iam::111122223333:policy/inferplan-inference-prod"),
+    ("AWS permissions", answer("simulate_principal_policy", DeniedError("AWS denies it", permission="iam:SimulatePrincipalPolicy", remedy="inferplan doctor prod --policy")), "unknown", "needs permission iam:SimulatePrincipalPolicy", "--policy"),
+    ("AWS vCPU quotas", quota(G, 8), "error", f"{G}: 8 vCPUs allowed, 0 in use by others; the stack needs 32 to start and 256 at its maximum", "--service-code ec2 --quota-code L-1 --desired-value 256"),
+    ("AWS vCPU quotas", quota("All G and VT Spot Instance Requests", 64), "warning", "64 vCPUs allowed, 0 in use by others; the stack needs 0 to start and 256", "--quota-code L-2"),
+    ("AWS vCPU quotas", lambda a: (quota(STANDARD, 32)(a), create("ec2", "run_instances", **ON_DEMAND)(a)), "warning", "the stack needs 16 to start and 32 at its maximum", "request-service-quota-increase"),
+    ("AWS vCPU quotas", lambda a: a.quotas.pop(STANDARD), "unknown", "lists no quota of ec2", ""),
+    ("AWS other quotas", create("ec2", "create_vpc", 4, CidrBlock="10.1.0.0/16"), "error", "VPCs per Region: 5 allowed, 5 in use by others; the stack needs 1", "--service-code vpc --quota-code L-5 --desired-value 6"),
+    ("AWS other quotas", create("ec2", "allocate_address", 3, Domain="vpc"), "error", "EC2-VPC Elastic IPs: 5 allowed, 3 in use by others; the stack needs 3", "--desired-value 6"),
+    ("AWS other quotas", quota("NAT gateways per Availability Zone", 0), "error", "NAT gateways per Availability Zone: 0 allowed, 0 in use by others; the stack needs 1", "L-4"),
+    ("AWS other quotas", quota("Clusters", 0), "error", "Clusters: 0 allowed", "--service-code eks"),
+    ("AWS other quotas", quota("File systems per account", 0), "error", "File systems per account: 0 allowed", "--service-code elasticfilesystem"),
+    ("AWS offerings", update("offered", **{"p5.48xlarge": ["us-east-1f"]}), "error", "pool h100: AWS offers p5.48xlarge in us-east-1f, and not in the pool's zones us-east-1b", "zones: [us-east-1f]"),
+    ("AWS offerings", update("offered", **{"g6e.8xlarge": ["us-east-1a", "us-east-1b"]}), "warning", "not in us-east-1c; no node of that type starts there", "zones: [us-east-1a, us-east-1b]"),
+    ("AWS offerings", lambda a: a.offered.pop("m7i.2xlarge"), "error", "AWS offers m7i.2xlarge nowhere in us-east-1", "instanceTypes"),
+    ("AWS cluster", create("eks", "create_cluster", **CLUSTER), "error", "cluster inference-prod exists in us-east-1, and this stack did not create it", "cluster.name"),
+    ("AWS buckets", create("s3", "create_bucket", Bucket="acme-inference-prod-weights"), "warning", "acme-inference-prod-weights exists already", "remove create"),
+    ("AWS buckets", create("s3", "delete_bucket_policy", Bucket="acme-access-logs"), "error", "does not let logging.s3.amazonaws.com write", "aws s3api put-bucket-policy --bucket acme-access-logs --policy '{"),
+    ("AWS buckets", log_bucket_in_another_region, "error", "access-log bucket acme-access-logs is in eu-central-1", "a bucket of us-east-1"),
+    ("AWS buckets", create("s3", "delete_bucket", Bucket="acme-access-logs"), "error", "access-log bucket acme-access-logs does not exist", "aws s3api create-bucket --region us-east-1 --bucket acme-access-logs && aws s3api put-bucket-policy"),
+    ("AWS certificate", answer("describe_certificate", MISSING), "error", f"{CERTIFICATE} does not exist", "aws acm request-certificate --region us-east-1 --domain-name llm.acme.example"),
+    ("AWS certificate", update("certificate", Status="PENDING_VALIDATION"), "error", "is PENDING_VALIDATION, not ISSUED", "aws acm wait certificate-validated"),
+    ("AWS certificate", lambda a: a.certificate.update(DomainName="x.example", SubjectAlternativeNames=["x.example"]), "error", "is for x.example, and gateway.host is llm.acme.example", "request-certificate"),
+    ("AWS reservations", update("reservation", State="expired"), "error", "cr-0123456789abcdef0 is expired, not active", "--capacity-reservation-ids cr-0123456789abcdef0"),
+    ("AWS reservations", update("reservation", State="scheduled"), "warning", "is scheduled", "describe-capacity-reservations"),
+    ("AWS reservations", update("reservation", AvailabilityZone="us-east-1a"), "error", "is in us-east-1a, and the stack file says us-east-1b", "capacityReservation.zone"),
+    ("AWS reservations", update("reservation", InstanceType="p5e.48xlarge"), "error", "is for p5e.48xlarge, and the pool has p5.48xlarge", "instanceTypes"),
+    ("AWS reservations", update("reservation", TotalInstanceCount=1), "warning", "has 1 instances, and size.max is 2", "size.max"),
+    ("AWS reservations", answer("describe_capacity_reservations", AwsError("no", "InvalidCapacityReservationId.NotFound")), "error", "does not exist in us-east-1", "describe-capacity-reservations"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "change", "severity", "message", "remedy"), BROKEN, ids=[f"{row[0]}: {row[3][:40]}" for row in BROKEN])
+def test_a_check_names_what_is_missing_and_the_command_that_adds_it(account, check, change, severity, message, remedy):
+    change(account)
+    findings = [each for each in examine(account, check) if each[1] != "ok"]
+    assert [(name, result) for name, result, _, _ in findings] == [(check, severity)]
+    assert message in findings[0][2]
+    assert remedy in findings[0][3]
+
+
+def test_credentials_of_another_account_are_named_with_everything_that_does_not_fit(account):
+    account.answers["get_caller_identity"] = OTHER
+    messages = [message for _, severity, message, _ in examine(account, "AWS account", account=ACCOUNT) if severity == "error"]
+    assert messages == [
+        "your credentials are those of account 999988887777, and cluster.account is 111122223333",
+        "arn:aws:iam::999988887777:user/anna is not in cluster.create.admins, so the new cluster denies it",
+        f"cluster.create.admins has {ROLE}, which is not in account 999988887777",
+    ]
+
+
+def test_what_the_stack_itself_created_is_not_counted_as_the_use_of_others(account):
+    tags = [{"ResourceType": "vpc", "Tags": [{"Key": "inferplan.dev/stack", "Value": "prod"}]}]
+    create("ec2", "create_vpc", 4, CidrBlock="10.1.0.0/16", TagSpecifications=tags)(account)
+    create("eks", "create_cluster", **CLUSTER, tags={"inferplan.dev/stack": "prod"})(account)
+    assert {severity for _, severity, _, _ in examine(account, "AWS other quotas", "AWS cluster")} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "message"),
+    [
+        (lambda _: None, "error", "cluster shared-dev does not exist"),
+        (create("eks", "create_cluster", **{**CLUSTER, "name": "shared-dev"}), "error", "no add-on eks-pod-identity-agent"),
+    ],
+)
+def test_an_existing_cluster_must_be_active_with_the_agent_of_pod_identity(account, change, severity, message):
+    account.answers["describe_addon"] = MISSING
+    change(account)
+    [finding] = [each for each in examine(account, "AWS cluster", stack="dev") if each[1] != "ok"]
+    assert (finding[1], message in finding[2]) == (severity, True)
+    if "agent" in message:
+        account.answers["describe_addon"] = {"addon": {"addonName": "eks-pod-identity-agent", "status": "ACTIVE"}}
+        assert {each[1] for each in examine(account, "AWS cluster", stack="dev")} == {"ok"}
+
+
+def test_an_existing_subnet_must_be_in_its_zone(account):
+    vpc = account.ask("ec2", "create_vpc", CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    subnet = account.ask("ec2", "create_subnet", VpcId=vpc, CidrBlock="10.1.0.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    small = account.ask("ec2", "create_subnet", VpcId=vpc, CidrBlock="10.1.1.0/28", AvailabilityZone="us-east-1c")["Subnet"]["SubnetId"]
+    absent = "subnet-0123456789abcdef0"
+    by_zone = {"us-east-1a": subnet, "us-east-1b": subnet, "us-east-1c": small, "us-east-1d": absent}
+    results = [(severity, message) for _, severity, message, _ in examine(account, "AWS network", stack="dev", subnets=by_zone)]
+    assert [severity for severity, _ in results] == ["ok", "error", "warning", "error"]
+    assert f"subnet {subnet} is in us-east-1a, and cluster.subnets says us-east-1b" in results[1][1]
+
+
+def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(account, monkeypatch):
+    key = account.ask("kms", "create_key")["KeyMetadata"]
+    workspace, _ = planned("dev")
+    monkeypatch.setattr(
+        workspace.settings.storage["weights"], "__dict__", {**vars(workspace.settings.storage["weights"]), "kms_key_arn": key["Arn"]}
+    )
+    assert [each[1] for each in examine(account, "AWS keys", stack="dev")] == ["ok"]
+    account.ask("kms", "disable_key", KeyId=key["KeyId"])
+    [finding] = examine(account, "AWS keys", stack="dev")
+    assert finding[1:] == ("error", f"storage weights: KMS key {key['Arn']} is Disabled", f"aws kms enable-key --key-id {key['Arn']}")
+
+
+def test_an_image_that_does_not_exist_is_named(account, monkeypatch):
+    pool = planned("dev")[0].settings.node_pools["l4"]
+    monkeypatch.setattr(pool, "__dict__", {**vars(pool), "ami_id": "ami-0123456789abcdef0"})
+    [finding] = examine(account, "AWS images", stack="dev")
+    assert finding[1:3] == ("error", "pool l4: image ami-0123456789abcdef0 is not available in us-east-1")
+    account.answers["describe_images"] = {"Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]}
+    assert [each[1] for each in examine(account, "AWS images", stack="dev")] == ["ok"]
+
+
+def test_a_denied_call_names_its_permission_and_the_policy(account, monkeypatch):
+    from botocore.exceptions import ClientError
+
+    failed = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "You are not authorized"}}, "DescribeInstances")
+    monkeypatch.setattr(Credentials, "_client", lambda *_: pytest.fail("asked"))
+    error = Credentials._error(credentials(), failed, "ec2", "describe_instances")
+    account.answers["describe_instances"] = error
+    [finding] = examine(account, "AWS vCPU quotas")
+    assert finding[1:3] == ("unknown", "could not ask: AWS denies ec2:DescribeInstances; needs permission ec2:DescribeInstances")
+    assert finding[3].startswith("inferplan doctor prod --policy > policy.json")
+
+
+def test_without_credentials_every_check_says_so_and_none_fails(account, monkeypatch):
+    def ask(*_: Any, **__: Any) -> Any:
+        raise OperationError("AWS was not asked: Unable to locate credentials. Log in, for example: aws sso login")
+
+    monkeypatch.setattr(account, "ask", ask)
+    findings = examine(account)
+    assert {severity for _, severity, _, _ in findings} == {"ok", "unknown"}
+    assert sum("Unable to locate credentials" in message for _, _, message, _ in findings) >= 9
+    assert "canary" not in str(findings)
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "action"),
+    [("s3", "head_bucket", "s3:ListBucket"), ("service-quotas", "list_service_quotas", "servicequotas:ListServiceQuotas"), ("efs", "describe_file_systems", "elasticfilesystem:DescribeFileSystems")],
+)  # fmt: skip
+def test_actions_have_the_spelling_of_iam(service, operation, action):
+    assert accounts.action_of(service, operation) == action
