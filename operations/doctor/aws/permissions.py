@@ -97,3 +97,7 @@ def _with_path(account: ExaminedAccount, principal: str) -> str:
     if ":role/" not in principal:
         return principal
     return account.ask("iam", "get_role", RoleName=principal.rpartition("/")[2])["Role"]["Arn"]
+
+
+if __name__ == "__main__":
+    print(policy_json(_table()["types"], "us-east-1"), end="")

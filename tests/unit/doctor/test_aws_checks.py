@@ -51,9 +51,14 @@ def credentials() -> Credentials:
 
 
 @cache
-def planned(stack: str) -> tuple[Workspace, Recording]:
-    workspace = open_workspace(stack)
-    return workspace, workspace.record()
+def opened(stack: str) -> Workspace:
+    return open_workspace(stack)
+
+
+@cache
+def recorded() -> Recording:
+    """The resources of `prod`. Other stacks differ in settings alone here: recording takes seconds."""
+    return opened("prod").record()
 
 
 class Account:
@@ -152,9 +157,9 @@ def account(monkeypatch) -> Iterator[Account]:
 
 
 def examine(world: Account, *names: str, stack: str = "prod", **cluster: Any) -> list[tuple[str, str, str, str]]:
-    workspace, recording = planned(stack)
-    spec: Any = workspace.settings.cluster
-    examined = ExaminedAccount(workspace.settings, spec.model_copy(update=cluster), recording, world.ask, stack)
+    settings = opened(stack).settings
+    spec: Any = settings.cluster
+    examined = ExaminedAccount(settings, spec.model_copy(update=cluster), recorded(), world.ask, stack)
     checks = {name: AWS_CHECKS[name] for name in names or AWS_CHECKS}
     return [(each.check, each.severity.value, each.message, each.remedy) for each in run_checks(checks, examined)]
 
@@ -294,7 +299,7 @@ def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(acc
 
 
 def test_an_image_that_does_not_exist_is_named(account, monkeypatch):
-    pool = planned("dev")[0].settings.node_pools["l4"]
+    pool = opened("dev").settings.node_pools["l4"]
     monkeypatch.setattr(pool, "__dict__", {**vars(pool), "ami_id": "ami-0123456789abcdef0"})
     [finding] = examine(account, "AWS images", stack="dev")
     assert finding[1:3] == ("error", "pool l4: image ami-0123456789abcdef0 is not available in us-east-1")
