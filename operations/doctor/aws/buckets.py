@@ -28,7 +28,7 @@ def _created(name: str, bucket: str, state: str) -> Iterator[Finding]:
         yield ok(f"storage {name}: the bucket name {bucket} is free")
     elif state == "denied":
         yield error(
-            f"storage {name}: bucket {bucket} belongs to somebody else; bucket names are global", f"write another storage.{name}.bucket"
+            f"storage {name}: bucket {bucket} belongs to another account; bucket names are global", f"write another storage.{name}.bucket"
         )
     else:
         yield warning(

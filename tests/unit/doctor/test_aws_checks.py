@@ -288,10 +288,8 @@ def test_an_existing_subnet_must_be_in_its_zone(account):
 
 def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(account, monkeypatch):
     key = account.ask("kms", "create_key")["KeyMetadata"]
-    workspace, _ = planned("dev")
-    monkeypatch.setattr(
-        workspace.settings.storage["weights"], "__dict__", {**vars(workspace.settings.storage["weights"]), "kms_key_arn": key["Arn"]}
-    )
+    storage = opened("dev").settings.storage
+    monkeypatch.setitem(storage, "weights", storage["weights"].model_copy(update={"kms_key_arn": key["Arn"]}))
     assert [each[1] for each in examine(account, "AWS keys", stack="dev")] == ["ok"]
     account.ask("kms", "disable_key", KeyId=key["KeyId"])
     [finding] = examine(account, "AWS keys", stack="dev")
@@ -299,11 +297,11 @@ def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(acc
 
 
 def test_an_image_that_does_not_exist_is_named(account, monkeypatch):
-    pool = opened("dev").settings.node_pools["l4"]
-    monkeypatch.setattr(pool, "__dict__", {**vars(pool), "ami_id": "ami-0123456789abcdef0"})
+    image, pools = "ami-0123456789abcdef0", opened("dev").settings.node_pools
+    monkeypatch.setitem(pools, "l4", pools["l4"].model_copy(update={"ami_id": image}))
     [finding] = examine(account, "AWS images", stack="dev")
-    assert finding[1:3] == ("error", "pool l4: image ami-0123456789abcdef0 is not available in us-east-1")
-    account.answers["describe_images"] = {"Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]}
+    assert finding[1:3] == ("error", f"pool l4: image {image} is not available in us-east-1")
+    account.answers["describe_images"] = {"Images": [{"ImageId": image, "State": "available"}]}
     assert [each[1] for each in examine(account, "AWS images", stack="dev")] == ["ok"]
 
 

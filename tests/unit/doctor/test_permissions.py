@@ -43,17 +43,12 @@ def documented_actions() -> set[str]:
 
 def test_every_resource_that_the_program_can_create_has_its_actions():
     """`s3.Bucket(` in the program is the type aws:s3/bucket:Bucket."""
-    calls = (
-        call
-        for path in (ROOT / "components" / "platforms" / "aws").glob("*.py")
-        for call in re.findall(r"\b([a-z]+[a-z0-9]*)\.([A-Z]\w+)\(\s*\n?\s*(?:name|\"|f\"|f'|\w+_name|autonamed|bounded)", path.read_text())
-        if not call[1].endswith("Args")
-    )
-    used = {
-        f"aws:{module}/{name[0].lower()}{name[1:]}:{name}"
-        for module, name in calls
-        if module not in ("pulumi", "aws", "core", "apps", "meta")
+    texts = [path.read_text() for path in (ROOT / "components" / "platforms" / "aws").glob("*.py")]
+    modules = {
+        name for text in texts for names in re.findall(r"^from pulumi_aws import (.+)$", text, re.MULTILINE) for name in names.split(", ")
     }
+    calls = {call for text in texts for call in re.findall(r"\b([a-z0-9]+)\.([A-Z]\w+)\(", text) if call[0] in modules}
+    used = {f"aws:{module}/{name[0].lower()}{name[1:]}:{name}" for module, name in calls if not name.endswith("Args")}
     assert len(used) > 25
     assert used - set(all_types()) == set(), "add the actions of these types to operations/doctor/aws/actions.toml"
 
