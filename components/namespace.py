@@ -6,7 +6,7 @@ Each component allows the traffic that it needs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
@@ -42,6 +42,7 @@ class InferenceNamespace(pulumi.ComponentResource):
         targets: Iterable[NodeTarget],
         monthly_usd: int | None = None,
         gateway: GatewayRequirements | None = None,
+        dns_addresses: Sequence[pulumi.Input[str]] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         gateway = gateway or GatewayRequirements()
@@ -66,7 +67,7 @@ class InferenceNamespace(pulumi.ComponentResource):
         networking.NetworkPolicy(
             f"{name}-allow-dns",
             metadata=meta.ObjectMetaArgs(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
-            spec=_dns_egress(),
+            spec=_dns_egress(dns_addresses),
             opts=child,
         )
         core.ResourceQuota(
@@ -97,14 +98,15 @@ def _namespace_labels(name: str) -> dict[str, str]:
     return {**labels("namespace", name), **profile, **versions}
 
 
-def _dns_egress() -> networking.NetworkPolicySpecArgs:
+def _dns_egress(addresses: Sequence[pulumi.Input[str]]) -> networking.NetworkPolicySpecArgs:
     cluster_dns = networking.NetworkPolicyPeerArgs(
         namespace_selector=meta.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": "kube-system"}),
         pod_selector=meta.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
     )
+    servers = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in addresses]
     ports = [networking.NetworkPolicyPortArgs(port=53, protocol=protocol) for protocol in ("UDP", "TCP")]
     return networking.NetworkPolicySpecArgs(
         pod_selector=meta.LabelSelectorArgs(),
         policy_types=["Egress"],
-        egress=[networking.NetworkPolicyEgressRuleArgs(to=[cluster_dns], ports=ports)],
+        egress=[networking.NetworkPolicyEgressRuleArgs(to=[cluster_dns, *servers], ports=ports)],
     )

@@ -51,7 +51,12 @@ def compose(stack: Stack) -> Exports:
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(
-        spec.namespace, targets=targets.values(), monthly_usd=monthly_usd, gateway=requirements(spec.gateway), opts=kube
+        spec.namespace,
+        targets=targets.values(),
+        monthly_usd=monthly_usd,
+        gateway=requirements(spec.gateway, platform.load_balancing),
+        dns_addresses=platform.dns_addresses,
+        opts=kube,
     )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))
     if spec.extra_objects:
@@ -70,7 +75,7 @@ def compose(stack: Stack) -> Exports:
     )
     images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
     endpoints = endpoints_of(spec, targets, keys)
-    gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, opts=inside)
+    gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, balancing=platform.load_balancing, opts=inside)
     queues = (
         Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None
     )

@@ -16,7 +16,7 @@ from pulumi_kubernetes.networking import v1 as networking
 from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, InternalAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from components.handles import GatewayRequirements
-from components.platforms.aws.load_balancers import LOAD_BALANCER_CLASS, POD_GATES, NlbSpec
+from components.platforms.aws.load_balancers import LoadBalancing, NlbSpec
 
 if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec, NginxGatewaySpec
@@ -24,16 +24,23 @@ if TYPE_CHECKING:
 SERVICE_PORT = 80
 
 
-def requirements(spec: GatewaySpec | None) -> GatewayRequirements:
+def requirements(spec: GatewaySpec | None, balancing: LoadBalancing) -> GatewayRequirements:
     """Return what the gateway requires of its namespace: nothing without a load balancer of a cloud."""
     balancer = None if spec is None else spec.access.balancer
     if balancer is None:
         return GatewayRequirements()
-    return GatewayRequirements(load_balancers=balancer.load_balancer_services, labels=POD_GATES)
+    return GatewayRequirements(load_balancers=balancer.load_balancer_services, labels=balancing.pod_gates)
 
 
 def expose(
-    name: str, spec: NginxGatewaySpec, metadata: meta.ObjectMetaArgs, pods: Mapping[str, str], *, grpc: bool, opts: pulumi.ResourceOptions
+    name: str,
+    spec: NginxGatewaySpec,
+    metadata: meta.ObjectMetaArgs,
+    pods: Mapping[str, str],
+    *,
+    grpc: bool,
+    balancing: LoadBalancing,
+    opts: pulumi.ResourceOptions,
 ) -> None:
     """Register the objects that expose the Service `name`, or the `pods` behind it, outside the cluster."""
     match spec.access:
@@ -45,16 +52,16 @@ def expose(
                 _route("GRPCRoute", f"{name}-grpc", metadata, _grpc_route(name, access), opts)
         case LoadBalancerAccess(nlb=balancer):
             annotated = _annotated(metadata, balancer.annotations(drain_seconds=spec.drain_seconds), name=f"{name}-nlb")
-            core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods), opts=opts)
+            core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods, balancing), opts=opts)
         case InternalAccess():
             pass
 
 
-def _balancer_service(spec: NlbSpec, pods: Mapping[str, str]) -> core.ServiceSpecArgs:
+def _balancer_service(spec: NlbSpec, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgs:
     """Return the Service that the load balancer controller handles, in addition to the one inside the cluster."""
     return core.ServiceSpecArgs(
         type="LoadBalancer",
-        load_balancer_class=LOAD_BALANCER_CLASS,
+        load_balancer_class=balancing.service_class,
         allocate_load_balancer_node_ports=False,
         load_balancer_source_ranges=spec.inbound_cidrs,
         selector=dict(pods),

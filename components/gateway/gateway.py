@@ -27,6 +27,7 @@ from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
 from components.network import policy as network_policy
+from components.platforms.aws.load_balancers import CONTROLLER, LoadBalancing
 from kube.field_owners import SCALED
 from kube.names import COMPONENT_LABEL
 
@@ -65,6 +66,7 @@ class Gateway(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
         keys: GatewayKeys,
+        balancing: LoadBalancing = CONTROLLER,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent()}, opts)
@@ -103,7 +105,7 @@ class Gateway(pulumi.ComponentResource):
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
         if spec.autoscaling is not None:
             autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
-        expose(name, spec, metadata, GATEWAY_PODS, grpc=grpc, opts=child)
+        expose(name, spec, metadata, GATEWAY_PODS, grpc=grpc, balancing=balancing, opts=child)
         self.url = spec.access.url(name)
         self.grpc = spec.access.grpc(name) if grpc else None
         self.register_outputs({"url": self.url})
@@ -149,6 +151,7 @@ def declare_gateway(
     keys: GatewayKeys,
     *,
     namespace: pulumi.Output[str],
+    balancing: LoadBalancing,
     opts: pulumi.ResourceOptions,
 ) -> Gateway | EnvoyGateway | None:
     """Declare the gateway that `spec` describes, by its implementation; None if there is none."""
@@ -156,7 +159,7 @@ def declare_gateway(
         case None:
             return None
         case NginxGatewaySpec():
-            return Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+            return Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, balancing=balancing, opts=opts)
         case EnvoyGatewaySpec():
             from components.gateway.envoy import EnvoyGateway
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from components.handles import ClusterFacts, NodeTarget
 from components.nodes.pool import NodeLocation, Pool
+from components.platforms.aws.load_balancers import CONTROLLER, LoadBalancing
 from components.spec import Spec, SpecError
 from components.storage.fields import Store
 
@@ -67,7 +68,7 @@ class StoreSite:
 class Platform:
     """The cluster of a stack, and the resources that the stack has outside of it. This class is that of a cluster without a cloud.
 
-    `context` or `kubeconfig` lead to the cluster. `targets` are the pools that the platform created. `ready` are created before
+    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers that are not pods. `targets` are the pools that the platform created. `ready` are created before
     everything inside the cluster, and deleted after it.
     """
 
@@ -75,6 +76,8 @@ class Platform:
     kubeconfig: pulumi.Input[str] | None = None
     targets: Mapping[str, NodeTarget] = field(default_factory=dict)
     ready: tuple[pulumi.Resource, ...] = ()
+    dns_addresses: tuple[pulumi.Input[str], ...] = ()
+    load_balancing: LoadBalancing = CONTROLLER
 
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
         """Create the store `name`."""

@@ -46,7 +46,6 @@ _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:eks:Cluster", "accessConfig.bootstrapClusterCreatorAdminPermissions", _TRUE, "makes the cluster's creator its administrator"),
     ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps access rights in a ConfigMap, which pods may write"),
     ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
-    ("aws:eks:AccessEntry", "principalArn", _like(_ROOT), "includes every principal of an account"),
     ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod without its own service account"),
     ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key is never rotated"),
     ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
@@ -87,6 +86,8 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
             yield from (violation(field, problem) for field in _fields(resource.root, path.split(".")) if is_wrong(field.value))
     if resource.kind in _BUCKETS:
         yield from _bucket_violations(resource)
+    if resource.kind == "aws:eks:AccessEntry":
+        yield from _entry_violations(resource)
     if resource.kind == "aws:eks:AccessPolicyAssociation":
         yield from _association_violations(resource)
     if resource.kind == "aws:lb:Listener":
@@ -110,6 +111,13 @@ def _bucket_violations(bucket: Resource) -> Violations:
     declared = _OUR_BUCKET in bucket.urn and not (bucket.protect or bucket.retain_on_delete)
     if empties.value in (True, "true") and not declared:
         yield violation(empties, "deletes every object with the bucket")
+
+
+def _entry_violations(entry: Resource) -> Violations:
+    # Entries of nodes take only the role of the nodes, which the same update may create.
+    principal = entry.at("principalArn")
+    if entry.at("type").text() in ("", "STANDARD") and _ROOT.search(principal.text()):
+        yield violation(principal, "includes every principal of an account")
 
 
 def _association_violations(association: Resource) -> Violations:

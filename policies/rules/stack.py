@@ -10,6 +10,7 @@ from policies.subjects.structure import holds_settings_of_pods
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
+_STARTS_NODES = ("inferplan:nodes:AutoNodePool$", "inferplan:cluster:AutoModeSettings$")
 
 
 @parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
@@ -26,7 +27,9 @@ def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Vi
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
                 yield Violation("", "uses the default provider", each.urn)
-            providers.setdefault(provider, each)
+            # What starts the nodes of EKS Auto Mode exists before the stack's own provider, which waits for nodes.
+            if not any(kind in each.urn for kind in _STARTS_NODES):
+                providers.setdefault(provider, each)
     if len(providers) > parameters["providers"]:
         last = providers[max(providers)]
         yield Violation("", "uses a different provider than the rest of the stack", last.urn)

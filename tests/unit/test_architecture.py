@@ -82,6 +82,8 @@ CLOUD_EXCEPTIONS = {
     "components/platforms/spec.py": "registers the cluster, pool and store of each cloud",
     "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS",
     "components/gateway/exposure.py": "registers the objects of an exposure with a load balancer",
+    "components/gateway/gateway.py": "passes the controller of the load balancers on",
+    "components/platforms/platform.py": "names the controller of the load balancers",
     "components/gateway/exposure_spec.py": "registers the load balancers of each cloud as exposures",
     "components/gateway/proxy.py": "keeps connections longer than any load balancer",
     "components/gateway/spec.py": "has the fields of the load balancers",

@@ -33,6 +33,11 @@ class EksControllers(Cluster):
         return self.is_created if self.auto_mode is None else self.auto_mode
 
     @property
+    def balances_in_auto_mode(self) -> bool:
+        """True if EKS Auto Mode creates the load balancers, not the AWS Load Balancer Controller."""
+        return self.has_auto_mode and self.load_balancer_controller in (None, "none")
+
+    @property
     def autoscaler_choice(self) -> Controller:
         """The autoscaler of node groups, defaults applied."""
         return self.autoscaler or ("install" if self.is_created else "none")

@@ -1,11 +1,13 @@
 """The load balancers of AWS in front of the gateway: their settings, and the annotations that create them.
 
-The AWS Load Balancer Controller (2.6 or later) of the cluster creates them. They listen with TLS on port 443 only, so keys never
+The AWS Load Balancer Controller (2.6 or later) of the cluster creates them, or EKS Auto Mode. They listen with TLS on port 443 only, so keys never
 cross the network in plain text. They do not forward gRPC: the gRPC port is reachable only inside the cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -14,19 +16,16 @@ from pydantic import AfterValidator, Field, StringConstraints
 from components.spec import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 # The controller's default is ELBSecurityPolicy-2016-08, which still allows TLS 1.0 (the controller's documentation, 2026-11).
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
-POD_GATES: Mapping[str, str] = {"elbv2.k8s.aws/pod-readiness-gate-inject": "enabled"}
-"""Namespace labels that keep a new pod unready until the load balancer sends it calls; until then the old pod stays."""
 # Limit of the service: idle_timeout.timeout_seconds (AWS, 2026-11).
 LONGEST_IDLE_SECONDS = 4000
 """Maximum idle timeout of an application load balancer, for connections to clients and to the gateway."""
 # So that the gateway's own 504, with its error message, comes before the load balancer's.
 _IDLE_MARGIN_SECONDS = 10
 LONGEST_READ_SECONDS = LONGEST_IDLE_SECONDS - _IDLE_MARGIN_SECONDS
-LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
 KEEPALIVE_SECONDS = 60
 """Interval of TCP keepalive probes. A TLS listener drops a connection after 350 s without data or probes; this cannot be configured."""
 # Annotation keys as the controller's documentation spells them (docs/guide/ingress/annotations.md, docs/guide/service/annotations.md).
@@ -34,6 +33,34 @@ _ALB_PREFIX = "alb.ingress.kubernetes.io"
 _NLB_PREFIX = "service.beta.kubernetes.io/aws-load-balancer"
 # Limit of the service: deregistration_delay.timeout_seconds (AWS, 2026-11).
 _MAX_DEREGISTRATION_SECONDS = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadBalancing:
+    """The names by which a controller recognizes its objects.
+
+    `pod_gates` are namespace labels that keep a new pod unready until the load balancer sends it calls; until then the old pod stays.
+    """
+
+    service_class: str
+    ingress_controller: str
+    pod_gates: Mapping[str, str]
+
+
+CONTROLLER = LoadBalancing(
+    service_class="service.k8s.aws/nlb",
+    ingress_controller="ingress.k8s.aws/alb",
+    pod_gates={"elbv2.k8s.aws/pod-readiness-gate-inject": "enabled"},
+)
+"""The AWS Load Balancer Controller."""
+# EKS user guide, "Create an IngressClass to configure an Application Load Balancer" and "Use Service Annotations to configure Network Load
+# Balancers", read 2026-11. No page has the label: it is the selector of the webhook eks-load-balancing-webhook.
+AUTO_MODE = LoadBalancing(
+    service_class="eks.amazonaws.com/nlb",
+    ingress_controller="eks.amazonaws.com/alb",
+    pod_gates={"eks.amazonaws.com/pod-readiness-gate-inject": "enabled"},
+)
+"""The controller of EKS Auto Mode."""
 
 
 def _network(text: str) -> str:

@@ -9,11 +9,14 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
 
+from components.gateway.exposure_spec import IngressAccess
 from components.handles import NodeTarget
 from components.platforms.aws.access import auto_mode_nodes, kubeconfig
 from components.platforms.aws.auto_pool import AutoNodePool
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from components.platforms.aws.load_balancers import AUTO_MODE
 from components.platforms.aws.node_pool import AUTO_MODE_POLICIES, CNI_POLICY, GROUP_POLICIES, EksNodePool, NodeIdentity
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.platform import Sections
@@ -82,25 +85,38 @@ def declare_nodes(
             auto_pool = AutoNodePool(name, pool, home=home, identity=identity, images=_images(name, sections), opts=both)
             targets[name] = auto_pool.target
             nodes[name] = auto_pool.ready
-        if cluster.create is not None and not grouped:
-            settings = (_network_policies(both),)
+        if cluster.create is not None:
+            settings = AutoModeSettings("auto-mode-settings", cluster, sections, node_groups=bool(grouped), opts=both).ready
     ordered = {name: targets[name] for name in pools}
     plain = [each for name, pool in pools.items() if pool.accelerator is None and not targets[name].taints for each in nodes[name]]
     ready = (*(each for name in pools for each in nodes[name]), *settings)
     return Nodes(targets=ordered, groups=tuple(groups), ready=ready, plain=tuple(plain))
 
 
-def _network_policies(opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Make Auto Mode enforce NetworkPolicies (EKS user guide, "Use Network Policies with EKS Auto Mode", read 2026-11).
+class AutoModeSettings(pulumi.ComponentResource):
+    """The objects with which a created cluster uses EKS Auto Mode: enforcement of NetworkPolicies, and the class of the gateway's Ingress."""
 
-    With node groups the VPC CNI add-on owns this object, so it is kept when this stack stops declaring it.
-    """
-    return core.ConfigMap(
-        "network-policies",
-        metadata=meta.ObjectMetaArgs(name="amazon-vpc-cni", namespace="kube-system"),
-        data={"enable-network-policy-controller": "true"},
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True)),
-    )
+    def __init__(self, name: str, cluster: EksCluster, sections: Sections, *, node_groups: bool, opts: pulumi.ResourceOptions) -> None:
+        access = None if sections.gateway is None else sections.gateway.access
+        alb = isinstance(access, IngressAccess) and access.alb is not None and cluster.balances_in_auto_mode
+        ingress_class = access.ingress_class_name if alb else None
+        super().__init__("inferplan:cluster:AutoModeSettings", name, {"spec": {"ingressClass": ingress_class}}, opts)
+        ready: list[pulumi.Resource] = []
+        if ingress_class is not None:
+            # The Ingress has the settings of its load balancer as annotations, so the class needs no IngressClassParams.
+            spec = networking.IngressClassSpecArgs(controller=AUTO_MODE.ingress_controller)
+            metadata = meta.ObjectMetaArgs(name=ingress_class)
+            ready.append(networking.IngressClass("alb", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)))
+        if not node_groups:
+            # EKS user guide, "Use Network Policies with EKS Auto Mode", read 2026-11. With node groups the VPC CNI add-on owns this
+            # object, so it is kept when this stack stops declaring it.
+            kept = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
+            metadata = meta.ObjectMetaArgs(name="amazon-vpc-cni", namespace="kube-system")
+            ready.append(
+                core.ConfigMap("network-policies", metadata=metadata, data={"enable-network-policy-controller": "true"}, opts=kept)
+            )
+        self.ready: tuple[pulumi.Resource, ...] = tuple(ready)
+        self.register_outputs({})
 
 
 def _directories(pool: str, sections: Sections) -> list[str]:

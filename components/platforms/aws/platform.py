@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 import pulumi
 import pulumi_aws as aws
@@ -11,6 +12,7 @@ from components.platforms.aws.access import kubeconfig
 from components.platforms.aws.cluster import ClusterAddons, CreatedCluster, adopted_cluster
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
 from components.platforms.aws.efs import EfsStore
+from components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
 from components.platforms.aws.nodes import declare_nodes
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.s3_store import AwsS3Store
@@ -75,7 +77,22 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
         # an object that waits for a controller to clean up (an Ingress, a volume) waits forever.
         ready=(*ready, *access),
         nodes=nodes.groups,
+        dns_addresses=_dns_addresses(cluster, home),
+        load_balancing=AUTO_MODE if cluster.balances_in_auto_mode else CONTROLLER,
     )
+
+
+def _dns_addresses(cluster: EksCluster, home: EksClusterHandle) -> tuple[pulumi.Input[str], ...]:
+    """Return the networks of the DNS server that runs on each node of EKS Auto Mode, at the tenth address of the Services.
+
+    It is not a pod, so a NetworkPolicy can only admit its address (aws/containers-roadmap#2552, read 2026-11). For a created cluster, EKS
+    chooses one of two networks (EKS API reference, KubernetesNetworkConfigRequest, read 2026-11).
+    """
+    if not cluster.has_auto_mode:
+        return ()
+    if cluster.is_created:
+        return ("172.20.0.10/32", "10.100.0.10/32")
+    return (home.service_cidr.apply(lambda network: f"{IPv4Network(network)[10]}/32"),)
 
 
 def _provider(spec: EksCluster, stack: str) -> aws.Provider:
