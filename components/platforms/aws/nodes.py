@@ -98,8 +98,8 @@ class AutoModeSettings(pulumi.ComponentResource):
 
     def __init__(self, name: str, cluster: EksCluster, sections: Sections, *, node_groups: bool, opts: pulumi.ResourceOptions) -> None:
         access = None if sections.gateway is None else sections.gateway.access
-        alb = isinstance(access, IngressAccess) and access.alb is not None and cluster.balances_in_auto_mode
-        ingress_class = access.ingress_class_name if alb else None
+        serves = cluster.balances_in_auto_mode and isinstance(access, IngressAccess) and access.alb is not None
+        ingress_class = access.ingress_class_name if serves and isinstance(access, IngressAccess) else None
         super().__init__("inferplan:cluster:AutoModeSettings", name, {"spec": {"ingressClass": ingress_class}}, opts)
         ready: list[pulumi.Resource] = []
         if ingress_class is not None:
