@@ -25,7 +25,7 @@ class NodePool(pulumi.ComponentResource):
     def __init__(self, name: str, pool: Pool, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:NodePool", name, {"spec": pool.intent()}, opts)
         for node in fake_nodes(name, pool) if pool.is_fake else ():
-            SimulatedNode(node["metadata"]["name"], node, opts=pulumi.ResourceOptions(parent=self))
+            _simulated_node(node, parent=self)
         # Annotated here and not on the class: Pulumi evaluates the annotations of resource classes as it registers them.
         self.target: NodeTarget = pool.target(name)
         self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
@@ -53,15 +53,14 @@ class RuntimeClasses(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-class SimulatedNode(pulumi.CustomResource):
-    """A Node object with a status: the typed `core.v1.Node` has none, and kwok would then invent 1,000 CPUs.
+def _simulated_node(manifest: Mapping[str, Any], *, parent: pulumi.Resource) -> None:
+    """Declare a Node object with a status: the typed `core.v1.Node` has none, and kwok would then invent 1,000 CPUs.
 
-    A change of its status replaces the node, since the API server ignores status in an ordinary update.
+    A change of its status replaces the node, since the API server ignores status in an ordinary update. No class of its own: for
+    each, Pulumi records the whole call stack, and a large pool takes a third longer to register.
     """
-
-    def __init__(self, name: str, manifest: Mapping[str, Any], *, opts: pulumi.ResourceOptions) -> None:
-        fixed = pulumi.ResourceOptions(replace_on_changes=["status"], delete_before_replace=True)
-        super().__init__("kubernetes:core/v1:Node", name, dict(manifest), pulumi.ResourceOptions.merge(opts, fixed))
+    opts = pulumi.ResourceOptions(parent=parent, replace_on_changes=["status"], delete_before_replace=True)
+    pulumi.CustomResource("kubernetes:core/v1:Node", manifest["metadata"]["name"], dict(manifest), opts)
 
 
 def declare_pools(pools: Mapping[str, Pool], created: Mapping[str, NodeTarget], *, opts: pulumi.ResourceOptions) -> dict[str, NodeTarget]:

@@ -11,6 +11,7 @@ import pytest
 from cli import up
 from operations.errors import OperationError
 from operations.policy_check import judge
+from tests.lanes import in_full
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without
 from tests.policies.recorded import recorded
@@ -59,7 +60,7 @@ def refused_by_up(recording, capfd):
     return set()
 
 
-@pytest.mark.parametrize(("stack", "often"), [("local", 60), ("prod", 150), pytest.param("onprem", 20, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("stack", "often"), [("prod", 150), *in_full(("local", 60), ("onprem", 20))])
 def test_mutants_get_the_same_verdict_from_the_process_from_check_and_from_up(stack, often, stub, monkeypatch, capfd):
     monkeypatch.chdir(ROOT)
     cases = picked(stack, often)
