@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from xdist.scheduler import LoadFileScheduling
+
+from tests.lanes import worker_scope
 
 # A proxy meant for the internet would be asked on the loopback as well.
 for _name in ("no_proxy", "NO_PROXY"):
@@ -32,3 +36,21 @@ if _PROFILE == "same":
     # anywhere, or tests run in another order. No setting turns that off.
     assert callable(providers._get_local_constants)
     providers._get_local_constants = providers.Constants
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Control planes first: tests that wait for them leave processor time to others, and at the end there are no others."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/rehearsal/"))
+
+
+class _Scheduling(LoadFileScheduling):
+    def _split_scope(self, nodeid):
+        return worker_scope(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config, log):
+    """One worker for each file, and for files that share a simulated cluster; in the order of collection."""
+    config.option.loadscopereorder = False
+    return _Scheduling(config, log)

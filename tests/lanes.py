@@ -1,4 +1,4 @@
-"""Which cases of a sweep run in `make test`, and which only in `make test-full`; it decides nothing about a single test."""
+"""Which cases of a sweep run in `make test` and which only in `make test-full`, and which files run in one process."""
 
 from __future__ import annotations
 
@@ -10,3 +10,19 @@ import pytest
 def in_full(*values: Any) -> list[Any]:
     """The values as cases for `parametrize` that run only in `make test-full`, for sweeps of which `make test` keeps a sample."""
     return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.full) for each in values]
+
+
+# A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle.
+_SCOPES = {
+    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "live_truth", "stacks")},
+    "shared cluster": {
+        *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
+        *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
+        *(f"tests/rehearsal/test_{name}.py" for name in ("doctor", "nodes", "operators", "preflight", "preheat_gate", "toolchain")),
+    },
+}
+
+
+def worker_scope(file: str) -> str:
+    """The name of the files that run in one process with `file`, because they share a simulated cluster; or `file`."""
+    return next((scope for scope, files in _SCOPES.items() if file in files), file)

@@ -1,23 +1,52 @@
-"""CLI commands on stacks of the rehearsal, and their output."""
+"""CLI commands on stacks of the rehearsal, and their output.
+
+Most run in the process of the tests: starting Python and loading the SDKs takes as much processor time as a command does. One test of
+each file that uses them starts a process, as a user does.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from cli.main import run
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 
 
-def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
+# No credentials of AWS, and nowhere to get any: a rehearsal must not need them.
+_PRESET = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def started(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    environment |= {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
+
+
+def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in this process."""
+    output, messages = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        for name in [each for each in os.environ if each.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}.items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages), pytest.raises(SystemExit) as end:
+            run(arguments)
+    return subprocess.CompletedProcess(arguments, int(end.value.code or 0), output.getvalue(), messages.getvalue())
 
 
 def up(state: Path, stack: str | Path = "local") -> str:

@@ -13,7 +13,7 @@ from rehearsal.cluster import clusters, delete, start
 from rehearsal.cluster.api import Api
 from rehearsal.engine.wait.object_events import Waiting
 from rehearsal.progress import plain
-from tests.rehearsal.commands import inferplan, up
+from tests.rehearsal.commands import inferplan, started, up
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,13 +35,24 @@ def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster 
     return start("shared", plain)
 
 
-@pytest.fixture(scope="module")
-def local_state(tmp_path_factory):
-    """A state directory in which `local` is up."""
+@pytest.fixture(scope="session")
+def local_up(tmp_path_factory):
+    """A state directory in which `local` is up, and what the command that brought it up printed."""
     directory = tmp_path_factory.mktemp("local")
-    up(directory)
-    yield directory
-    inferplan(directory, "down", "local", "--engine", "rehearsal", "--cluster")
+    done = started(directory, "up", "local", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr[-3000:]
+    yield directory, done.stderr + done.stdout
+    for stack in ("local", "onprem"):
+        inferplan(directory, "down", stack, "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture
+def local_state(local_up):
+    """A state directory in which `local` is up; each module leaves it as the stack file says, or down."""
+    directory = local_up[0]
+    if not (directory / "clusters" / "local").exists():
+        up(directory)
+    return directory
 
 
 def local_api(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:

@@ -15,6 +15,7 @@ from rehearsal.cluster.processes import running
 from rehearsal.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
 from rehearsal.toolchain import ensure
 from rehearsal.toolchain.build import toolchain_digest
+from tests.lanes import in_full
 
 pytestmark = pytest.mark.cluster
 
@@ -96,7 +97,7 @@ def small_disk(tmp_path):
     subprocess.run(["/bin/umount", str(place)], capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("kibibytes", [8, 256, 3000, 20000])
+@pytest.mark.parametrize("kibibytes", [8, 20000, *in_full(256, 3000)])
 def test_a_full_disk_is_named_whether_we_or_a_component_meets_it(small_disk, monkeypatch, kibibytes):
     place = small_disk(kibibytes)
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(place / "state"))
@@ -155,14 +156,16 @@ def test_the_address_alone_proves_nothing(cluster, tmp_path):
         require_owned(other)
 
 
-@pytest.mark.usefixtures("own_state")
-def test_a_cluster_of_another_identity_is_refused():
-    made = start("identity")
-    record = made.directory / "record.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"uid": "another"}))
+def test_a_cluster_of_another_identity_is_refused(cluster, tmp_path, monkeypatch):
+    home = tmp_path / "clusters" / cluster.directory.name
+    home.mkdir(parents=True)
+    for name in ("kubeconfig", "pki"):
+        (home / name).symlink_to(cluster.directory / name)
+    (home / "record.json").write_text(json.dumps(json.loads((cluster.directory / "record.json").read_text()) | {"uid": "another"}))
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path))
 
-    with pytest.raises(ForeignClusterError, match=f"is cluster {made.uid}, the record in .* says another"):
-        require_owned(made.kubeconfig)
+    with pytest.raises(ForeignClusterError, match=f"is cluster {cluster.uid}, the record in .* says another"):
+        require_owned(home / "kubeconfig")
 
 
 def test_a_context_that_is_missing_is_named_with_those_that_are_there(cluster):

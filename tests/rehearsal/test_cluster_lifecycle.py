@@ -41,17 +41,34 @@ def listening_addresses(pids):
     return addresses
 
 
-@pytest.mark.usefixtures("own_state")
-def test_a_new_cluster_answers_and_only_its_owner_can_read_its_keys():
+def test_a_cluster_from_its_start_to_its_deletion(own_state):
+    port = free_port()
     events = []
-    made = start("fresh", events.append)
+    made = start("life", events.append, port=port)
 
     assert made.outcome == "created"
+    assert made.server == f"https://127.0.0.1:{port}"
     assert made.get("/version")["gitVersion"] == made.version == "v1.34.4"
     assert [event.step for event in events if isinstance(event, StepFinished)] == [f"start {each}" for each in COMPONENTS]
     secrets = [made.kubeconfig, *(made.directory / "pki").iterdir()]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}, "only the owner can read the keys"
     assert stat.S_IMODE(made.directory.stat().st_mode) == 0o700
+    assert start("life").outcome == "reused"
+
+    assert stop("life")
+    assert (status("life").state, running(made.directory)) == ("stopped", {})
+    again = start("life")
+    assert (again.outcome, again.uid) == ("repaired", made.uid)
+    assert again.repairs == ("the control plane was stopped, so it is started again with its data",)
+
+    pids = [pid for each in running(made.directory).values() for pid in each]
+    assert len(pids) == len(COMPONENTS)
+    assert delete("life")
+    assert running(made.directory) == {}
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
+    assert list(own_state.iterdir()) == []
+    assert status("life").state == "absent"
+    assert not delete("life")
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net/tcp to look at")
@@ -74,42 +91,12 @@ def test_a_second_start_reuses_the_same_processes(cluster):
 
 
 @pytest.mark.usefixtures("own_state")
-def test_a_cluster_outlives_the_process_that_started_it():
+def test_a_cluster_outlives_its_starter_and_its_deletion_spares_similar_processes(tmp_path):
     subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
-
     assert status("outlive").state == "running"
-    assert start("outlive").outcome == "reused"
+    made = start("outlive")
+    assert made.outcome == "reused"
 
-
-@pytest.mark.usefixtures("own_state")
-def test_a_stopped_cluster_keeps_its_data_and_starts_again():
-    made = start("pause")
-    assert stop("pause")
-    assert (status("pause").state, running(made.directory)) == ("stopped", {})
-
-    again = start("pause")
-
-    assert (again.outcome, again.uid) == ("repaired", made.uid)
-    assert again.repairs == ("the control plane was stopped, so it is started again with its data",)
-
-
-def test_delete_leaves_no_process_and_no_file(own_state):
-    made = start("gone")
-    pids = [pid for each in running(made.directory).values() for pid in each]
-    assert len(pids) == len(COMPONENTS)
-
-    assert delete("gone")
-
-    assert running(made.directory) == {}
-    assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
-    assert list(own_state.iterdir()) == []
-    assert status("gone").state == "absent"
-    assert not delete("gone")
-
-
-@pytest.mark.usefixtures("own_state")
-def test_delete_spares_a_process_that_only_looks_like_a_component(tmp_path):
-    made = start("spare")
     impostor = tmp_path / "etcd"
     impostor.symlink_to("/bin/sleep")
     others = [
@@ -117,7 +104,7 @@ def test_delete_spares_a_process_that_only_looks_like_a_component(tmp_path):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]),
     ]
     try:
-        delete("spare")
+        delete("outlive")
         assert [each.poll() for each in others] == [None, None]
     finally:
         for each in others:
@@ -125,13 +112,12 @@ def test_delete_spares_a_process_that_only_looks_like_a_component(tmp_path):
             each.wait()
 
 
-@pytest.mark.usefixtures("own_state")
-def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other():
-    one, other = start("one"), start("other")
-    assert one.uid != other.uid
+def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(cluster):
+    other = start("other")
+    assert other.uid != cluster.uid
     delete("other")
 
-    assert start("one") == one
+    assert start("shared") == cluster
 
 
 def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_running(own_state):
@@ -145,15 +131,6 @@ def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_runni
     assert caught.value.message == f"port {port} on 127.0.0.1 is in use by another program"
     assert "choose another port" in caught.value.remedy
     assert running(own_state / "clusters" / "busy") == {}
-
-
-@pytest.mark.usefixtures("own_state")
-def test_a_fixed_port_is_used():
-    port = free_port()
-    first = start("fixed", port=port)
-
-    assert first.server == f"https://127.0.0.1:{port}"
-    assert start("fixed").outcome == "reused"
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a/b", "..", "-a", "a-", "a" * 41, "a b"])

@@ -147,15 +147,14 @@ def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follo
     assert owns(moved.kubeconfig)
 
 
-@pytest.mark.usefixtures("own_state")
-def test_data_that_is_beyond_repair_is_given_up_and_said_so():
-    made = start("ruined")
-    stop("ruined")
-    for log in (made.directory / "etcd" / "member").rglob("*.wal"):
+def test_data_that_is_beyond_repair_is_given_up_and_said_so(victim):
+    made = start("victim")
+    stop("victim")
+    for log in (victim.directory / "etcd" / "member").rglob("*.wal"):
         log.write_bytes(b"not a write-ahead log")
     events = []
 
-    anew = start("ruined", events.append)
+    anew = start("victim", events.append)
 
     assert anew.outcome == "recreated"
     assert anew.uid != made.uid
@@ -223,12 +222,12 @@ def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_f
     assert one_of_each(own_state / "clusters" / "both")
 
 
-@pytest.mark.usefixtures("own_state")
-def test_a_delete_that_was_killed_half_way_can_be_finished():
-    made = start("half")
-    (made.directory / "record.json").unlink()
-    (made.directory / "kubeconfig").unlink()
+def test_a_delete_that_was_killed_half_way_can_be_finished(victim):
+    """The last test of this file: the victim is gone."""
+    made = start("victim")
+    (victim.directory / "record.json").unlink()
+    (victim.directory / "kubeconfig").unlink()
 
-    assert delete("half")
+    assert delete("victim")
     assert running(made.directory) == {}
     assert not Path(made.directory).exists()

@@ -17,21 +17,12 @@ from rehearsal.cluster import start
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.commands import ROOT, inferplan, started
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
 STACKS = ROOT / "stacks"
 UNFIT = re.compile(r"Job inference/llama-3-8b-preheat-\w+: .*pod llama-3-8b-preheat-\S+: 0/\d+ nodes are available: 2 Insufficient cpu")
-
-
-def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # No credentials of AWS, and nowhere to get some: a rehearsal must not miss them.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    environment |= {"INFERPLAN_STATE_DIR": str(state), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
-    environment["AWS_EC2_METADATA_DISABLED"] = "true"
-    command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +34,7 @@ def state(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def output(state):
-    done = inferplan(state, "up", "prod", "--engine", "rehearsal")
+    done = started(state, "up", "prod", "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stderr + done.stdout
 

@@ -29,6 +29,13 @@ ENVOY = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _as_the_file_says(local_up):
+    """Other modules share the stack."""
+    yield
+    up(local_up[0])
+
+
 def _gateway_pods(api: Api) -> list[dict]:
     found = api.request("GET", PODS, query={"labelSelector": "app.kubernetes.io/component=gateway"})["items"]
     return [each for each in found if "deletionTimestamp" not in each["metadata"]]

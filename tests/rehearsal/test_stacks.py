@@ -10,7 +10,6 @@ import pytest
 from rehearsal.cluster import start, status
 from rehearsal.cluster.api import Api, ApiError
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
-from tests.rehearsal.conftest import local_api
 
 pytestmark = pytest.mark.cluster
 
@@ -24,20 +23,6 @@ NAMESPACED = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
 )
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory):
-    """A state directory whose clusters end with the module."""
-    directory = tmp_path_factory.mktemp("state")
-    yield directory
-    for stack in ("local", "onprem"):
-        inferplan(directory, "down", stack, "--engine", "rehearsal", "--cluster")
-
-
-@pytest.fixture
-def api(state, monkeypatch):
-    yield from local_api(state, monkeypatch)
 
 
 def names(api: Api) -> set[tuple[str, str]]:
@@ -56,20 +41,20 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_two_models_go_from_yaml_to_ready_pods(state):
-    output = up(state, "local")
+def test_two_models_go_from_yaml_to_ready_pods(local_up):
+    _, output = local_up
     assert re.search(r"llama-3-8b +vllm +l40s +2/2", output)
     assert re.search(r"llama-3-70b +vllm +gaudi2 +1/1", output)
     assert re.search(r"gaudi2 +gaudi-2 +1/1 +4/8 +4", output)
 
 
-def test_a_second_up_changes_nothing(state):
-    assert changed_objects(up(state, "local")) == 0
+def test_a_second_up_changes_nothing(local_state):
+    assert changed_objects(up(local_state, "local")) == 0
 
 
-def test_another_count_of_replicas_changes_one_object(state, tmp_path):
-    assert changed_objects(up(state, variant(tmp_path, "replicas: 2", "replicas: 3"))) == 1
-    assert changed_objects(up(state, "local")) == 1
+def test_another_count_of_replicas_changes_one_object(local_state, tmp_path):
+    assert changed_objects(up(local_state, variant(tmp_path, "replicas: 2", "replicas: 3"))) == 1
+    assert changed_objects(up(local_state, "local")) == 1
 
 
 def test_gaudi_pods_and_only_they_land_on_gaudi_nodes(api):
@@ -98,47 +83,47 @@ def test_a_pod_outside_the_restricted_profile_is_refused(api):
         api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
 
 
-def test_status_answers_by_its_exit_code(state):
-    assert inferplan(state, "status", "local").returncode == 0
-    assert inferplan(state, "status", "onprem").returncode == 3
+def test_status_answers_by_its_exit_code(local_state):
+    assert inferplan(local_state, "status", "local").returncode == 0
+    assert inferplan(local_state, "status", "onprem").returncode == 3
 
 
-def test_removing_a_model_prunes_its_objects_and_no_others(state, api, tmp_path):
+def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp_path):
     before = names(api)
     start_of = STACK.index("    llama-3-70b:")
     end_of = STACK.index("  inferplan:gateway")
-    up(state, variant(tmp_path, STACK[start_of:end_of], ""))
+    up(local_state, variant(tmp_path, STACK[start_of:end_of], ""))
     gone = before - names(api)
     assert {(kind, name) for kind, name in before if "llama-3-70b" in name} <= gone
     # The gateway's configuration is named by its content, so the one without the model takes the place of the one with it.
     assert {name for _, name in gone if "llama-3-70b" not in name} == {name for kind, name in gone if name.startswith("gateway-config-")}
-    missing = inferplan(state, "status", "local")
+    missing = inferplan(local_state, "status", "local")
     assert missing.returncode == 3
     assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
     assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
 
 
-def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_fake_ones(state):
-    output = up(state, "onprem")
+def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_fake_ones(local_state):
+    output = up(local_state, "onprem")
     assert "its nodes are fake" in output
     assert re.search(r"gaudi2 +gaudi-2 +2/2 +12/16 +4", output)
     assert re.search(r"qwen-3-8b +vllm +gaudi2 +4/4", output)
-    shown = inferplan(state, "status", "onprem")
+    shown = inferplan(local_state, "status", "onprem")
     assert shown.returncode == 0
     assert "this is the rehearsal of onprem on this machine; read the real one with --context NAME" in shown.stderr
 
 
-def test_down_leaves_nothing(state, monkeypatch):
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+def test_down_leaves_nothing(local_state, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(local_state))
     running = status("local").processes
-    done = inferplan(state, "down", "local", "--engine", "rehearsal")
+    done = inferplan(local_state, "down", "local", "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr
     cluster = start("local")
     client = cluster.api()
     assert [item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes")["items"]] == []
     assert "inference" not in {item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]}
     client.close()
-    assert inferplan(state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
+    assert inferplan(local_state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
     assert status("local").state == "absent"
     assert running
     assert not any(runs(pid) for pid in running.values())
