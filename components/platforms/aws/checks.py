@@ -55,7 +55,7 @@ def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_mo
 
 
 def _unreachable_api_server(cluster: EksCluster) -> Iterator[SpecError]:
-    """Check that somebody can reach the API server of a new VPC, which has no route to any other network on its first day."""
+    """Check that someone can reach the API server of a new VPC, which has no route to any other network on its first day."""
     if cluster.create is not None and cluster.subnets is None and "public_access_cidrs" not in cluster.create.model_fields_set:
         yield SpecError(
             ("cluster", "create"),
