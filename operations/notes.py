@@ -71,7 +71,7 @@ def capacity_notes(settings: StackSettings) -> Iterator[str]:
     from stackfile.checks.capacity import nodes
 
     cluster = settings.cluster
-    yield from cluster.notes()
+    yield from cluster.notes(settings)
     for name, wanted in nodes_wanted(settings).items():
         first = settings.node_pools[name].initial_nodes
         if wanted > first:

@@ -142,8 +142,9 @@ class Cluster(Spec, ABC):
         """True if there may be nodes for pods without accelerators that are in no pool of the stack."""
         return not self.is_created
 
-    def notes(self) -> Iterator[str]:
+    def notes(self, sections: Sections) -> Iterator[str]:
         """Yield what a person must know before an update reaches the cluster."""
+        del sections
         yield from ()
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:

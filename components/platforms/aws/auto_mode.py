@@ -73,7 +73,7 @@ def preferred(pool: EksPool, *, keeps_models: bool = False) -> tuple[NodeKind, s
     if not reason and pool.capacity_reservation is not None:
         # Auto Mode can use one ("Control deployment of workloads into Capacity Reservations", read 2026-11); a node group also places
         # the nodes close together, and ends with the block.
-        reason = "it uses a capacity block"
+        reason = "it uses a capacity reservation"
     return ("nodeGroup", reason) if reason else ("autoMode", "")
 
 

@@ -22,8 +22,6 @@ from components.nodes.accelerators import named
 # support of 1.31 ends on 2026-11-26, of 1.32 on 2027-03-23, and 1.36 is the newest that the guide names.
 OLDEST_KUBERNETES, NEWEST_KUBERNETES = (1, 32), (1, 36)
 
-# Regions of instance families that are not available everywhere ("Amazon EC2 DL1 instances", AWS blog, 2021-10).
-ONLY_IN_REGIONS = {"dl1": ("us-east-1", "us-west-2")}
 OUTPUT = Path(__file__).with_name("aws_api.json")
 
 

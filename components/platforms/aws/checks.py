@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.platforms.aws import aws_api
+from components.platforms.aws import aws_api, offerings
 from components.platforms.aws.auto_mode import obstacles
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
@@ -82,12 +82,11 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[Spec
             yield SpecError(
                 path, f"The cluster has no subnet in {zone!r}. Use {' or '.join(cluster.zones)}, or add the zone to the cluster."
             )
-    for machine in pool.machines:
-        regions = aws_api.ONLY_IN_REGIONS.get(machine.partition(".")[0])
-        if regions is not None and cluster.region not in regions:
+    for index, machine in enumerate(pool.machines):
+        if regions := offerings.missing_in(machine, cluster.region):
             yield SpecError(
-                (*here, "accelerator"),
-                f"{machine} is only available in {' and '.join(regions)}, but the cluster is in {cluster.region}. Use another accelerator or region.",
+                (*here, "accelerator") if pool.instance_types is None else (*here, "instanceTypes", index),
+                f"EC2 does not offer {machine} in {cluster.region}, the cluster's region. Use another type, or one of {', '.join(regions)}.",
             )
 
 

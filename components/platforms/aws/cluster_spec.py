@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from components.nodes.pool import NodeLocation, Pool
-from components.platforms.aws import aws_api
+from components.platforms.aws import aws_api, offerings
 from components.platforms.aws.auto_mode import preferred
 from components.platforms.aws.controllers_spec import EksControllers
 from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
@@ -83,14 +83,19 @@ class EksCluster(EksControllers):
         """True in EKS Auto Mode, and for node groups with an autoscaler."""
         return (isinstance(pool, EksPool) and pool.is_auto_mode) or super().adds_nodes(pool)
 
-    def notes(self) -> Iterator[str]:
-        """Yield how to reach a private API server."""
+    def notes(self, sections: Sections) -> Iterator[str]:
+        """Yield how to reach a private API server, and which pools may be in zones without their instance types."""
         if self.create is not None and not self.create.public_access_cidrs:
             yield (
                 "cluster: the API server of the new cluster is private. Run up, status and kubectl on a machine that reaches the addresses of "
                 "its VPC (VPN, peering, or a runner in it); elsewhere they time out after the cluster exists. To open it to some networks, "
                 "set create.publicAccessCidrs."
             )
+        for name, pool in sections.node_pools.items():
+            if isinstance(pool, EksPool) and pool.capacity_reservation is None:
+                yield from (
+                    f"nodePools.{name}: {doubt}" for doubt in offerings.doubts(pool.machines, self.region, pool.zones or self.zones)
+                )
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check pools, stores and certificates on AWS."""

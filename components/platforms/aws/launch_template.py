@@ -83,17 +83,24 @@ def metadata_options() -> ec2.LaunchTemplateMetadataOptionsArgs:
 
 def market(spec: EksPool) -> ec2.LaunchTemplateInstanceMarketOptionsArgs | None:
     """Return the market of a capacity block. For spot, the node group sets it, and EKS rejects it in both places."""
-    return ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if spec.capacity_reservation else None
+    return ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if spec.is_block else None
 
 
 def reservation(spec: EksPool) -> ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
-    """Return the capacity block of the instances."""
+    """Return the reservation that instances run in, and in nothing else: an on-demand pool would otherwise pay for both.
+
+    Either the target alone, or with the preference capacity-reservations-only (EC2 API reference, CapacityReservationSpecification;
+    EKS user guide, capacity-blocks-mng, which has the target alone; read 2026-11).
+    """
     if spec.capacity_reservation is None:
         return None
     target = ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
         capacity_reservation_id=spec.capacity_reservation.id
     )
-    return ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
+    preference = None if spec.is_block else "capacity-reservations-only"
+    return ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+        capacity_reservation_preference=preference, capacity_reservation_target=target
+    )
 
 
 def tag_specifications(name: str, home: EksClusterHandle) -> list[ec2.LaunchTemplateTagSpecificationArgs]:

@@ -124,7 +124,7 @@ def _launch_template(
     groups: list[pulumi.Input[str]] = [home.security_group, identity.group, *([] if efa is None else [efa.id])]
     return ec2.LaunchTemplateArgs(
         # A capacity block's template carries the type itself (EKS user guide, capacity-blocks-mng); elsewhere the group lists several.
-        instance_type=spec.machines[0] if spec.capacity_reservation else None,
+        instance_type=spec.machines[0] if spec.is_block else None,
         instance_market_options=template.market(spec),
         capacity_reservation_specification=template.reservation(spec),
         block_device_mappings=template.block_devices(spec, images),
@@ -159,7 +159,7 @@ def _node_group(
         # A custom image has a version, and EKS rejects another one.
         version=None if spec.ami == "CUSTOM" else home.kubernetes_version,
         capacity_type=capacity,
-        instance_types=None if spec.capacity_reservation else list(spec.machines),
+        instance_types=None if spec.is_block else list(spec.machines),
         labels={**spec.node_labels, **target.node_selector},
         taints=[_taint(taint) for taint in target.taints] or None,
         scaling_config=eks.NodeGroupScalingConfigArgs(min_size=least, max_size=spec.size.max, desired_size=first_day),

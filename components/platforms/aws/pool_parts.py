@@ -47,7 +47,7 @@ class PoolSize(Spec):
 
 
 class CapacityReservation(Spec):
-    """A purchased capacity block: its reservation and its zone."""
+    """Reserved instances of one type in one zone: a capacity block with capacityTypes: [CAPACITY_BLOCK], else an on-demand reservation."""
 
     id: Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
     """The reservation's id, such as cr-0123456789abcdef0."""
@@ -69,6 +69,6 @@ class NodeUpdate(Spec):
     max_unavailable: Annotated[int, Field(ge=1, le=100)] = 1
     """Maximum number of nodes that are unavailable at once."""
     strategy: Literal["DEFAULT", "MINIMAL"] | None = None
-    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL on a capacity block, which has no spare instance."""
+    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL with capacityReservation, which may have no spare instance."""
     force: bool = False
     """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them."""

@@ -67,16 +67,18 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
 
 
 def _purchase_errors(pool: EksPool) -> Iterator[str]:
-    block = "CAPACITY_BLOCK" in pool.capacity_types
-    if len(set(pool.capacity_types)) < len(pool.capacity_types) or (block and len(pool.capacity_types) > 1):
-        yield f"capacityTypes {', '.join(pool.capacity_types)} do not go together; write SPOT and ON_DEMAND, or one alone"
-    if block != (pool.capacity_reservation is not None):
-        yield "CAPACITY_BLOCK and capacityReservation (id and zone) go together; write both or neither"
-    if block and len(pool.machines) > 1:
-        yield f"a capacity block is of one machine type, and instanceTypes names {len(pool.machines)}; keep the one that was bought"
-    if block and pool.zones is not None and pool.capacity_reservation is not None and pool.zones != [pool.capacity_reservation.zone]:
-        yield f"a capacity block is in one zone ({pool.capacity_reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
-    if block and pool.size.min > 0:
+    reservation, listed = pool.capacity_reservation, ", ".join(pool.capacity_types)
+    if len(set(pool.capacity_types)) < len(pool.capacity_types) or (pool.is_block and len(pool.capacity_types) > 1):
+        yield f"capacityTypes {listed} do not go together; write SPOT and ON_DEMAND, or one alone"
+    if pool.is_block and reservation is None:
+        yield "CAPACITY_BLOCK needs the capacity block that was bought; write capacityReservation: {id: cr-..., zone: ...}"
+    if reservation is not None and "SPOT" in pool.capacity_types:
+        yield f"capacityReservation reserves no spot instances, and capacityTypes says {listed}; write [ON_DEMAND], or [CAPACITY_BLOCK] for a block"
+    if reservation is not None and len(pool.machines) > 1:
+        yield f"a capacity reservation is of one machine type, and instanceTypes names {len(pool.machines)}; keep the one that was reserved"
+    if reservation is not None and pool.zones is not None and pool.zones != [reservation.zone]:
+        yield f"a capacity reservation is in one zone ({reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
+    if pool.is_block and pool.size.min > 0:
         yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
     if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
         yield (
@@ -111,7 +113,7 @@ def _placement_errors(pool: EksPool) -> Iterator[str]:
     elif pool.efa and len(zones) != 1 and pool.capacity_reservation is None:
         yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
     if pool.placement_group and pool.capacity_reservation is not None:
-        yield "a capacity block is close together by itself, and a placement group may find no room within it; remove placementGroup"
+        yield "a placement group may find no room within a capacity reservation; remove placementGroup (a block is close together by itself)"
     elif pool.placement_group and len(zones) != 1:
         yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
 

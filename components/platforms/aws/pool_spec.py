@@ -29,9 +29,11 @@ class EksPool(AutoModeChoice):
     instance_types: Annotated[list[MachineName], Field(min_length=1, max_length=20)] | None = None
     """EC2 instance types of the pool, with the same number of accelerators. Default: the accelerator's usual type."""
     capacity_types: Annotated[list[Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]], Field(min_length=1, max_length=2)] = ["ON_DEMAND"]
-    """How instances are bought. With two values, the pool has two node groups, and the last one keeps `size.min`."""
+    """How instances are bought, in order of preference: an autoscaler grows the first group that has capacity. With two values, the pool has
+    two node groups, and the last one keeps `size.min`."""
     capacity_reservation: CapacityReservation | None = None
-    """The capacity block, with capacityTypes: [CAPACITY_BLOCK]."""
+    """The only instances that nodes use: a capacity block with capacityTypes: [CAPACITY_BLOCK], an on-demand capacity reservation with
+    [ON_DEMAND]. Without it, nodes still use open on-demand reservations of their type and zone."""
     ami_type: Annotated[str, AfterValidator(rules.ami_type)] | None = None
     """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, AL2023_x86_64_STANDARD without."""
     ami_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
@@ -76,6 +78,11 @@ class EksPool(AutoModeChoice):
             return self.ami_type
         vendor = None if self.accelerator is None else accelerators.lookup(self.accelerator).vendor
         return {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: "AL2023_x86_64_STANDARD"}[vendor]
+
+    @property
+    def is_block(self) -> bool:
+        """True if the instances are a capacity block."""
+        return "CAPACITY_BLOCK" in self.capacity_types
 
     @property
     def is_bottlerocket(self) -> bool:
@@ -203,4 +210,4 @@ class EksPool(AutoModeChoice):
     @property
     def update_strategy(self) -> str:
         """How nodes are replaced, defaults applied."""
-        return self.update.strategy or ("MINIMAL" if "CAPACITY_BLOCK" in self.capacity_types else "DEFAULT")
+        return self.update.strategy or ("DEFAULT" if self.capacity_reservation is None else "MINIMAL")

@@ -75,11 +75,14 @@ def test_a_new_vpc_whose_api_server_nobody_can_reach_is_rejected_with_the_remedy
 
 
 def test_a_private_api_server_is_noted_until_a_network_may_reach_it():
-    [note] = settings(cluster=CREATED, nodePools=POOLS).cluster.notes()
+    def notes(cluster: dict[str, Any]) -> list[str]:
+        spec = settings(cluster=cluster, nodePools=POOLS)
+        return list(spec.cluster.notes(spec))
+
+    [note] = notes(CREATED)
     assert "Run up, status and kubectl on a machine that reaches the addresses of its VPC" in note
-    opened = created_with(publicAccessCidrs=["198.51.100.0/24"])
-    assert list(settings(cluster={**CREATED, **opened}, nodePools=POOLS).cluster.notes()) == []
-    assert list(settings(cluster=ADOPTED).cluster.notes()) == []
+    assert notes({**CREATED, **created_with(publicAccessCidrs=["198.51.100.0/24"])}) == []
+    assert notes(ADOPTED) == []
 
 
 def test_network_policies_are_enforced_and_the_value_is_a_string(created):

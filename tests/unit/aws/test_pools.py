@@ -141,6 +141,37 @@ def test_a_capacity_block_puts_type_market_and_reservation_into_the_template_and
     assert len(group["subnetIds"]) == 1
 
 
+RESERVED = {**BLOCK, "capacityTypes": ["ON_DEMAND"], "size": {"min": 1, "max": 2}}
+
+
+def test_an_on_demand_reservation_is_the_only_capacity_of_its_group_and_no_capacity_block():
+    recording = whole(RESERVED)
+    made, group = template(recording), recording.one(GROUP, "p-on-demand").inputs
+    assert made["capacityReservationSpecification"] == {
+        "capacityReservationPreference": "capacity-reservations-only",
+        "capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"},
+    }
+    assert "instanceMarketOptions" not in made
+    assert "instanceType" not in made
+    assert (group["capacityType"], group["instanceTypes"]) == ("ON_DEMAND", ["p5.48xlarge"])
+    assert group["scalingConfig"]["minSize"] == 1
+    assert len(group["subnetIds"]) == 1, "the zone of the reservation"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"capacityTypes": ["SPOT"]}, "reserves no spot instances"),
+        ({"instanceTypes": ["p5.48xlarge", "p5.4xlarge"]}, "a capacity reservation is of one machine type"),
+        ({"zones": ["us-east-1a"]}, "a capacity reservation is in one zone (us-east-1b)"),
+    ],
+)
+def test_a_reservation_that_the_pool_cannot_use_is_rejected(fields, said):
+    with pytest.raises(ValidationError) as caught:
+        POOL.validate_python({**RESERVED, **fields})
+    assert said in str(caught.value)
+
+
 def test_efa_traffic_stays_within_the_pool():
     group = whole({**BLOCK, "efa": True}).one("aws:ec2/securityGroup:SecurityGroup", "p-efa").inputs
     for rules in (group["ingress"], group["egress"]):
@@ -250,9 +281,9 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"instanceTypes": ["hls-gaudi2"], "accelerator": "gaudi-2"}, "is not an EC2 instance type"),
         ({"capacityTypes": ["SPOT"], "instanceTypes": ["g6e.4xlarge"]}, "acceptScarcity: true"),
         ({"capacityTypes": ["spot"]}, "'ON_DEMAND', 'SPOT' or 'CAPACITY_BLOCK'"),
-        ({"capacityTypes": ["CAPACITY_BLOCK"]}, "capacityReservation (id and zone)"),
+        ({"capacityTypes": ["CAPACITY_BLOCK"]}, "write capacityReservation: {id: cr-..., zone: ...}"),
         ({"capacityTypes": ["CAPACITY_BLOCK", "SPOT"]}, "do not go together"),
-        ({"capacityReservation": BLOCK["capacityReservation"]}, "go together; write both or neither"),
+        ({"capacityReservation": BLOCK["capacityReservation"]}, "a capacity reservation is of one machine type"),
         ({"size": {"min": 3, "max": 2}}, "min is 3 and max 2"),
         ({"efa": True}, "g6e.4xlarge has none; write instanceTypes: [g6e.8xlarge], or another of"),
         ({"efa": True, "instanceTypes": ["g6e.8xlarge"]}, "EFA traffic never leaves one; write zones: [<one zone>]"),
