@@ -74,7 +74,7 @@ def compose(stack: Stack) -> Exports:
         opts=inside,
     )
     images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
-    endpoints = endpoints_of(spec, targets, keys)
+    endpoints = endpoints_of(spec, keys)
     gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, balancing=platform.load_balancing, opts=inside)
     queues = (
         Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None

@@ -20,9 +20,10 @@ from components.preheat.spec import artifact_job
 from components.queue.names import queue_labels
 from components.serving.demand import accelerators_of_others
 from components.serving.engine import Site
+from components.serving.first_request import Part, first_request
 from components.serving.scaling import counted
 from components.serving.spec import ModelSpec, engine_of
-from components.serving.workload import budget, image_of
+from components.serving.workload import image_of
 from components.storage.static_volume import MountedStore
 
 if TYPE_CHECKING:
@@ -91,13 +92,18 @@ def image_pulls_of(
     return pulls
 
 
-def endpoints_of(spec: StackSettings, targets: Mapping[str, NodeTarget], keys: ApiKeys) -> tuple[Endpoint, ...]:
+def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
+    pool = spec.node_pools[model.pool]
+    return first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool)) if model.scaling else ()
+
+
+def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
     """Return the endpoint of each model, before anything of it is declared."""
     return tuple(
         counted(
             engine_of(model).endpoint(name, model, keys.server_key(name)),
             model,
-            budget(model, model.accelerators_per_pod * model.pods, targets[model.pool]),
+            sum(each.seconds for each in _first_request(spec, model)),
         )
         for name, model in spec.models.items()
     )

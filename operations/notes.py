@@ -86,6 +86,21 @@ def capacity_notes(settings: StackSettings) -> Iterator[str]:
         yield f"gateway: {problem}"
 
 
+def scaling_notes(settings: StackSettings) -> Iterator[str]:
+    """A note for each model that can have no replica: how long its first request takes, and what callers meet until then."""
+    from components.serving.first_request import first_request
+
+    for name, model in settings.models.items():
+        if model.scaling is None or model.scaling.min > 0:
+            continue
+        pool = settings.node_pools[model.pool]
+        parts = first_request(model.pool, model, pool, adds_nodes=settings.cluster.adds_nodes(pool))
+        listed = ", ".join(f"{each.name} {each.seconds} s ({each.source})" for each in parts)
+        waits = getattr(settings.gateway, "start_wait_seconds", 0)
+        until = f"Requests wait for at most {waits} s (gateway.startWaitSeconds), then" if waits else "Until then"
+        yield f"{name}: at 0 replicas, the first answer takes about {sum(each.seconds for each in parts)} s: {listed}. {until} the gateway answers 503."
+
+
 def egress_notes(settings: StackSettings) -> Iterator[str]:
     """One line for each store whose readers a NetworkPolicy cannot limit."""
     read = {weights.store for model in settings.models.values() for weights in (model.stored_files, *model.artifacts.values()) if weights}

@@ -178,10 +178,11 @@ def _aligned(old: Any, new: Any) -> Any:
 
 def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str]:
     """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
-    from operations.notes import capacity_notes, egress_notes, gateway_notes
+    from operations.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
 
     if workspace.secrets.placeholders:
         yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
     yield from gateway_notes(workspace)
     yield from capacity_notes(workspace.settings)
+    yield from scaling_notes(workspace.settings)
     yield from egress_notes(workspace.settings)

@@ -43,8 +43,15 @@ class PoolCapacity:
     resource: str
     offered: int
     requested: int
+    highest: int
+    """The accelerators that the workloads request once scalers have raised all of them to their maximum."""
     memory_offered_gib: Decimal
     memory_requested_gib: Decimal
+
+    @property
+    def demand(self) -> str:
+        """The requested accelerators, as a range if scalers change them."""
+        return f"{self.requested}" if self.requested == self.highest else f"{self.requested} to {self.highest}"
 
 
 OfferReader = Callable[[Declared], Offer | None]
@@ -79,6 +86,7 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         resource=resources[0] if resources else "",
         offered=sum(each.accelerators for each in offers),
         requested=sum(each.accelerators * each.replicas for each in sets),
+        highest=sum(each.accelerators * each.highest for each in sets),
         memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
         memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
     )

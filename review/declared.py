@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from kube.paths import mapping
-from kube.quantity import amount
+from kube.quantity import amount, number
 from review.pods import PodSet, pod_sets
 from review.preview import Preview, Side, StepSummary
 
@@ -66,7 +66,7 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
 
     The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
     """
-    everything = list(resources)
+    everything = list(_with_ranges(resources))
     templates = {label: each.inputs for each in everything if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
     for each in everything:
         template = next((templates[tag] for tag in mapping(each.inputs, "labels").items() if _hashable(tag) and tag in templates), None)
@@ -79,6 +79,28 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
         if each.inputs.get("diskSize") is None and (size := _disk_of(template)) is not None:
             extra |= {"diskSize": size, "diskType": _disk_kind(template)}
         yield replace(each, inputs=each.inputs | extra)
+
+
+_SCALERS = {
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": ("minReplicaCount", 0, "maxReplicaCount", 100),
+    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": ("minReplicas", 1, "maxReplicas", 1),
+}
+"""By type, the fields of the least and the most replicas, each with its default."""
+
+
+def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, the pods of each workload counted from the least to the most replicas that its scaler allows."""
+    everything = list(resources)
+    ranges = {}
+    for each in everything:
+        if (fields := _SCALERS.get(each.type)) is not None:
+            spec = mapping(each.inputs, "spec")
+            target = mapping(spec, "scaleTargetRef")
+            least, most = (number(spec.get(fields[at]), fields[at + 1]) for at in (0, 2))
+            ranges[f"{target.get('kind') or 'Deployment'}/{target.get('name')}"] = least, most
+    for each in everything:
+        scaled = ranges and any(pods.owner in ranges for pods in each.pods)
+        yield replace(each, counted=tuple(pods.scaled(*ranges[pods.owner]) for pods in each.pods)) if scaled else each
 
 
 def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -95,9 +95,7 @@ def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
     # A pool of which nothing tells how many nodes it has is not empty, only unknown.
     has_nodes = will.nodes or (was is not None and was.nodes)
     return (
-        bool(has_nodes)
-        and will.requested > will.offered
-        and (was is None or will.requested - will.offered > max(was.requested - was.offered, 0))
+        bool(has_nodes) and will.highest > will.offered and (was is None or will.highest - will.offered > max(was.highest - was.offered, 0))
     )
 
 
@@ -108,9 +106,9 @@ def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapaci
         either = will or was
         if either is None:
             continue
-        demand, offered = _turn(was and was.requested, will and will.requested), _turn(was and was.offered, will and will.offered)
+        demand, offered = _turn(was and was.demand, will and will.demand), _turn(was and was.offered, will and will.offered)
         memory = [None if each is None else f"{each.memory_requested_gib:.0f} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
-        short = " ⚠️ requests exceed capacity" if will and will.requested > will.offered else ""
+        short = " ⚠️ requests exceed capacity" if will and will.highest > will.offered else ""
         rows.append(
             (
                 clean(name),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +18,10 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Like pods of one workload. `start_seconds` is the longest time that their start-up probes allow, 0 without one."""
+    """Like pods of one workload, the `owner` as a scaler names it. `replicas` run at first, and a scaler may raise them to `most`.
+
+    `start_seconds` is the longest time that their start-up probes allow, 0 without one.
+    """
 
     urn: str
     name: str
@@ -28,6 +31,19 @@ class PodSet:
     accelerators: int
     memory_gib: Decimal
     start_seconds: int
+    most: int = 0
+    owner: str = ""
+    per_replica: int = 1
+    """Pods of this set in one replica of the workload."""
+
+    @property
+    def highest(self) -> int:
+        """The most pods that there may be."""
+        return max(self.replicas, self.most)
+
+    def scaled(self, least: int, most: int) -> PodSet:
+        """Return the pods of a workload that a scaler keeps between `least` and `most` replicas."""
+        return replace(self, replicas=least * self.per_replica, most=most * self.per_replica)
 
 
 def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterator[PodSet]:
@@ -46,6 +62,9 @@ def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterato
             accelerators=sum(count for _, count in accelerators),
             memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in requests), Decimal(0)) / _GIB,
             start_seconds=max(map(_start_seconds, containers), default=0),
+            most=number(owner.get("maxReplicas"), 0),
+            owner=f"{type_.rpartition(':')[2]}/{mapping(inputs, 'metadata').get('name')}",
+            per_replica=number(owner.get("perReplica"), 1),
         )
 
 
@@ -71,7 +90,7 @@ def _owners(type_: str, inputs: dict[str, Any]) -> Iterator[tuple[dict[str, Any]
     groups, size = number(spec.get("replicas"), 1), number(group.get("size"), 1)
     worker = mapping(group, "workerTemplate")
     yield {"replicas": groups}, mapping(group, "leaderTemplate") or worker
-    yield {"replicas": groups * (size - 1)}, worker
+    yield {"replicas": groups * (size - 1), "perReplica": size - 1}, worker
 
 
 def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -117,7 +117,7 @@ def _downtime(rollout: Rollout) -> Risk:
 
 
 def _overcommitment(pool: PoolCapacity) -> Risk:
-    missing = f"{pool.requested} {clean(pool.resource)} requested, {pool.offered} offered"
+    missing = f"{pool.demand} {clean(pool.resource)} requested, {pool.offered} offered"
     return Risk(
         weight=DISRUPTIVE,
         what="is overcommitted",

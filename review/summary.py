@@ -23,6 +23,7 @@ from review.step import Step
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
 _READ_WHOLE = re.compile(
     r"inferplan:.*|pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service)|kubernetes:networking\.k8s\.io/v1:Ingress"
+    r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
     r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate"
 )
 _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy")

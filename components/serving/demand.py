@@ -122,12 +122,18 @@ def _mebibytes(amount: int) -> str | None:
 class Timing:
     """The time budgets of one model, all in seconds."""
 
-    loading: int
+    reading: int
+    warmup: int
     startup: int
     drain: int
     grace: int
     progress_deadline: int
     rollout: int
+
+    @property
+    def loading(self) -> int:
+        """The expected time from the start of the container to the first answer."""
+        return self.reading + self.warmup
 
     @property
     def startup_failures(self) -> int:
@@ -138,7 +144,7 @@ class Timing:
 def timing(*, model_bytes: int, load_mib_per_second: int, warmup_seconds: int, drain_seconds: int, replicas: int) -> Timing:
     """Return the budgets of a model of `model_bytes` that is read at `load_mib_per_second`.
 
-    `loading` is the expected time from the start of the container to the first answer. Startup is twice the reading time plus the warm-up, 600 s at least; the grace period exceeds preStop plus
+    Startup is twice the reading time plus the warm-up, 600 s at least; the grace period exceeds preStop plus
     drain; a rollout replaces one replica after another, so its deadline grows with `replicas`.
     """
     reading = ceil(model_bytes / (load_mib_per_second * 2**20))
@@ -146,7 +152,8 @@ def timing(*, model_bytes: int, load_mib_per_second: int, warmup_seconds: int, d
     grace = PRE_STOP_SECONDS + drain_seconds + GRACE_MARGIN_SECONDS
     one_replica = grace + SCHEDULING_SECONDS + IMAGE_PULL_SECONDS + startup
     return Timing(
-        loading=reading + warmup_seconds,
+        reading=reading,
+        warmup=warmup_seconds,
         startup=startup,
         drain=drain_seconds,
         grace=grace,

@@ -59,12 +59,12 @@ def ignored_fields(spec: ServedModel, kind: str) -> list[str]:
     return list(SCALED[kind]) if spec.scaling else []
 
 
-def counted(endpoint: Endpoint, spec: ServedModel, times: Timing) -> Endpoint:
+def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoint:
     """Return `endpoint` with what the gateway must do for the scaler: count requests, and say how long a start takes."""
     if spec.scaling is None:
         return endpoint
     wakes = spec.scaling.min == 0
-    return replace(endpoint, counted=wakes or "requests_in_flight" in spec.scaling_signals, start_seconds=times.loading if wakes else None)
+    return replace(endpoint, counted=wakes or "requests_in_flight" in spec.scaling_signals, start_seconds=start_seconds if wakes else None)
 
 
 def scaler(
