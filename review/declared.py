@@ -82,8 +82,8 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
 
 
 _SCALERS = {
-    "kubernetes:keda.sh/v1alpha1:ScaledObject": ("minReplicaCount", 0, "maxReplicaCount", 100),
-    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": ("minReplicas", 1, "maxReplicas", 1),
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
+    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
 }
 """By type, the fields of the least and the most replicas, each with its default."""
 
@@ -96,7 +96,7 @@ def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
         if (fields := _SCALERS.get(each.type)) is not None:
             spec = mapping(each.inputs, "spec")
             target = mapping(spec, "scaleTargetRef")
-            least, most = (number(spec.get(fields[at]), fields[at + 1]) for at in (0, 2))
+            least, most = (number(spec.get(field), default) for field, default in fields)
             ranges[f"{target.get('kind') or 'Deployment'}/{target.get('name')}"] = least, most
     for each in everything:
         scaled = ranges and any(pods.owner in ranges for pods in each.pods)
