@@ -6,20 +6,14 @@ import json
 import os
 import shutil
 import subprocess
-from typing import Any
 
 import pytest
 import yaml
 
 from cli import main
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.pool import NodeLocation
-from kube.names import POOL_LABEL
-from operations.workspace import open_workspace
 from rehearsal.cluster import Cluster
-from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT
-from tests.scenarios.play import client
+from tests.rehearsal.rack import bare_rack
 
 KUBECTL = shutil.which("kubectl") or ""
 pytestmark = [
@@ -38,25 +32,11 @@ def rack(cluster: Cluster, tmp_path, monkeypatch):
         assert old in text
         text = text.replace(old, new)
     (tmp_path / "Pulumi.rack.yaml").write_text(text)
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    config["contexts"][0]["name"] = config["current-context"] = "rack"
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.chdir(ROOT)
-    pool = open_workspace(str(tmp_path / "Pulumi.rack.yaml")).settings.node_pools["gaudi2"]
-    names = []
-    with client(cluster) as api:
-        for number, node in enumerate(fake_nodes("gaudi2", pool, count=2, location=NodeLocation())):
-            names.append(f"doctor-{number}")
-            metadata: dict[str, Any] = node["metadata"]
-            labels = {key: value for key, value in metadata["labels"].items() if key != POOL_LABEL}
-            node["metadata"] = {**metadata, "name": names[-1], "labels": labels}
-            api.apply(f"/api/v1/nodes/{names[-1]}", node, manager="test")
-        kubectl("wait", "--for=condition=Ready", *(f"node/{name}" for name in names), f"--timeout={PATIENCE_SECONDS}s")
+    with bare_rack(cluster, tmp_path, ("doctor-0", "doctor-1")) as kubeconfig:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         yield tmp_path
-        for name in names:
-            api.request("DELETE", f"/api/v1/nodes/{name}")
 
 
 def kubectl(*arguments: str) -> None:

@@ -1,0 +1,36 @@
+"""Every command of the tutorials exists with its options; docs/tutorials is followed as a whole in tests/rehearsal/test_tutorials.py."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+
+import pytest
+
+from cli import main
+from operations.project import project_root
+from tests.tutorials import MARKS, TUTORIALS, blocks
+
+NAMES = sorted(path.name for path in TUTORIALS.glob("*.md"))
+COMMANDS = [(name, block.mark, command) for name in NAMES for block in blocks(name) for command in block.commands]
+
+
+def test_there_are_tutorials_and_every_mark_is_known():
+    assert NAMES
+    assert {mark for _, mark, _ in COMMANDS} <= set(MARKS)
+
+
+@pytest.mark.parametrize("command", sorted({command for _, _, command in COMMANDS if command.startswith("inferplan ")}))
+def test_every_inferplan_command_has_its_arguments_and_options(command):
+    _, name, *arguments = shlex.split(command.partition(" > ")[0].partition(" | ")[0])
+    assert main._load(name).make_context(name, arguments) is not None
+
+
+def test_what_a_tutorial_installs_is_what_doctor_prints():
+    table = tomllib.loads((project_root() / "operations" / "doctor" / "remedies.toml").read_text())
+    printed = {text for section in table.values() for text in section.values()}
+    installed = {command for _, mark, command in COMMANDS if mark == "network"}
+    assert installed
+    assert {
+        each.replace("--context rack", "--context CONTEXT").replace("--kube-context rack", "--kube-context CONTEXT") for each in installed
+    } <= printed
