@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.arguments import EngineName, Refresh, Stack, Targets, Yes
+from operations.errors import RequestError
 from operations.update import Engine, UpdateOptions
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the final state as the document of inferplan status --json, progress on standard error.")
     ] = False,
+    karpenter: Annotated[
+        bool,
+        typer.Option(
+            "--karpenter",
+            help="Let Karpenter's own scheduler choose the machines of EKS Auto Mode, and list them with prices. Rehearsal only; built once.",
+        ),
+    ] = False,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
     from cli.screen import note
@@ -33,6 +41,8 @@ def command(
     from operations.workspace import open_workspace
 
     engine = engine.resolved()
+    if karpenter and engine is not Engine.REHEARSAL:
+        raise RequestError("--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter")
     options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
@@ -46,7 +56,7 @@ def command(
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
-        rehearse(workspace, recording, as_json=as_json)
+        rehearse(workspace, recording, as_json=as_json, karpenter=karpenter)
         return
     check_examples(workspace)
     _update(workspace, options, recording, as_json=as_json)

@@ -63,8 +63,11 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
     return True
 
 
-def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False) -> None:
-    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
+def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
+    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it.
+
+    With `karpenter`, Karpenter buys the machines of EKS Auto Mode, and they are listed.
+    """
     from cli.progress import ProgressView
     from cli.screen import note, progress, say
     from cli.status import show_cluster
@@ -82,8 +85,14 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))
-        outcome = workspace.apply(cluster, listener=view.resource, step=view.step)
+        outcome = workspace.apply(cluster, listener=view.resource, step=view.step, karpenter=karpenter)
     say(_summary(outcome))
+    if karpenter:
+        from operations.buying import purchase_lines
+        from rehearsal.cluster.karpenter import purchases
+
+        for line in purchase_lines(purchases(cluster)):
+            say(line)
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
 
 

@@ -13,6 +13,8 @@ from components.platforms.node_counts import node_counts
 from components.storage.volume_spec import ClaimStoreSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from stackfile.stack import StackSettings
 
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
@@ -29,15 +31,18 @@ def needs_cpu_nodes(settings: StackSettings) -> bool:
     return all(pool.accelerator is not None for pool in settings.node_pools.values())
 
 
-def simulated_objects(settings: StackSettings) -> list[dict[str, Any]]:
-    """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares."""
+def simulated_objects(settings: StackSettings, *, bought: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares.
+
+    Karpenter adds the nodes of the pools `bought`.
+    """
     from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
 
     pools, where = settings.node_pools, settings.cluster.location
     nodes: list[dict[str, Any]] = []
     wanted = nodes_wanted(settings)
     for name, pool in pools.items():
-        if not pool.is_fake:
+        if not pool.is_fake and name not in bought:
             nodes += fake_nodes(name, pool, count=wanted[name], location=pool.location(where))
     if needs_cpu_nodes(settings):
         nodes += cpu_nodes(CPU_NODES)

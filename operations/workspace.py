@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import runpy
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from stackfile.imported_keys import with_secrets
 from stackfile.reader import PROJECT, StackFile, read_stack
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rehearsal.cluster import Cluster
     from rehearsal.engine.apply.run import Outcome
     from rehearsal.engine.wait.object_events import Listener
@@ -73,24 +76,28 @@ class Workspace:
 
         return record(self.program, **self.engine_input())
 
-    def apply(self, cluster: Cluster, *, listener: Listener, step: Progress) -> Outcome:
-        """Apply the stack to its simulated cluster and wait until it is ready."""
+    def apply(self, cluster: Cluster, *, listener: Listener, step: Progress, karpenter: bool = False) -> Outcome:
+        """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it adds the nodes of EKS Auto Mode."""
+        from operations.buying import bought_pools, buying
         from rehearsal.cluster.definitions import installer
         from rehearsal.engine.apply.run import apply
 
-        return apply(self.rehearsed, cluster, **self.engine_input(), listener=listener, ensure_crds=installer(cluster, step))
+        pools = bought_pools(self.settings) if karpenter else {}
+        program = partial(self.rehearsed, bought=pools.keys())
+        with buying(self.settings, cluster, step) if pools else nullcontext():
+            return apply(program, cluster, **self.engine_input(), listener=listener, ensure_crds=installer(cluster, step))
 
     def program(self) -> None:
         """Run the unchanged program, the folder that Pulumi.yaml names as `main`."""
         runpy.run_path(str(self.root / "infra"), run_name="__main__")
 
-    def rehearsed(self) -> None:
-        """Run the program, with fake nodes where the stack's own nodes are on another cluster."""
+    def rehearsed(self, *, bought: Collection[str] = ()) -> None:
+        """Run the program, with fake nodes where the stack's own nodes are on another cluster; those of the pools `bought` come later."""
         import pulumi
 
         from operations.simulated_nodes import simulated_objects
 
-        for manifest in simulated_objects(self.settings):
+        for manifest in simulated_objects(self.settings, bought=bought):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
             pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"pretend-{name}", manifest)

@@ -216,6 +216,11 @@ class Pool(Spec, ABC):
         return () if hardware is None else (hardware.taint,)
 
     @property
+    def is_auto_mode(self) -> bool:
+        """True if EKS Auto Mode starts and ends the nodes."""
+        return False
+
+    @property
     def device_plugins(self) -> tuple[str, ...]:
         """The device plugins that the nodes need from this stack."""
         return ()

@@ -16,6 +16,9 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK = "etcd", "kube-apiserver"
 COMPONENTS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 """In the order in which they start; they stop in reverse order."""
 
+OPERATORS = ("karpenter",)
+"""Programs that run in a cluster while a command needs them; they stop before the components."""
+
 LISTENING = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 """The components that need a TCP port."""
 

@@ -1,6 +1,6 @@
 """Start, find and end the processes of one cluster, and no others.
 
-A process belongs to a cluster if it runs one of the five programs and its command line contains the cluster's directory. That
+A process belongs to a cluster if it runs one of the cluster's programs and its command line contains the cluster's directory. That
 includes processes of a start that was killed and excludes reused process ids, so no id is stored.
 """
 
@@ -12,14 +12,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal.cluster.components import COMPONENTS
+from rehearsal.cluster.components import COMPONENTS, OPERATORS
 from rehearsal.errors import ClusterError
 
+_PROGRAMS = (*COMPONENTS, *OPERATORS)
 _PROC = Path("/proc")
 _TERMINATE_SECONDS = 5.0
 _POLL_SECONDS = 0.01
@@ -36,7 +37,9 @@ class Process:
     pid: int
 
 
-def spawn(component: str, program: Path, arguments: list[str], directory: Path, log: Path) -> Process:
+def spawn(
+    component: str, program: Path, arguments: list[str], directory: Path, log: Path, environment: Mapping[str, str] | None = None
+) -> Process:
     """Start a program in `directory`, in a new session so that it survives this one, with output to `log`. Raises ClusterError."""
     log.parent.mkdir(exist_ok=True)
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
@@ -50,7 +53,7 @@ def spawn(component: str, program: Path, arguments: list[str], directory: Path, 
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=_environment(),
+                env=_environment() | dict(environment or {}),
             )
         except OSError as error:
             raise ClusterError(
@@ -77,7 +80,7 @@ def running(directory: Path) -> dict[str, list[int]]:
     pids: dict[str, list[int]] = {}
     for pid, words in _command_lines():
         component = Path(words[0]).name
-        if component in COMPONENTS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
+        if component in _PROGRAMS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
             pids.setdefault(component, []).append(pid)
     return pids
 
@@ -118,11 +121,11 @@ def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
     return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]
 
 
-def end(directory: Path, components: Sequence[str] = COMPONENTS) -> list[str]:
+def end(directory: Path, components: Sequence[str] = _PROGRAMS) -> list[str]:
     """End the `components` of the cluster in `directory`; returns those that ran. Raises ClusterError if one does not end."""
     pids = running(directory)
     # Controllers first: without their API server they fill their logs.
-    ended = [component for component in reversed(COMPONENTS) if component in components and component in pids]
+    ended = [component for component in reversed(_PROGRAMS) if component in components and component in pids]
     for component in ended:
         for pid in pids[component]:
             _end_one(pid, component, directory)

@@ -24,7 +24,7 @@ from rehearsal.toolchain.gobuild import build_fault
 
 TABLE = Path(__file__).parent / "crds.toml"
 OWN = Path(__file__).parent / "definitions"
-_LEAST_GO = (1, 24, 0)
+_LEAST_GO = (1, 26, 6)  # of Karpenter's module
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,3 +121,30 @@ SOURCES = (
     ),
 )
 """In the order of the builds, the smallest first, so that a broken network or disk shows within seconds."""
+
+_CLASSES = "kwok/apis/v1alpha1/doc.go"
+_NAMED = 'AddKnownTypeWithName(gv.WithKind("{}"), '
+
+KARPENTER = Source(
+    "karpenter",
+    "sigs.k8s.io/karpenter",
+    (("karpenter", "sigs.k8s.io/karpenter/kwok"),),
+    edits=(
+        *(
+            (
+                "pkg/operator/operator.go",
+                f'Sprintf(":%d", options.FromContext(ctx).{port})',
+                f'Sprintf("127.0.0.1:%d", options.FromContext(ctx).{port})',
+            )
+            for port in ("MetricsPort", "HealthProbePort")
+        ),
+        ("kwok/apis/apis.go", '"karpenter.kwok.sh"', '"eks.amazonaws.com"'),
+        (_CLASSES, '"v1alpha1"', '"v1"'),
+        (_CLASSES, "AddKnownTypes(gv,", _NAMED.format("NodeClass")),
+        (_CLASSES, "{},\n\t\t&KWOKNodeClassList", "{})\n\tscheme.Scheme." + _NAMED.format("NodeClassList") + "&KWOKNodeClassList"),
+    ),
+)
+"""Karpenter with its provider of fake nodes, for stacks with node pools that it manages.
+
+The edits let it listen on 127.0.0.1 only, and take the NodeClass of EKS Auto Mode for its own class of fake nodes.
+"""

@@ -1,0 +1,82 @@
+"""Karpenter's own scheduler in a rehearsal of `prod`: which machines it buys for the pools of EKS Auto Mode, and that it ends them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from operations.buying import bought_pools, instance_types
+from rehearsal.cluster import start
+from review.prices import price_list
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+from tests.rehearsal.commands import ROOT, inferplan
+
+LINE = re.compile(r"^Karpenter bought (\d+) x (\S+) \((\S+)\) for (\S+): (\S+) USD per hour$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return validate(read_stack(ROOT / "stacks" / "Pulumi.prod.yaml"))
+
+
+def test_instance_types_have_the_resources_and_the_list_price_of_their_machine(settings):
+    types = {each["name"]: each for each in instance_types(["us-east-1a", "us-east-1b"])}
+    machine = types["g6e.12xlarge"]
+    assert machine["resources"]["nvidia.com/gpu"] == "4"
+    offers = {
+        tuple(value["values"][0] for value in each["Requirements"] if "eks" not in value["key"]): each["Price"]
+        for each in machine["offerings"]
+    }
+    price = float(price_list().machines["g6e.12xlarge"].usd_per_hour or 0)
+    assert {pair: offer for pair, offer in offers.items() if pair[0] == "on-demand"} == {
+        ("on-demand", "us-east-1a"): price,
+        ("on-demand", "us-east-1b"): price,
+    }
+    assert all(settings.node_pools[name].node_type in types for name in bought_pools(settings))
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("karpenter")
+    yield directory
+    inferplan(directory, "down", "prod", "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture(scope="module")
+def output(state):
+    done = inferplan(state, "up", "prod", "--engine", "rehearsal", "--karpenter")
+    if "could not be fetched" in done.stderr:
+        pytest.skip(done.stderr[-300:])
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr + done.stdout
+
+
+def nodes(state: Path, monkeypatch) -> list[dict[str, dict[str, str]]]:
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
+    return start("prod").get("/api/v1/nodes")["items"]
+
+
+@pytest.mark.cluster
+@pytest.mark.full
+def test_up_lists_the_machines_that_karpenter_buys_and_their_price(output, settings, state, monkeypatch):
+    bought = [(int(count), kind, capacity, pool, Decimal(price)) for count, kind, capacity, pool, price in LINE.findall(output)]
+    assert bought, output
+    of_pools = {name: settings.node_pools[name] for name in bought_pools(settings)}
+    for count, kind, _, pool, price in bought:
+        name = pool.removesuffix("-auto").removesuffix("-static")
+        assert kind in of_pools[name].machines
+        assert price <= count * (price_list().machines[kind].usd_per_hour or 0)
+    live = [each for each in nodes(state, monkeypatch) if "karpenter.sh/nodepool" in each["metadata"]["labels"]]
+    assert len(live) == sum(each[0] for each in bought)
+
+
+@pytest.mark.cluster
+@pytest.mark.full
+def test_down_ends_the_machines(output, state, monkeypatch):  # noqa: ARG001 - the stack must be up
+    done = inferplan(state, "down", "prod", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [each for each in nodes(state, monkeypatch) if "karpenter.sh/nodepool" in each["metadata"]["labels"]] == []
