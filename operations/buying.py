@@ -94,7 +94,7 @@ def _requirements(labels: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _labels(machine: Machine) -> Iterator[tuple[str, str]]:
-    """The labels of an Auto Mode node that follow from its type, beside those of the kwok provider (family, size, CPU, memory)."""
+    """The labels of an Auto Mode node that follow from its type, besides those of the kwok provider (family, size, CPU, memory)."""
     family = _FAMILY.match(machine.name)
     if family is not None:
         yield "instance-category", family.group(1)[0]

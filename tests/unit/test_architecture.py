@@ -91,6 +91,7 @@ CLOUD_EXCEPTIONS = {
     "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
     "stackfile/schema_editor.py": "offers snippets of stack files",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",
+    "operations/buying.py": "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter",
 }
 
 

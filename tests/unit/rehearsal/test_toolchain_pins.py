@@ -11,6 +11,7 @@ import pytest
 from rehearsal.errors import ToolchainError
 from rehearsal.toolchain import crds, pins
 from rehearsal.toolchain.go import REQUIREMENT_FILE
+from tests.rehearsal.keda_operator import KEDA
 from tests.rehearsal.kueue_manager import KUEUE
 
 BY_NAME = {source.name: source for source in pins.SOURCES}
@@ -20,10 +21,16 @@ def test_the_pinned_versions_are_those_that_the_documents_name():
     assert {name: source.version for name, source in BY_NAME.items()} == {"etcd": "v3.6.6", "kwok": "v0.8.0", "kubernetes": "v1.34.4"}
 
 
-def test_the_kueue_that_tests_run_is_that_of_the_definitions_and_has_its_hashes():
-    [defined] = [source for source in crds.crd_sources() if source.name == KUEUE.name]
-    assert (KUEUE.module, KUEUE.version) == (defined.module, defined.version)
-    assert f"{defined.module} {defined.version} {defined.sum}" in (KUEUE.directory / "go.sum").read_text()
+@pytest.mark.parametrize("source", [KUEUE, KEDA, pins.KARPENTER], ids=lambda source: source.name)
+def test_an_operator_that_runs_is_that_of_the_definitions_and_has_its_hashes(source):
+    [defined] = [each for each in crds.crd_sources() if each.name == source.name]
+    assert (source.module, source.version) == (defined.module, defined.version)
+    assert f"{defined.module} {defined.version} {defined.sum}" in (source.directory / "go.sum").read_text()
+
+
+@pytest.mark.parametrize("source", [KEDA, pins.KARPENTER], ids=lambda source: source.name)
+def test_an_operator_that_listens_on_every_address_is_edited(source):
+    assert any("127.0.0.1" in after and "127.0.0.1" not in before for _, before, after in source.edits)
 
 
 def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release():
@@ -93,7 +100,14 @@ def test_the_wheel_with_the_go_compiler_is_new_enough_and_pinned_by_hash():
 
 def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_that_group():
     pinned = [group for source in crds.crd_sources() for group in source.groups]
-    assert sorted(pinned) == ["gateway.envoyproxy.io", "gateway.networking.k8s.io", "keda.sh", "kueue.x-k8s.io", "monitoring.coreos.com"]
+    assert sorted(pinned) == [
+        "gateway.envoyproxy.io",
+        "gateway.networking.k8s.io",
+        "karpenter.sh",
+        "keda.sh",
+        "kueue.x-k8s.io",
+        "monitoring.coreos.com",
+    ]
     for source in crds.crd_sources():
         assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", source.sum)
         assert all(path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups)) for path in source.paths)
@@ -107,7 +121,7 @@ def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
 
 
 def test_a_definition_of_our_own_is_called_like_its_file_and_says_what_it_is_of():
-    assert crds.own_groups() == ("leaderworkerset.x-k8s.io", "ray.io")
+    assert crds.own_groups() == ("eks.amazonaws.com", "leaderworkerset.x-k8s.io", "ray.io")
     for group in crds.own_groups():
         for path, document in zip(crds.crd_files(group), crds.crd_documents(group), strict=True):
             assert document["metadata"]["name"] == path.stem

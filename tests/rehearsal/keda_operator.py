@@ -1,0 +1,107 @@
+"""KEDA's operator and its API server for external metrics beside a simulated cluster, built from KEDA's pinned module.
+
+Both get certificates of the cluster's authority; in a cluster the operator makes them. A Service that is an external name brings the
+API server to 127.0.0.1. KEDA's admission webhooks do not run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal.cluster import Cluster
+from rehearsal.cluster.pki import write_service_certificate
+from rehearsal.progress import silent
+from rehearsal.toolchain.build import ensure_source
+from rehearsal.toolchain.crds import crd_sources, source_files
+from rehearsal.toolchain.pins import Source
+from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
+
+SPACE, SERVICE, OPERATOR = "keda", "keda-metrics-apiserver", "keda-operator"
+_MODULE = "github.com/kedacore/keda/v2"
+_EVENTS = ("cloudeventsources", "clustercloudeventsources")
+"""Further kinds that the operator watches, beyond those of `crds.toml`."""
+
+KEDA = Source(
+    "keda",
+    _MODULE,
+    ((OPERATOR, f"{_MODULE}/cmd/operator"), ("keda-adapter", f"{_MODULE}/cmd/adapter")),
+    data=(("service.yaml", "config/metrics-server/api_service.yaml"),),
+    edits=(("cmd/adapter/main.go", 'Sprintf(":%v", metricsAPIServerPort)', 'Sprintf("127.0.0.1:%v", metricsAPIServerPort)'),),
+    home=Path(__file__).parent,  # only tests need it
+)
+
+
+def keda_definitions() -> tuple[Path, ...]:
+    """The CustomResourceDefinitions of the kinds that the operator watches, fetched if the cache lacks them. Raises ToolchainError."""
+    [pinned] = [source for source in crd_sources() if source.name == "keda"]
+    paths = tuple(f"config/crd/bases/eventing.keda.sh_{plural}.yaml" for plural in _EVENTS)
+    return (*source_files(pinned, silent), *source_files(replace(pinned, name="keda-eventing", paths=paths), silent))
+
+
+@contextlib.contextmanager
+def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
+    """Runs both programs on `cluster` until the block ends; they log into `directory`. Raises ToolchainError if they cannot be built."""
+    programs = ensure_source(KEDA, silent)
+    health, metrics, external, scrape = free_ports(4)
+    certificates = directory / "certificates"
+    names = tuple(f"{name}{suffix}" for name in (OPERATOR, SERVICE) for suffix in ("", f".{SPACE}.svc"))
+    write_service_certificate(certificates, cluster.pki, names)
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": SPACE, "WATCH_NAMESPACE": ""}
+    operator = [
+        f"--health-probe-bind-address=127.0.0.1:{health}",
+        f"--metrics-service-bind-address=127.0.0.1:{metrics}",
+        "--enable-prometheus-metrics=false",
+        f"--cert-dir={certificates}",
+    ]
+    adapter = [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={external}",
+        f"--port={scrape}",
+        f"--metrics-service-address=localhost:{metrics}",
+        f"--cert-dir={certificates}",
+        f"--client-ca-file={cluster.pki / 'ca.crt'}",
+        f"--tls-cert-file={certificates / 'tls.crt'}",
+        f"--tls-private-key-file={certificates / 'tls.key'}",
+        f"--authentication-kubeconfig={cluster.kubeconfig}",
+        f"--authorization-kubeconfig={cluster.kubeconfig}",
+    ]
+    with contextlib.closing(cluster.api()) as api:
+        for document in (*local_service(SPACE, SERVICE), *(json.loads(path.read_bytes()) for path in keda_definitions())):
+            install(api, document)
+        log = directory / "keda-operator.log"
+        with (
+            running([str(programs / OPERATOR), *operator], log, environment) as process,
+            running([str(programs / "keda-adapter"), *adapter], directory / "keda-adapter.log", environment),
+        ):
+            await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
+            with _aggregated(api, programs / "service.yaml", external, (certificates / "ca.crt")):
+                yield
+
+
+@contextlib.contextmanager
+def _aggregated(api: Any, manifest: Path, port: int, authority: Path) -> Iterator[None]:
+    """The external metrics served by the API server; without their server, namespaces could not be deleted."""
+    import base64
+
+    document = yaml.safe_load(manifest.read_text())
+    document["spec"]["service"]["port"] = port
+    document["spec"]["caBundle"] = base64.b64encode(authority.read_bytes()).decode()
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    install(api, document)
+    try:
+        watch = api.watch(path, {"fieldSelector": f"metadata.name={document['metadata']['name']}", "timeoutSeconds": "120"})
+        with contextlib.closing(watch):
+            states = (live.get("status", {}).get("conditions", []) for kind, live in watch if kind != "BOOKMARK")
+            available = any(each["status"] == "True" for state in states for each in state if each["type"] == "Available")
+        if not available:
+            raise RuntimeError("external.metrics.k8s.io is not available after 120 s")
+        yield
+    finally:
+        api.request("DELETE", f"{path}/{document['metadata']['name']}")
