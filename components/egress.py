@@ -20,7 +20,7 @@ from components.network import outside, tcp
 RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
 
 # The agent that gives EKS Pod Identity credentials to the pods of its node.
-_POD_IDENTITY_AGENT = "169.254.170.23/32"
+POD_IDENTITY_AGENT = "169.254.170.23/32"
 _HTTPS = 443
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # A name of two labels is <service>.<namespace>, unless its last label looks like a top-level domain.
@@ -108,6 +108,6 @@ def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleAr
     if needs_sts(store) and (limited(store) or _HTTPS not in ports_of(store)):
         rules.append(edge(to=[outside()], ports=tcp(_HTTPS)))
     if isinstance(store, ObjectStore) and store.credentials is None:
-        agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=_POD_IDENTITY_AGENT))
+        agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=POD_IDENTITY_AGENT))
         rules.append(edge(to=[agent], ports=tcp(80)))
     return rules

@@ -43,6 +43,7 @@ class InferenceNamespace(pulumi.ComponentResource):
         monthly_usd: int | None = None,
         gateway: GatewayRequirements | None = None,
         dns_addresses: Sequence[pulumi.Input[str]] = (),
+        after: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         gateway = gateway or GatewayRequirements()
@@ -52,7 +53,8 @@ class InferenceNamespace(pulumi.ComponentResource):
         # The budget is an annotation, so that policies and users of the cluster can read it.
         budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
         metadata = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
-        namespace = core.Namespace(name, metadata=metadata, opts=child)
+        # Controllers clean up after its objects, so they are deleted after it.
+        namespace = core.Namespace(name, metadata=metadata, opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)))
         # The name comes from the created object, so that everything in the namespace waits for it.
         live_name = namespace.metadata.name
         networking.NetworkPolicy(

@@ -49,6 +49,7 @@ def compose(stack: Stack) -> Exports:
     platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
     kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
+    controllers = platform.controllers(spec, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(
         spec.namespace,
@@ -56,6 +57,7 @@ def compose(stack: Stack) -> Exports:
         monthly_usd=monthly_usd,
         gateway=requirements(spec.gateway, platform.load_balancing),
         dns_addresses=platform.dns_addresses,
+        after=controllers,
         opts=kube,
     )
     inside = pulumi.ResourceOptions.merge(kube, pulumi.ResourceOptions(parent=home))

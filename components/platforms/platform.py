@@ -79,6 +79,11 @@ class Platform:
     dns_addresses: tuple[pulumi.Input[str], ...] = ()
     load_balancing: LoadBalancing = CONTROLLER
 
+    def controllers(self, sections: Sections, *, opts: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
+        """Install the controllers of the cluster; return what must be deleted after the namespace of the stack. `opts` name the cluster."""
+        del sections, opts
+        return ()
+
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
         """Create the store `name`."""
         from components.storage.model_store import model_store

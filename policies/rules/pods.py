@@ -9,6 +9,7 @@ from kube.names import MANAGED_BY_LABEL
 from policies.engine.resource import Resource, Stack, Subject, objects
 from policies.engine.rule import Edit, Level, Parameters, Severity, Violations, must_be, parameter, resource_rule, stack_rule, violation
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from policies.subjects.programs import image_of
 from policies.subjects.workloads import least_replicas, templates_of, workloads_of
 
 
@@ -81,6 +82,12 @@ API_AUDIENCES = ("", "api", "kubernetes", "https://kubernetes.default.svc", "htt
 TOKEN_SECRET = re.compile(r"-token-[a-z0-9]{5}\Z")
 
 
+def _runs_only(pod: PodTemplate, images: list[str]) -> bool:
+    """True if every container of `pod` runs one of `images`, whatever the tag."""
+    images_of_pod = [image_of(container.at("image")).name for container in pod.containers]
+    return bool(images_of_pod) and all(each in images for each in images_of_pod)
+
+
 def _disable_token_mount(part: PodTemplate | Resource) -> Iterator[Edit]:
     yield Edit(part.at("automountServiceAccountToken").keys, value=False)
 
@@ -89,6 +96,11 @@ def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
     yield from [resource] if resource.kind == ACCOUNT else resource.parts(PODS)
 
 
+@parameter(
+    "controllers",
+    ["registry.k8s.io/autoscaling/cluster-autoscaler", "public.ecr.aws/eks/aws-load-balancer-controller"],
+    "Images, without tags, of controllers that call the Kubernetes API with a token that expires",
+)
 @resource_rule(
     Subject("tokens", PODS.kinds | {ACCOUNT}, _pods_or_account, PODS.inapplicable, PODS.also),
     Severity.MEDIUM,
@@ -96,7 +108,7 @@ def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
     "NSA-CISA: service account tokens",
     remediate=_disable_token_mount,
 )
-def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Violations:
+def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameters) -> Violations:
     """Pods mount no token for the Kubernetes API.
 
     Why: Inference servers never call the Kubernetes API, but an attacker with a stolen token would.
@@ -116,6 +128,8 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, _: Parameters) -> Vio
     for volume in part.at("volumes").each():
         for source in volume.at("projected", "sources").each():
             token = source.at("serviceAccountToken")
+            if _runs_only(part, parameters["controllers"]):
+                continue
             if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:
                 yield violation(token, "mounts a token for the Kubernetes API")
         if TOKEN_SECRET.search(volume.at("secret", "secretName").text()):

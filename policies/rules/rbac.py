@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
 from policies.subjects.networks import is_narrow
 
 _API = "kubernetes:rbac.authorization.k8s.io"
@@ -36,14 +36,20 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 )
 
 
-def _power_violations(role: Resource) -> Violations:
-    """Fields of a role with a resource in POWERS. Rights on named objects are allowed."""
+def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violations:
+    """Fields of a role with a resource in POWERS. Rights on named objects are allowed, and of `autoscalers` to update nodes."""
     for rule in role.at("rules").each():
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
         for field in rule.at("resources").each():
             for group, resources, powerful_verbs, power in POWERS:
+                if (
+                    field.text() == "nodes"
+                    and verbs & set(_WRITE_AND_DELETE) == {"update"}
+                    and role.at("metadata", "name").text() in autoscalers
+                ):
+                    continue
                 if field.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
                     yield violation(field, power)
 
@@ -107,8 +113,13 @@ def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations
 VERBS = ("escalate", "bind", "impersonate")
 
 
+@parameter(
+    "autoscalers",
+    ["cluster-autoscaler"],
+    "Names of roles that may update nodes, because a node autoscaler taints nodes before it removes them",
+)
 @resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8", "CKV_K8S_157", "CKV_K8S_158", "NSA-CISA: RBAC")
-def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
+def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violations:
     """Roles cannot escalate privileges.
 
     Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to
@@ -120,7 +131,7 @@ def rbac_disallow_escalation(role: Resource, _: Parameters) -> Violations:
         for verb in rule.at("verbs").each():
             if verb.text() in VERBS:
                 yield violation(verb, "lets its subjects escalate their privileges")
-    yield from _power_violations(role)
+    yield from _power_violations(role, parameters["autoscalers"])
     for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
         if not is_narrow(selector):
             yield violation(selector, "aggregates the permissions of every cluster role")

@@ -21,6 +21,9 @@ ACCOUNTED = (
     ("aws:s3/bucketPolicy:BucketPolicy", "Action", r"s3:\*", "a denial must name every action, or it leaves some open"),
     ("aws:s3/bucketPolicy:BucketPolicy", "Resource", r"arn:aws:s3:::[a-z0-9.-]+/\*", "a denial must name every object"),
     ("aws:s3/bucketPolicy:BucketPolicy", "Principal", r"\*", "a denial must name everybody"),
+    ("aws:iam/rolePolicy:RolePolicy", "Resource", r"\*", "actions that describe groups and instance types apply to no resource"),
+    ("aws:iam/rolePolicy:RolePolicy", "Resource", r"arn:aws:eks:[a-z0-9-]+:\*:nodegroup/[a-z-]+/\*/\*", "node groups have random ids"),
+    ("aws:iam/rolePolicy:RolePolicy", "Resource", r"arn:aws:autoscaling:[a-z0-9-]+:\*:autoScalingGroup:\*:autoScalingGroupName/eks-\*", "EKS names the groups; a tag limits them to the cluster"),
     ("aws:efs/fileSystemPolicy:FileSystemPolicy", "Principal", r"\*", "NFS mounts carry no AWS identity; two conditions decide instead"),
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from components.platforms.aws import aws_api, offerings
 from components.platforms.aws.auto_mode import preferred
 from components.platforms.aws.controllers_spec import EksControllers
 from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
-from components.platforms.aws.pool_spec import EksPool
+from components.platforms.aws.pool_spec import EksPool, node_groups
 from components.platforms.platform import Platform, Sections
 from components.spec import SpecError
 
@@ -78,6 +78,11 @@ class EksCluster(EksControllers):
         if isinstance(pool, EksPool) and pool.nodes is None and self.has_auto_mode:
             return pool.model_copy(update={"nodes": preferred(pool, keeps_models=keeps_models)[0]})
         return pool
+
+    def installs_autoscaler(self, sections: Sections) -> bool:
+        """True if this stack installs the Cluster Autoscaler: as the user wrote, else for node groups that can grow."""
+        groups = node_groups(sections).values()
+        return self.autoscaler_choice == "install" and any(self.autoscaler or pool.size.max > pool.size.min for pool in groups)
 
     def adds_nodes(self, pool: Pool) -> bool:
         """True in EKS Auto Mode, and for node groups with an autoscaler."""

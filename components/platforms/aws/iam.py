@@ -131,7 +131,7 @@ class StoreReader(pulumi.ComponentResource):
         intent = {"serviceAccount": service_account, "bucket": scope.bucket_name, "prefix": scope.prefix, "method": method}
         super().__init__("inferplan:identity:StoreReader", name, {"spec": intent}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        trust = _trust(home, method, namespace, service_account)
+        trust = trust_of(home, method, namespace, service_account)
         role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
         objects = pulumi.Output.from_input(scope.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=scope.prefix))
         rights: list[pulumi.Resource] = [
@@ -156,9 +156,10 @@ class StoreReader(pulumi.ComponentResource):
         self.register_outputs({"role": role.arn})
 
 
-def _trust(
+def trust_of(
     home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str
 ) -> pulumi.Output[dict[str, object]]:
+    """Return the trust policy for pods of one service account, by the cluster's `method`."""
     if method == "podIdentity":
         name = pulumi.Output.from_input(home.name)
         return name.apply(lambda cluster: pod_identity_trust(cluster=cluster, namespace=namespace, account=account))

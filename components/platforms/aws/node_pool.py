@@ -96,7 +96,7 @@ class EksNodePool(pulumi.ComponentResource):
         launch = ec2.LaunchTemplate(name, args=shape, opts=child)
         self.groups: tuple[pulumi.Resource, ...] = tuple(
             eks.NodeGroup(
-                autonamed(f"{name}-{capacity.lower().replace('_', '-')}", _GROUP_NAME),
+                group_name(name, capacity),
                 args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch),
                 opts=pulumi.ResourceOptions(
                     parent=self,
@@ -109,6 +109,11 @@ class EksNodePool(pulumi.ComponentResource):
             for capacity in spec.capacity_types
         )
         self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
+
+
+def group_name(pool: str, capacity: str) -> str:
+    """Return the name of the node group of `pool` with this capacity type, to which Pulumi adds a random suffix."""
+    return autonamed(f"{pool}-{capacity.lower().replace('_', '-')}", _GROUP_NAME)
 
 
 def _launch_template(

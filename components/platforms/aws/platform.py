@@ -11,6 +11,7 @@ import pulumi_aws as aws
 from components.platforms.aws.access import kubeconfig
 from components.platforms.aws.cluster import ClusterAddons, CreatedCluster, adopted_cluster
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from components.platforms.aws.controller_role import NAMESPACE
 from components.platforms.aws.efs import EfsStore
 from components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
 from components.platforms.aws.nodes import declare_nodes
@@ -43,6 +44,21 @@ class AwsPlatform(Platform):
             clients = self._clients(spec)
             return EfsStore(name, spec, home=self.home, clients=clients, namespace=site.namespace, scope=site.scope, opts=both)
         return super().store(name, spec, site)
+
+    def controllers(self, sections: Sections, *, opts: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
+        """Install the Cluster Autoscaler for node groups that can grow."""
+        kubernetes = [] if opts.provider is None else [opts.provider]
+        both = pulumi.ResourceOptions(providers=[self.provider, *kubernetes])
+        installed: list[pulumi.Resource] = []
+        if not self.spec.installs_autoscaler(sections):
+            return ()
+        from components.namespace import InferenceNamespace
+        from components.platforms.aws.cluster_autoscaler import ClusterAutoscaler
+
+        namespace = InferenceNamespace(NAMESPACE, targets=(), opts=opts).live_name
+        common = {"cluster": self.spec, "home": self.home, "namespace": namespace, "opts": both}
+        installed.append(ClusterAutoscaler("cluster-autoscaler", sections=sections, **common).ready)
+        return tuple(installed)
 
     def _clients(self, spec: EfsStoreSpec) -> list[pulumi.Input[str]]:
         """Return the security groups whose nodes may mount a created file system."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -15,6 +15,9 @@ from components.platforms.aws.auto_mode import AutoModeChoice
 from components.platforms.aws.pool_parts import CapacityReservation, NodeUpdate, PoolSize, RootVolume
 from components.spec import Bytes, Labels, SpecError
 from kube.quantity import bytes_of
+
+if TYPE_CHECKING:
+    from components.platforms.platform import Sections
 
 _GI = 2**30
 GPU_LABEL = "k8s.amazonaws.com/accelerator"
@@ -211,3 +214,8 @@ class EksPool(AutoModeChoice):
     def update_strategy(self) -> str:
         """How nodes are replaced, defaults applied."""
         return self.update.strategy or ("DEFAULT" if self.capacity_reservation is None else "MINIMAL")
+
+
+def node_groups(sections: Sections) -> dict[str, EksPool]:
+    """Return the pools of `sections` that are managed node groups."""
+    return {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool) and not pool.is_auto_mode}

@@ -1,0 +1,87 @@
+"""What controllers in the namespace `cluster-controllers` share: an AWS role by EKS Pod Identity or IRSA, a token and their network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pulumi
+from pulumi_aws import eks, iam
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from components.egress import POD_IDENTITY_AGENT
+from components.naming import autonamed, labels, selector
+from components.network import outside, policy, tcp
+from components.platforms.aws.cluster_spec import EksClusterHandle
+from components.platforms.aws.iam import ROLE_NAME, Document, trust_of
+
+NAMESPACE = "cluster-controllers"
+COMPONENT = "controller"
+
+
+def controller_account(
+    name: str,
+    policy: pulumi.Input[Document],
+    *,
+    namespace: pulumi.Input[str],
+    home: EksClusterHandle,
+    method: Literal["podIdentity", "irsa"],
+    parent: pulumi.Resource,
+) -> tuple[core.ServiceAccount, pulumi.Resource]:
+    """Create the service account `name` with a role that has `policy`; return it, and what must exist before its pods start."""
+    child = pulumi.ResourceOptions(parent=parent)
+    document = pulumi.Output.json_dumps(trust_of(home, method, NAMESPACE, name))
+    role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=document, opts=child)
+    rights = iam.RolePolicy(name, role=role.name, policy=pulumi.Output.json_dumps(policy), opts=child)
+    # Pods get their credentials at admission, so the role needs its permissions before any pod starts.
+    after = pulumi.ResourceOptions(parent=parent, depends_on=[rights])
+    annotations = {"eks.amazonaws.com/role-arn": role.arn} if method == "irsa" else None
+    ready: pulumi.Resource = rights
+    if method == "podIdentity":
+        ready = eks.PodIdentityAssociation(
+            name, cluster_name=home.name, namespace=NAMESPACE, service_account=name, role_arn=role.arn, opts=after
+        )
+    account = core.ServiceAccount(
+        name,
+        metadata=meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations),
+        automount_service_account_token=False,
+        opts=child,
+    )
+    return account, ready
+
+
+def token_volume() -> core.VolumeArgs:
+    """Return the volume `token` with a token that expires, where clients of Kubernetes look for one."""
+    sources = [
+        core.VolumeProjectionArgs(service_account_token=core.ServiceAccountTokenProjectionArgs(path="token", expiration_seconds=3607)),
+        core.VolumeProjectionArgs(
+            config_map=core.ConfigMapProjectionArgs(name="kube-root-ca.crt", items=[core.KeyToPathArgs(key="ca.crt", path="ca.crt")])
+        ),
+        core.VolumeProjectionArgs(
+            downward_api=core.DownwardAPIProjectionArgs(
+                items=[
+                    core.DownwardAPIVolumeFileArgs(
+                        path="namespace", field_ref=core.ObjectFieldSelectorArgs(field_path="metadata.namespace")
+                    )
+                ]
+            )
+        ),
+    ]
+    return core.VolumeArgs(name="token", projected=core.ProjectedVolumeSourceArgs(sources=sources, default_mode=0o440))
+
+
+def token_mount() -> core.VolumeMountArgs:
+    """Return the mount of the token."""
+    return core.VolumeMountArgs(name="token", mount_path="/var/run/secrets/kubernetes.io/serviceaccount", read_only=True)
+
+
+def calls_aws(name: str, *, ingress: Sequence[networking.NetworkPolicyIngressRuleArgs] = ()) -> networking.NetworkPolicySpecArgs:
+    """Return a policy that lets the controller `name` call AWS, the API server and the Pod Identity agent."""
+    agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=POD_IDENTITY_AGENT))
+    edges = [
+        networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(443)),
+        networking.NetworkPolicyEgressRuleArgs(to=[agent], ports=tcp(80)),
+    ]
+    return policy(selector(COMPONENT, name), ingress=ingress, egress=edges)
