@@ -55,7 +55,7 @@ class AwsPlatform(Platform):
         from components.namespace import InferenceNamespace
         from components.platforms.aws.cluster_autoscaler import ClusterAutoscaler
 
-        namespace = InferenceNamespace(NAMESPACE, targets=(), opts=opts).live_name
+        namespace = InferenceNamespace(NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts).live_name
         common = {"cluster": self.spec, "home": self.home, "namespace": namespace, "opts": both}
         installed.append(ClusterAutoscaler("cluster-autoscaler", sections=sections, **common).ready)
         return tuple(installed)
