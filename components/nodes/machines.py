@@ -1,4 +1,4 @@
-"""The machine table (`machines.csv`): the resources of each type of machine, and those that are left for pods.
+"""The machine table (`machines.csv`, `ec2_cpu.csv`): the resources of each type of machine, and those that are left for pods.
 
 It is read on first use.
 """
@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from components.handles import Capacity
+from components.nodes import ec2_cpu
 from components.nodes.accelerators import named
 
 _MI = 2**20
 _GI = 2**30
+# Memory that the kernel keeps for contiguous allocations on Graviton (aws/karpenter-provider-aws, instancetype/types.go, read 2026-11).
+_CONTIGUOUS_BYTES = {"x86_64": 0, "arm64": 64 * _MI}
 # Root volume of a node that has no instance store: what nodes commonly get, and enough for the system and one engine image.
 _ROOT_VOLUME = 100 * _GI
 
@@ -26,7 +30,7 @@ class Machine:
 
     `accelerator` is None for a plain CPU machine, `provider` is `ec2`, another cloud's name, or `server`.
     `max_pods` is the most pods that a kubelet there takes, `hugepages_2mi_bytes` the 2 MiB pages reserved at boot.
-    `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 if unknown.
+    `architecture` is that of its processor. `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 if unknown.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Machine:
     efa: int
     hugepages_2mi_bytes: int
     max_pods: int
+    architecture: Literal["x86_64", "arm64"]
     source: str
     read: str
 
@@ -62,7 +67,9 @@ class Machine:
 
 
 def machine(name: str) -> Machine:
-    """Return the machine `name`. Raises ValueError with the nearest name and all names."""
+    """Return the machine `name`. Raises ValueError with the nearest name, and all names of `machines.csv`."""
+    if name not in machines() and name in ec2_cpu.rows():
+        return _machine(ec2_cpu.rows()[name])
     return named(name, machines(), "machine")
 
 
@@ -90,10 +97,11 @@ def nominal(shape: Machine) -> Capacity:
 
     Karpenter subtracts the same 7.5% (`vmMemoryOverheadPercent`, aws/karpenter-provider-aws, read 2026-08).
     """
-    overhead = math.ceil(shape.memory_bytes * 0.075 / _MI) * _MI
+    memory = shape.memory_bytes - _CONTIGUOUS_BYTES[shape.architecture]
+    overhead = math.ceil(memory * 0.075 / _MI) * _MI
     return Capacity(
         cpu_millicores=shape.cpu * 1000,
-        memory_bytes=shape.memory_bytes - overhead,
+        memory_bytes=memory - overhead,
         accelerators=shape.accelerator_count,
         hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
         ephemeral_storage_bytes=shape.nvme_bytes or _ROOT_VOLUME,
@@ -141,6 +149,7 @@ def _machine(row: dict[str, str]) -> Machine:
         efa=int(row["efa"]),
         hugepages_2mi_bytes=int(row["hugepages2MiMiB"]) * _MI,
         max_pods=int(row["maxPods"]),
+        architecture="arm64" if row.get("architecture") == "arm64" else "x86_64",
         source=row["source"],
         read=row["read"],
     )

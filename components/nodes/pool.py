@@ -18,6 +18,7 @@ from kube.quantity import bytes_of, millicores_of
 
 CPU_MACHINE = "m7i.2xlarge"
 MOST_NODES = 5000  # the size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters, read 2026-11)
+_CPU_TYPE = r"^[cdimrtxz][0-9][a-z0-9-]*\.[0-9a-z]+$"  # families of EC2 without accelerators, for editors
 _HUGEPAGE = 2 * 2**20
 _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 _KUBELET_PODS = 110  # the kubelet's own default of maxPods
@@ -34,8 +35,8 @@ MachineName = Annotated[
     str,
     AfterValidator(lambda name: machines.machine(name).name),
     Field(
-        description="A machine of components/nodes/machines.csv, for example g6e.4xlarge or hls-gaudi2.",
-        json_schema_extra=lambda schema: schema.update(enum=list(machines.machines())),
+        description="A machine of components/nodes/machines.csv, for example g6e.4xlarge or hls-gaudi2, or any current EC2 type without accelerators.",
+        json_schema_extra=lambda schema: schema.update(anyOf=[{"enum": list(machines.machines())}, {"pattern": _CPU_TYPE}]),
     ),
 ]
 MigProfile = Annotated[
