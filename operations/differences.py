@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from kube.names import INSTANCE_LABEL
+from kube.paths import mapping, with_values_of
 from operations.live import LiveCluster, ObjectKey
 from rehearsal.engine.wire.values import UNKNOWN, Secret, reveal
 
@@ -25,7 +27,9 @@ _MOUNTS: Final = (
 
 def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
     """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints."""
-    for each in declared:
+    everything = list(declared)
+    stopped = {_instance(each.inputs) for each in everything if each.ignored and _is_stopped(live.find(each.key))}
+    for each in everything:
         if each.key.kind in _SHOWN_ELSEWHERE:
             continue
         current = live.find(each.key)
@@ -33,13 +37,14 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, "is declared and does not exist"
             continue
         if each.key.kind in _SERVED:
-            fields = list(other_fields(each.inputs.get("spec"), current.get("spec"), "spec"))
+            inputs = with_values_of(dict(current), dict(each.inputs), each.ignored)
+            fields = list(other_fields(inputs.get("spec"), current.get("spec"), "spec"))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:
                 yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
         if each.key.kind == "Deployment":
             yield from ((each.key, text) for text in _lost_mounts(current, live))
-        if each.key.kind == "Service" and (text := _without_endpoints(each.key, current, live)):
+        if each.key.kind == "Service" and _instance(each.inputs) not in stopped and (text := _without_endpoints(each.key, current, live)):
             yield each.key, text
 
 
@@ -56,6 +61,15 @@ def other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
             yield from other_fields(one, other, f"{path}[{index}]")
     elif wanted != found and not (found is None and wanted in ("", [], {}, False, 0)):
         yield f"{path} is {_short(found)}, the file says {_short(wanted)}"
+
+
+def _is_stopped(workload: Mapping[str, Any] | None) -> bool:
+    """True if a scaler has stopped all replicas of the workload, so that its Service has no endpoint until a request comes."""
+    return workload is not None and workload.get("spec", {}).get("replicas") == 0
+
+
+def _instance(manifest: Mapping[str, Any]) -> str | None:
+    return mapping(manifest, "metadata", "labels").get(INSTANCE_LABEL)
 
 
 def _short(value: Any) -> str:

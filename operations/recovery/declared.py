@@ -18,7 +18,14 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
     """Every object that `recording` declares; `namespace` replaces names that only the cluster knows."""
     parents = {each.urn: each.parent for each in recording}
     for each, key in registered_objects(recording, namespace):
-        yield Declared(urn=each.urn, type=each.type, key=key, parents=_chain(each.urn, parents), inputs=_without_secrets(each.inputs))
+        yield Declared(
+            urn=each.urn,
+            type=each.type,
+            key=key,
+            parents=_chain(each.urn, parents),
+            inputs=_without_secrets(each.inputs),
+            ignored=each.options.ignore_changes,
+        )
 
 
 def registered_objects(recording: Recording, namespace: str) -> Iterator[tuple[Registration, ObjectKey]]:

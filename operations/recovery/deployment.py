@@ -32,6 +32,8 @@ class Declared:
     key: ObjectKey
     parents: tuple[str, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    """Paths that updates leave as they are, because a scaler owns them."""
 
 
 @dataclass(frozen=True, kw_only=True)

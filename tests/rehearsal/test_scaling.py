@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.wire.values import reveal
 from rehearsal.progress import silent
+from tests.rehearsal.commands import inferplan, up, variant
+from tests.rehearsal.conftest import local_api
 from tests.unit.serving.models import declared, vllm
 
 pytestmark = pytest.mark.cluster
@@ -26,6 +30,11 @@ def api(cluster):
     client.close()
 
 
+@pytest.fixture
+def local(local_state, monkeypatch):
+    yield from local_api(local_state, monkeypatch)
+
+
 @pytest.mark.parametrize("replicas", RANGES, ids=["signals", "zero", "cpu"])
 def test_the_api_server_takes_every_field_of_a_scaler(api, replicas):
     kinds = ("ScaledObject", "HorizontalPodAutoscaler")
@@ -35,3 +44,16 @@ def test_the_api_server_takes_every_field_of_a_scaler(api, replicas):
     path = api.resource(body["apiVersion"], body["kind"]).path("default")
     made = api.request("POST", path, body, query={"dryRun": "All", "fieldValidation": "Strict"})
     assert made["spec"].items() >= body["spec"].items()
+
+
+@pytest.mark.full
+def test_a_range_keeps_the_replicas_that_run_and_an_update_never_resets_the_scalers_number(local_state, local, tmp_path):
+    path = "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b"
+    scaled = variant(tmp_path, "replicas: 2", "replicas: {min: 1, max: 3, on: {cpu: 70}}")
+    up(local_state, scaled)
+    assert local.request("GET", path)["spec"]["replicas"] == 2
+    local.request("PATCH", f"{path}/scale", {"spec": {"replicas": 3}}, media="application/merge-patch+json")
+    up(local_state, scaled)
+    assert local.request("GET", path)["spec"]["replicas"] == 3
+    status = json.loads(inferplan(local_state, "status", str(scaled), "--json").stdout)
+    assert status["differences"] == []
