@@ -132,13 +132,26 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     block = ways == [_BLOCK]
     # A block is paid for in advance, whether its nodes are used or not.
     least, needed = (pool.most, pool.most) if block else (pool.least, pool.needed)
-    cheapest, usual, dearest = (price * prices.hours + disk for price in (min(hourly), hourly[0], max(hourly)))
-    # Spot does not make the disk cheaper.
-    lowest = min(hourly) * prices.hours * prices.spot_lowest + disk if "SPOT" in ways else cheapest
+    fee = _fee(pool, names, prices)
+    cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
+    # Spot makes neither the disk nor the fee cheaper.
+    lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
     committable = hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0)
     amounts = {"usual": usual * needed, "least": lowest * least, "most": dearest * pool.most, "committable": committable}
-    kind, name = ("NodeGroup", pool.groups[0].name) if len(pool.groups) == 1 else ("pool", pool.name)
-    return CostLine(kind=kind, name=name, basis=_basis(pool, names, hourly[0], ways, needed), **amounts), no_disk
+    kind, name = ("NodeGroup", pool.groups[0].name) if len(pool.groups) == 1 and not fee else ("pool", pool.name)
+    return CostLine(kind=kind, name=name, basis=_basis(pool, names, hourly[0], ways, needed) + _fee_basis(fee), **amounts), no_disk
+
+
+def _fee(pool: Pool, names: list[str], prices: PriceList) -> Decimal:
+    """The fee of EKS Auto Mode for one node as a share of its list price, whatever it is bought by; 0 for a node group."""
+    if not pool.groups[0].inputs.get("autoMode"):
+        return Decimal(0)
+    machine = prices.machines.get(names[0])
+    return prices.auto_mode["accelerated" if machine is not None and machine.accelerators else "general"]
+
+
+def _fee_basis(fee: Decimal) -> str:
+    return f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""
 
 
 def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:

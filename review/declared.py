@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kube.paths import mapping
 from kube.quantity import amount, number
+from review.node_pools import NODE_GROUP, with_node_pools
 from review.pods import PodSet, pod_sets
 from review.preview import Preview, Side, StepSummary
 
@@ -58,15 +59,14 @@ def _state(step: StepSummary, side: When) -> Side | None:
 
 
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources`, node groups completed by the instance type and the disk of their launch template.
+    """`resources` with NodePools as node groups, and node groups completed by the instance type and the disk of their launch template.
 
     The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
     """
-    everything = list(_with_ranges(resources))
+    everything = list(with_node_pools(_with_ranges(resources)))
     templates = {label: each.inputs for each in everything if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
     for each in everything:
         template = next((templates[tag] for tag in mapping(each.inputs, "labels").items() if _hashable(tag) and tag in templates), None)

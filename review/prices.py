@@ -37,6 +37,8 @@ class PriceList:
     by_use: dict[str, str]
     per_gb_month: dict[str, Decimal]
     per_gb_read: dict[str, Decimal]
+    auto_mode: dict[str, Decimal]
+    """The fee of EKS Auto Mode as a share of an instance's list price: `general` and `accelerated` types."""
     machines: dict[str, Machine]
 
 
@@ -60,6 +62,7 @@ def price_list() -> PriceList:
         by_use=document["by_use"],
         per_gb_month={key: Decimal(price) for key, price in document["per_gb_month"].items()},
         per_gb_read={key: Decimal(price) for key, price in document["per_gb_read"].items()},
+        auto_mode={key: Decimal(share) for key, share in document["auto_mode"].items()},
         machines={row["type"]: _machine(row) for row in rows},
     )
 

@@ -24,7 +24,7 @@ from review.step import Step
 _READ_WHOLE = re.compile(
     r"inferplan:.*|pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service)|kubernetes:networking\.k8s\.io/v1:Ingress"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
-    r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate"
+    r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate|.*:NodeClass"
 )
 _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy")
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret

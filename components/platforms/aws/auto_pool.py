@@ -156,9 +156,12 @@ def _node_pool(spec: EksPool, target: NodeTarget, node_class: str, size: dict[st
 
 
 def _limits(spec: EksPool, nodes: int) -> dict[str, str]:
-    """Return limits that `nodes` nodes reach: a dynamic NodePool counts resources, and every node has the same number of accelerators."""
+    """Return limits that `nodes` nodes reach.
+
+    Karpenter counts nodes since 1.8, and AWS documents `nodes` for static NodePools only, so the resources of the nodes limit them too.
+    """
     shapes = [machines.machine(name) for name in spec.machines]
     hardware = spec.hardware
     if hardware is not None:
-        return {hardware.resource: str(nodes * shapes[0].accelerator_count)}
-    return {"cpu": str(nodes * min(shape.cpu for shape in shapes))}
+        return {"nodes": str(nodes), hardware.resource: str(nodes * shapes[0].accelerator_count)}
+    return {"nodes": str(nodes), "cpu": str(nodes * min(shape.cpu for shape in shapes))}
