@@ -50,8 +50,8 @@ def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_mo
     path = ("nodePools", name, "nodes")
     if not cluster.has_auto_mode:
         yield SpecError(path, "autoMode: the cluster has no EKS Auto Mode. Set cluster.autoMode: true, or nodes: nodeGroup.")
-    for reason in obstacles(pool, keeps_models=keeps_models):
-        yield SpecError(path, f"autoMode: {reason}. Change that setting, or set nodes: nodeGroup.")
+    if reasons := "; ".join(obstacles(pool, keeps_models=keeps_models)):
+        yield SpecError(path, f"autoMode: {reasons}. Change these settings, or set nodes: nodeGroup.")
 
 
 def _unreachable_api_server(cluster: EksCluster) -> Iterator[SpecError]:

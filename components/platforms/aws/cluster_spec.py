@@ -19,6 +19,7 @@ from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region,
 from components.platforms.aws.pool_spec import EksPool, node_groups
 from components.platforms.platform import Platform, Sections
 from components.spec import SpecError
+from components.storage.volume_spec import NodeDiskStoreSpec
 
 if TYPE_CHECKING:
     import pulumi
@@ -89,14 +90,18 @@ class EksCluster(EksControllers):
         return (isinstance(pool, EksPool) and pool.is_auto_mode) or super().adds_nodes(pool)
 
     def notes(self, sections: Sections) -> Iterator[str]:
-        """Yield how to reach a private API server, and which pools may be in zones without their instance types."""
+        """Yield how to reach a private API server, why pools stay node groups, and which may be in zones without their instance types."""
         if self.create is not None and not self.create.public_access_cidrs:
             yield (
                 "cluster: the API server of the new cluster is private. Run up, status and kubectl on a machine that reaches the addresses of "
                 "its VPC (VPN, peering, or a runner in it); elsewhere they time out after the cluster exists. To open it to some networks, "
                 "set create.publicAccessCidrs."
             )
+        keepers = {store.pool for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec)}
         for name, pool in sections.node_pools.items():
+            if isinstance(pool, EksPool) and self.has_auto_mode and not pool.is_auto_mode:
+                reason = preferred(pool, keeps_models=name in keepers)[1]
+                yield f"nodePools.{name} is a managed node group, not part of EKS Auto Mode: {reason or 'nodes is nodeGroup'}."
             if isinstance(pool, EksPool) and pool.capacity_reservation is None:
                 yield from (
                     f"nodePools.{name}: {doubt}" for doubt in offerings.doubts(pool.machines, self.region, pool.zones or self.zones)
