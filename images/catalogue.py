@@ -26,6 +26,7 @@ class ImageFacts(NamedTuple):
 
     `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.
     `backends` are the backends of a Triton image, empty where they are not known.
+    `architectures` are those that the publisher's own build files name.
     `keeps_entrypoint` is true where the publisher names no program to call, so that a container has to rely on the entrypoint.
     """
 
@@ -43,6 +44,7 @@ class ImageFacts(NamedTuple):
     digest: str | None = None
     keeps_entrypoint: bool = False
     backends: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ("x86_64",)
 
     @property
     def reference(self) -> str:
@@ -99,6 +101,7 @@ def _row(name: str, data: dict[str, Any]) -> ImageFacts:
         digest=data.get("digest"),
         keeps_entrypoint=data.get("keepsEntrypoint", False),
         backends=tuple(data.get("backends", ())),
+        architectures=tuple(data.get("architectures", ("x86_64",))),
     )
 
 

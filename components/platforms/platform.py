@@ -19,6 +19,7 @@ from components.storage.fields import Store
 if TYPE_CHECKING:
     import pulumi
 
+    from components.benchmark.spec import BenchmarkSpec
     from components.gateway.exposure_spec import Access
     from components.gateway.spec import GatewaySpec
     from components.serving.served_model import ServedModel
@@ -51,6 +52,11 @@ class Sections(Protocol):
     @property
     def gateway(self) -> GatewaySpec | None:
         """The gateway, None if there is none."""
+        ...
+
+    @property
+    def benchmark(self) -> BenchmarkSpec | None:
+        """The benchmark, None if there is none."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Values that the AWS API accepts, so that a plan rejects offline what AWS would reject after ten minutes.
 
 The values are in `aws_api.json`, generated from botocore's service models by `python -m components.platforms.aws.aws_api` (botocore is
-in the development group; no network), and in the constants below that no service model contains. There are no accounts, quotas or prices.
+in the development group; no network), and in the constants below that no service model contains. It has no accounts, quotas or prices.
 """
 
 from __future__ import annotations

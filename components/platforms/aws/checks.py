@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.platforms.aws import aws_api, offerings
+from components.platforms.aws.architecture import architecture_errors
 from components.platforms.aws.auto_mode import obstacles
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
@@ -35,6 +36,7 @@ def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
         yield from _auto_mode_errors(name, pool, cluster, keeps_models=name in keepers)
         yield from _zone_errors(name, pool, cluster)
         yield from _scarcity_errors(name, pool, cluster)
+        yield from architecture_errors(name, pool, sections)
         yield from _model_errors(name, pool, sections)
     yield from _store_errors(sections, cluster)
     yield from _arn_regions(sections, cluster)

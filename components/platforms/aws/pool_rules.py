@@ -16,6 +16,7 @@ _GI = 2**30
 # Prefixes that EKS, Kubernetes or this project set themselves.
 _OWNED_LABELS = ("eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
 _PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
+_ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
 _NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
 
 
@@ -26,9 +27,11 @@ def ami_type(ami: str) -> str:
             f"{ami!r} is Amazon Linux 2, whose EKS images ended on 2025-11-26; use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type"
         )
     known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
-    ours = (*_PLAIN_AMIS, *_NVIDIA_AMIS, "CUSTOM")
+    ours = (*_PLAIN_AMIS, *_ARM_AMIS, *_NVIDIA_AMIS, "CUSTOM")
     if known not in ours:
-        raise ValueError(f"{ami!r} is for instance types that pools do not support (ARM, Neuron or Windows). Use one of: {', '.join(ours)}")
+        raise ValueError(
+            f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or Windows). Use one of: {', '.join(ours)}"
+        )
     return known
 
 
@@ -61,6 +64,9 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         yield f"the machines differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+    if len({shape.architecture for shape in shapes}) > 1:
+        listed = ", ".join(f"{shape.name} {shape.architecture}" for shape in shapes)
+        yield f"the machines differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
     if pool.local_cache and not all(shape.nvme_bytes for shape in shapes):
         without = ", ".join(shape.name for shape in shapes if not shape.nvme_bytes)
         yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
@@ -91,9 +97,11 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
         cause = "no EKS image carries the driver of this machine" if pool.ami_type is None else "amiType is CUSTOM"
         yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
     vendor = None if pool.accelerator is None else accelerators.lookup(pool.accelerator).vendor
-    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*_PLAIN_AMIS, "CUSTOM")}[vendor]
+    plain = _ARM_AMIS if pool.architecture == "arm64" else _PLAIN_AMIS
+    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[vendor]
     if pool.ami not in fitting:
-        yield f"amiType {pool.ami} has no driver for {pool.accelerator or 'a machine without accelerator'}; use one of {', '.join(fitting)}"
+        machine = pool.accelerator or f"a machine without accelerator and with {pool.architecture} processors"
+        yield f"amiType {pool.ami} is not for {machine}; use one of {', '.join(fitting)}"
     owned = sorted(key for key in pool.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
     if owned:
         yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"

@@ -38,7 +38,8 @@ class EksPool(AutoModeChoice):
     """The only instances that nodes use: a capacity block with capacityTypes: [CAPACITY_BLOCK], an on-demand capacity reservation with
     [ON_DEMAND]. Without it, nodes still use open on-demand reservations of their type and zone."""
     ami_type: Annotated[str, AfterValidator(rules.ami_type)] | None = None
-    """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, AL2023_x86_64_STANDARD without."""
+    """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, without AL2023_x86_64_STANDARD
+    or, on Graviton, AL2023_ARM_64_STANDARD."""
     ami_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
     """The image for amiType CUSTOM. It must carry nodeadm, as the AL2023 images for EKS do."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=6)] | None = None
@@ -80,7 +81,13 @@ class EksPool(AutoModeChoice):
         if self.ami_type is not None:
             return self.ami_type
         vendor = None if self.accelerator is None else accelerators.lookup(self.accelerator).vendor
-        return {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: "AL2023_x86_64_STANDARD"}[vendor]
+        plain = "AL2023_ARM_64_STANDARD" if self.architecture == "arm64" else "AL2023_x86_64_STANDARD"
+        return {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: plain}[vendor]
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of the processors: x86_64, or arm64 on Graviton."""
+        return machines.machine(self.machines[0]).architecture
 
     @property
     def is_block(self) -> bool:
