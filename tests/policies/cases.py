@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from operations.policy_check import stack_of
+from policies.engine.resource import Resource, Stack
 from rehearsal.engine.wire.recording import Options, Recording, Registration
 from rehearsal.engine.wire.values import UNKNOWN, Secret
 
@@ -58,10 +61,14 @@ class Case:
 
     def recording(self) -> Recording:
         """The base stack with the change."""
-        edits = dict(self.row.also) if self.row.also else {}
-        if self.name != "base":
-            edits[self.row.path] = self.value
-        return changed(self.row.resource, edits)
+        return changed(self.row.resource, self._edits())
+
+    def stack(self) -> Stack:
+        """The base stack with the change, as rules read it."""
+        return stack_with(self.row.resource, self._edits())
+
+    def _edits(self) -> dict[str, Any]:
+        return dict(self.row.also) if self.name == "base" else {**self.row.also, self.row.path: self.value}
 
     def __str__(self) -> str:
         return f"{self.row.rule}-{self.name}"
@@ -82,7 +89,7 @@ def cases_of(row: Row) -> Iterator[Case]:
 @cache
 def base() -> list[dict[str, Any]]:
     """The resources of the base stack. Nobody may change them in place."""
-    return yaml.safe_load((Path(__file__).parent / "base.yaml").read_text())
+    return yaml.load((Path(__file__).parent / "base.yaml").read_text(), Loader=yaml.CSafeLoader)
 
 
 def edited(each: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +107,22 @@ def changed(resource: str, edits: dict[str, Any]) -> Recording:
     """The base stack with `edits` of one resource, by path; the path `resource` takes the resource itself away."""
     kept = [each for each in base() if "resource" not in edits or label(each) != resource]
     return recording_of([edited(each, edits) if label(each) == resource else each for each in kept])
+
+
+def stack_with(resource: str, edits: dict[str, Any]) -> Stack:
+    """The stack of `changed`, as rules read it. Resources that no edit touches are the same objects each time."""
+    recording = changed(resource, edits)
+    if "resource" in edits:
+        return stack_of(recording)
+    known = _base_resources()
+    target = [each for each in recording if f"{known[each.urn].short_kind}/{each.name}" == resource]
+    edited_one = {each.urn: each for each in stack_of(dataclasses.replace(recording, registrations=tuple(target)))}
+    return Stack(recording.stack, [edited_one.get(each.urn, known[each.urn]) for each in recording])
+
+
+@cache
+def _base_resources() -> dict[str, Resource]:
+    return {each.urn: each for each in stack_of(recording_of(base()))}
 
 
 def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording:

@@ -57,27 +57,36 @@ class Verdict:
         return bool(self.outcomes) == self.case.fault
 
 
+def _load(text: str) -> Any:
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
 def sources() -> Mapping[str, Mapping[str, str]]:
     """The public sources by their short names."""
-    return yaml.safe_load((FOLDER / "sources.yaml").read_text())
+    return _load((FOLDER / "sources.yaml").read_text())
 
 
 def uncaught() -> Mapping[str, str]:
     """Titles of faults that the pack does not catch, with the reason."""
-    return yaml.safe_load((FOLDER / "uncaught.yaml").read_text())
+    return _load((FOLDER / "uncaught.yaml").read_text())
 
 
 @cache
 def bases() -> Mapping[str, Mapping[str, Any]]:
     """The clean resources by name."""
-    return {name: base for path in sorted(FOLDER.glob("*bases.yaml")) for name, base in yaml.safe_load(path.read_text()).items()}
+    return {name: base for path in sorted(FOLDER.glob("*bases.yaml")) for name, base in _load(path.read_text()).items()}
 
 
-def cases() -> Iterator[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
     """Every case of every file, in the order of the files."""
+    return tuple(_cases())
+
+
+def _cases() -> Iterator[Case]:
     for path in sorted(FOLDER.glob("*.yaml")):
         if path.name not in _TABLES and not path.name.endswith("bases.yaml"):
-            for group in yaml.safe_load(path.read_text()):
+            for group in _load(path.read_text()):
                 for row in group["rows"]:
                     yield _case(path.stem, group, row)
 
