@@ -175,7 +175,7 @@ def _arguments(cluster: EksCluster, termination_seconds: int) -> list[str]:
         "--balance-similar-node-groups",
         # Model servers have emptyDir volumes on every node.
         "--skip-nodes-with-local-storage=false",
-        # Only a node without accelerators in use is removed: moving a model means loading it again. Gaudi is no GPU to the autoscaler, so
+        # Only a node without accelerators in use is removed: moving a model means loading it again. The autoscaler does not count Gaudi as a GPU, so
         # the share of cpu and memory counts there; a model with one of eight accelerators requests 11 %.
         "--scale-down-gpu-utilization-threshold=0.01",
         "--scale-down-utilization-threshold=0.1",

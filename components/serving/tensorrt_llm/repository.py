@@ -1,6 +1,6 @@
 """The files of a TensorRT-LLM repository: configurations as Triton's messages, and our python models.
 
-Weights and engines are no part of it; they are mounted beside it. The same spec gives the same bytes.
+Weights and engines are not part of it; they are mounted next to it. The same spec gives the same bytes.
 """
 
 from __future__ import annotations

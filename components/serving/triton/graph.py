@@ -45,7 +45,7 @@ def _step(name: str, ensemble: EnsembleModel, step: EnsembleStep, repository: Ma
     if model is None:
         near = get_close_matches(step.model_name, repository, n=1)
         hint = f"; did you mean {near[0]!r}" if near else ""
-        yield f"modelName {step.model_name!r} is no model of this repository{hint}; it has {', '.join(sorted(repository))}"
+        yield f"modelName {step.model_name!r} is not a model of this repository{hint}; it has {', '.join(sorted(repository))}"
         return
     if step.model_name == name:
         yield "an ensemble cannot be a step of itself; name another model"

@@ -1,6 +1,6 @@
 """Builds a Triton model repository from its spec: config.pbtxt as messages, and the sources that python models run.
 
-Weights are no part of it; they are mounted beside it. The same spec gives the same bytes.
+Weights are not part of it; they are mounted next to it. The same spec gives the same bytes.
 """
 
 from __future__ import annotations
