@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from tests.unit.serving.models import declared, vllm
 from tests.unit.serving.test_ray_serve import ray
+from tests.unit.serving.test_triton import triton
 
 SCALED = "kubernetes:keda.sh/v1alpha1:ScaledObject"
 HPA = "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
@@ -154,3 +155,10 @@ def test_ray_serve_scales_itself_and_no_other_scaler_points_at_it():
 def test_what_ray_cannot_scale_is_an_error_with_a_remedy(fields, message):
     with pytest.raises(ValidationError, match=re.escape(message)):
         ray(**fields)
+
+
+def test_triton_follows_its_queue_unless_vllm_queues_behind_it():
+    weights = {"store": "w", "path": "llama"}
+    text = triton(weights=weights, replicas={"min": 1, "max": 2})
+    engine = triton(weights=weights, replicas={"min": 1, "max": 2}, repository={"llm": {"kind": "vllm"}})
+    assert (list(text.scaling_signals), list(engine.scaling_signals)) == (["queue_milliseconds"], ["requests_in_flight"])
