@@ -50,7 +50,7 @@ _WAIT = [
 # Each with what our validation says and what the server says, so that neither refuses a case for another reason.
 WRONG: dict[str, Case] = {
     "a step names a model that is not there": Case(
-        [_set("both/steps/0/modelName", "lower")], "'lower' is no model of this repository", "not available or ambiguous: lower"
+        [_set("both/steps/0/modelName", "lower")], "'lower' is not a model of this repository", "not available or ambiguous: lower"
     ),
     "a step names a version that is not there": Case(
         [_set("both/steps/0/modelVersion", 7)], "modelVersion 7 of 'upper' is not there", "'upper' whose required version 7 is not loaded"
