@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -22,12 +23,15 @@ import pytest
 from operations.simulated_nodes import simulated_objects
 from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.api import ApiError
+from rehearsal.cluster.definitions import installer
+from rehearsal.progress import silent
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.engine.aws_stub import AwsStub, serving
 from tests.engine.own_project import own_project, reseal
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import ROOT, run
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 
@@ -39,6 +43,8 @@ ROUTES = (
     "aws:ec2/routeTable:RouteTable",
     "aws:ec2/routeTableAssociation:RouteTableAssociation",
 )
+# What EKS Auto Mode adds and removes nodes by, inside the cluster.
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 CLEANUP = "ingress.k8s.aws/resources"
 INGRESSES = "/apis/networking.k8s.io/v1/ingresses"
 POOL = "inferplan.dev/pool"
@@ -59,6 +65,8 @@ class Platform:
         aws.answers["aws:eks/cluster:Cluster"] = {**found, "certificateAuthority": {"data": authority}}
         aws.answers["aws:eks/getCluster:getCluster"] = {**found, "certificateAuthorities": [{"data": authority}]}
         aws.on_create, aws.before_delete = self._joined, self._leaving
+        for group in ("karpenter.sh", "eks.amazonaws.com"):
+            assert installer(cluster, silent)(group)
         # Nodes of no pool are an adopted cluster's own.
         for node in (each for each in self._nodes if POOL not in each["metadata"]["labels"]):
             self.api.request("POST", "/api/v1/nodes", body=node)
@@ -87,16 +95,48 @@ class Platform:
         return [node for node in self._nodes if node["metadata"]["labels"].get(POOL) == pool] if now == at else []
 
     @contextmanager
-    def controller(self) -> Iterator[None]:
-        """Claims every Ingress, and cleans up after one that is being deleted."""
-        watch = self.api.watch(INGRESSES, {"resourceVersion": self.api.request("GET", INGRESSES)["metadata"]["resourceVersion"]})
-        thread = threading.Thread(target=self._reconcile, args=(watch,), daemon=True)
+    def auto_mode(self) -> Iterator[None]:
+        """Adds the nodes of a pool with its first NodePool, and removes them with its last."""
+        with self._watched(NODE_POOLS, self._scale):
+            yield
+
+    def _scale(self, watch: Any) -> None:
+        for kind, live in watch:
+            pool = live["spec"]["template"]["metadata"]["labels"][POOL]
+            if kind == "ADDED":
+                self._aws.note("create", "NodePool", live["metadata"]["name"])
+                self._joined(GROUP, {"labels": {POOL: pool}})
+            elif kind == "DELETED":
+                self._leaving(GROUP, {"labels": {POOL: pool}})
+                self._aws.note("delete", "NodePool", live["metadata"]["name"])
+
+    def _listed(self, path: str) -> Any:
+        """The list at `path`; the API server answers 429 while it fills the cache of a new kind, and says so by no event."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self.api.request("GET", path)
+            except ApiError as refusal:
+                if refusal.reason != "TooManyRequests" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    @contextmanager
+    def _watched(self, path: str, reconcile: Any) -> Iterator[None]:
+        watch = self.api.watch(path, {"resourceVersion": self._listed(path)["metadata"]["resourceVersion"]})
+        thread = threading.Thread(target=reconcile, args=(watch,), daemon=True)
         thread.start()
         try:
             yield
         finally:
             watch.close()
             thread.join(10)
+
+    @contextmanager
+    def controller(self) -> Iterator[None]:
+        """Claims every Ingress, and cleans up after one that is being deleted."""
+        with self._watched(INGRESSES, self._reconcile):
+            yield
 
     def _reconcile(self, watch: Any) -> None:
         for kind, live in watch:
@@ -144,7 +184,7 @@ def place(aws, tmp_path_factory, request):
         project = own_project(directory)
         reseal(project, stack, environment["PULUMI_CONFIG_PASSPHRASE"])
         run(environment, "pulumi", "stack", "select", "--create", stack, cwd=project)
-        with platform.controller():
+        with platform.controller(), platform.auto_mode():
             yield stack, environment, platform, project
         platform.api.close()
         delete(stack)
@@ -184,7 +224,7 @@ def last(log: list[tuple[str, str, str]], verb: str, *types: str) -> int:
 @pytest.mark.parametrize("place", ["staging"], indirect=True)
 def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
-    assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(aws.log, "create", GROUP)
+    assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(aws.log, "create", "NodePool")
     aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {"arn": "arn:aws:sts::111122223333:assumed-role/ci/run-17"}
     assert "Add arn:aws:iam::111122223333:role/ci" in pulumi(place, "preview", "--expect-no-changes")
     aws.log.clear()
@@ -195,10 +235,10 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
         assert told.index(f"kubernetes:apps/v1:Deployment {model} deleted") < gateway
     assert left_in(place) == set()
     assert platform.nodes() == []
-    assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", GROUP)
-    assert last(aws.log, "delete", GROUP) < first(aws.log, "delete", *ROUTES)
+    assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", "NodePool")
+    assert last(aws.log, "delete", "NodePool") < first(aws.log, "delete", *ROUTES)
     assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
-    assert last(aws.log, "delete", GROUP) < first(aws.log, "delete", "aws:eks/cluster:Cluster")
+    assert last(aws.log, "delete", "NodePool") < first(aws.log, "delete", "aws:eks/cluster:Cluster")
     assert last(aws.log, "delete", "aws:eks/cluster:Cluster") < first(aws.log, "delete", "aws:ec2/vpc:Vpc")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _GI = 2**30
 _KARPENTER = "karpenter.sh"
 _EKS = "eks.amazonaws.com"
-_CAPACITY_TYPES = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "reserved"}
+_CAPACITY_TYPES = {"ON_DEMAND": "on-demand", "SPOT": "spot"}
 # The default delay of the Cluster Autoscaler for a node that it no longer needs.
 _EMPTY_FOR = "10m"
 # The longest time that a node waits for its pods when it is replaced; the value of AWS's samples.
@@ -128,11 +128,12 @@ def _node_pool(spec: EksPool, target: NodeTarget, node_class: str, size: dict[st
     `update.maxUnavailable` at once, and respects disruption budgets for a day.
     """
     static = "replicas" in size
-    # Reserved capacity first, then spot, then on-demand; the nodes of size.min are of the last type, as in node groups.
-    capacity_types = spec.capacity_types[-1:] if static else spec.capacity_types
+    # Karpenter tries spot before on-demand; the nodes of size.min are of the last type, as in node groups.
+    bought = spec.capacity_types[-1:] if static else spec.capacity_types
+    capacity_types = ["reserved"] if spec.capacity_reservation else [_CAPACITY_TYPES[each] for each in bought]
     requirements = {
         "node.kubernetes.io/instance-type": list(spec.machines),
-        f"{_KARPENTER}/capacity-type": [_CAPACITY_TYPES[each] for each in capacity_types],
+        f"{_KARPENTER}/capacity-type": capacity_types,
     }
     if spec.zones:
         requirements[ZONE_LABEL] = list(spec.zones)

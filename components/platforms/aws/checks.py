@@ -193,7 +193,7 @@ def _unreachable_file_system(name: str, store: EfsStoreSpec, sections: Sections,
 
 def _untainted_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
     plain = {name: pool for name, pool in pools.items() if not pool.target(name).taints}
-    if not any(pool.size.min for pool in plain.values()):
+    if not any(pool.size.min or pool.is_auto_mode for pool in plain.values()):
         problem = f"size.min of {', '.join(plain)} is 0" if plain else "every pool has taints"
         yield SpecError(
             ("nodePools",),

@@ -205,6 +205,16 @@ def test_a_capacity_block_may_run_in_auto_mode_if_told_to():
     assert requirements(named(recording, NODE_POOL)["h100-auto"])["karpenter.sh/capacity-type"] == ["reserved"]
 
 
+def test_an_on_demand_reservation_in_auto_mode_is_the_only_capacity():
+    reserved = {**L40S, "instanceTypes": ["g6e.4xlarge"], "capacityReservation": BLOCK["capacityReservation"], "nodes": "autoMode"}
+    recording = declared(cluster=AUTOMATIC, nodePools={**POOLS, "l40s": reserved})
+    assert requirements(named(recording, NODE_POOL)["l40s-auto"])["karpenter.sh/capacity-type"] == ["reserved"]
+
+
+def test_a_system_pool_may_start_empty_since_auto_mode_adds_its_nodes():
+    assert errors(cluster=AUTOMATIC, nodePools={"system": {**SYSTEM, "size": {"max": 3}}}) == {}
+
+
 GAUDI = {"provider": "eks", "accelerator": "gaudi-1", "amiId": "ami-0123456789abcdef0", "size": {"max": 2}}
 H100 = {"provider": "eks", "accelerator": "nvidia-h100", "instanceTypes": ["p5.48xlarge"], "zones": ["us-east-1a"], "size": {"max": 2}}
 
