@@ -15,6 +15,7 @@ MARKS = {
     "network": "downloads from the internet",
     "update": "changes a real cluster with the Pulumi CLI",
     "traffic": "calls models that really run",
+    "account": "asks AWS, and ends with the code that fits the account",
     "aws": "calls AWS through its CLI",
 }
 _BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*) -->\n)?```console\n(?P<text>.*?)```", re.DOTALL)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, with which the tutorials read a cluster"),
 ]
+AWS = shutil.which("aws") or "aws"
 BASH = shutil.which("bash") or "bash"
 NODES = ("gaudi-1", "gaudi-2")
 
@@ -104,3 +106,55 @@ def test_a_reader_brings_a_rack_that_exists_into_service(cluster: Cluster, tmp_p
     assert "3 error" in first
     assert "2 warning, 0 error" in second
     assert "0 warning, 0 error" in last
+
+
+@pytest.mark.skipif(not Path(AWS).is_absolute(), reason="no AWS CLI on PATH, with which the tutorial calls AWS")
+def test_a_reader_with_an_empty_account_gets_to_the_update(tmp_path):
+    """moto stands for AWS. What it does not implement (quotas, the simulation of policies) is a question without an answer."""
+    from moto.server import ThreadedMotoServer
+
+    account = "480912345678"
+    reader = Reader(tmp_path)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        reader.environment |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1", "ADDRESS": "203.0.114.7"}
+        reader.environment |= {"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "root"}
+        _log_in(reader, account)
+        answers = [answer for block in blocks("aws.md") if (answer := _follow(reader, block)) is not None]
+        attached = _aws(reader, "iam", "list-attached-role-policies", "--role-name", "platform-engineers")
+    finally:
+        server.stop()
+    assert attached["AttachedPolicies"] == [
+        {"PolicyName": "inferplan-first", "PolicyArn": f"arn:aws:iam::{account}:policy/inferplan-first"}
+    ]
+    [examined] = [each for each in answers if "AWS offerings" in each]
+    for check in ("AWS account", "AWS offerings", "AWS cluster", "AWS network"):
+        assert f" {check} " in examined
+    assert "0 error" in examined, examined
+
+
+def _follow(reader: Reader, block: Block) -> str | None:
+    match block.mark:
+        case "network" | "traffic":
+            return None
+        case "update":
+            assert {each.split()[0] for each in block.commands} <= {"pulumi", "inferplan", "aws"}
+            return reader.run(Block("", ("inferplan plan first > /dev/null",)))
+    return reader.run(block)
+
+
+def _log_in(reader: Reader, account: str) -> None:
+    """Credentials of a session of the role `platform-engineers`, which exists, in `account`."""
+    role = f"arn:aws:iam::{account}:role/platform-engineers"
+    session = _aws(reader, "sts", "assume-role", "--role-arn", role, "--role-session-name", "reader")["Credentials"]
+    keys = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
+    reader.environment |= {name: session[key] for name, key in keys.items()}
+    trust = json.dumps({"Version": "2012-10-17", "Statement": []})
+    _aws(reader, "iam", "create-role", "--role-name", "platform-engineers", "--assume-role-policy-document", trust)
+
+
+def _aws(reader: Reader, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run([AWS, *arguments, "--output", "json"], env=reader.environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
