@@ -73,13 +73,14 @@ def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[F
 
 
 def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding]:
+    findings: list[Finding] = []
     try:
-        findings = list(check(subject))
+        findings.extend(check(subject))
     except DeniedError as denied:
-        findings = [unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy)]
+        findings.append(unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy))
     except OperationError as failed:
-        findings = [unknown(f"could not ask: {failed}")]
+        findings.append(unknown(f"could not ask: {failed}"))
     except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others
         problem = " ".join(f"{type(defect).__name__}: {defect}".split())[:300]
-        findings = [unknown(f"could not ask: unexpected {problem}. This is a defect of inferplan, please report it")]
+        findings.append(unknown(f"could not ask: unexpected {problem}. This is a defect of inferplan, please report it"))
     return [replace(each, check=name) for each in findings]

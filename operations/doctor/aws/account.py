@@ -61,6 +61,7 @@ class Credentials:
     def __call__(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """Return the answer to `operation`. Raises DeniedError, AwsError, or OperationError if AWS cannot be asked at all."""
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         try:
             client = self._client(service)
@@ -69,11 +70,11 @@ class Credentials:
             return getattr(client, operation)(**parameters)
         except ClientError as failed:
             raise self._error(failed, service, operation) from failed
+        except ResponseParserError as failed:
+            raise OperationError(f"the answer to {action_of(service, operation)} cannot be read: {_one_line(failed)}") from failed
         except BotoCoreError as failed:
-            message = " ".join(str(failed).split())
-            raise OperationError(
-                f"AWS was not asked: {message}. Log in, for example: aws sso login && export AWS_PROFILE=PROFILE"
-            ) from failed
+            login = "Log in, for example: aws sso login && export AWS_PROFILE=PROFILE"
+            raise OperationError(f"AWS was not asked: {_one_line(failed)}. {login}") from failed
 
     def _client(self, service: str) -> Any:
         # Creating a client is not safe for threads; using one is.
@@ -87,7 +88,11 @@ class Credentials:
         if code in _DENIED:
             remedy = f"inferplan doctor {self._stack} --policy > policy.json  # an administrator attaches it to your role or user"
             return DeniedError(f"AWS denies {action}", permission=action, remedy=remedy)
-        return AwsError(" ".join(str(failed).split()), code)
+        return AwsError(_one_line(failed), code)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,10 @@ def check_account(account: ExaminedAccount) -> Iterator[Finding]:
     for arn in admins:
         name, kind = arn.rpartition("/")[2], "role" if ":role/" in arn else "user"
         if f":{caller['Account']}:" not in arn:
-            yield error(f"cluster.create.admins has {arn}, which is not in account {caller['Account']}", "correct cluster.create.admins")
+            yield error(
+                f"cluster.create.admins has {arn}, which is not in account {caller['Account']}",
+                f"write roles and users of account {caller['Account']} in cluster.create.admins",
+            )
         elif _exists(account, "iam", f"get_{kind}", **{f"{kind.capitalize()}Name": name}) is None:
             yield error(
                 f"cluster.create.admins has {arn}, which does not exist", f"aws iam list-{kind}s --query '{kind.capitalize()}s[].Arn'"

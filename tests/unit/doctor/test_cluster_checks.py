@@ -243,6 +243,12 @@ def test_a_defect_in_one_check_hides_no_other(examine):
     assert any(check == "ingress" and severity == "ok" for check, severity, _, _ in findings)
 
 
+def test_the_findings_before_a_question_that_fails_are_kept(examine):
+    world = World()
+    world.one("Node", "b")["status"]["allocatable"]["memory"] = {"not": "a quantity"}
+    assert [severity for _, severity, _, _ in examine(world, "node sizes")] == ["ok", "unknown"]
+
+
 def test_before_the_first_update_missing_secrets_are_warnings_because_the_stack_creates_their_namespace(examine):
     world = World()
     world.remove("Namespace")
