@@ -17,13 +17,22 @@ if TYPE_CHECKING:
     from operations.live import LiveCluster
 
 Manifest = Mapping[str, Any]
+_LEAST: Final = "least replicas"
 _MODEL: Final = (COMPONENT_LABEL, "model")
 _WORKLOADS: Final = (("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("ray.io/v1", "RayService"))
 
 
 def declared_servers(resources: Iterable[Any]) -> dict[str, Manifest]:
     """The workload of each model among registrations or states, by the model's name."""
-    return _by_model(each.inputs for each in resources)
+    return _by_model(_without_scaled(each.inputs, getattr(each, "options", each).ignore_changes) for each in resources)
+
+
+def _without_scaled(manifest: Manifest, ignored: Iterable[str]) -> Manifest:
+    """`manifest` without the number of replicas if a scaler owns it; an update leaves it as it is, and `_LEAST` is what may run."""
+    if "spec.replicas" not in ignored:
+        return manifest
+    spec = {key: value for key, value in manifest["spec"].items() if key != "replicas"}
+    return {**manifest, "spec": spec, _LEAST: manifest["spec"]["replicas"]}
 
 
 def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
@@ -86,10 +95,10 @@ def _stops(before: Manifest, after: Manifest) -> bool:
     spec = after["spec"]
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
     same_object = _identity(before) == _identity(after)
-    if not rolling or not same_object or not before["spec"].get("replicas", 1):
+    running = before["spec"].get("replicas", before.get(_LEAST, 1))
+    if not rolling or not same_object or not running:
         return False
-    # Without a number, a scaler owns it, and the update leaves it as it is.
-    return 0 < spec.get("replicas", before["spec"].get("replicas", 1)) <= rolling["maxUnavailable"] and _pods_change(before, after)
+    return 0 < spec.get("replicas", running) <= rolling["maxUnavailable"] and _pods_change(before, after)
 
 
 def _identity(manifest: Manifest) -> tuple[str, str, str]:

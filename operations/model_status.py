@@ -48,7 +48,7 @@ def models(
         ready = ready_replicas(spec, servers) if deployment is None else deployment.get("status", {}).get("readyReplicas", 0)
         jobs = {name, *(artifact_job(name, each) for each in spec.artifacts)}
         reason = ""
-        wanted = spec.min_replicas if spec.scaling is None or deployment is None else deployment["spec"].get("replicas", 1)
+        wanted = _wanted(spec, deployment, ready)
         if (deployment is None and not servers) or ready < wanted:
             reason = _reason(name, deployment, servers, [row for row in preheats if row.name in jobs], messages)
         if reason == _NOT_APPLIED and spec.queue is not None and spec.operator_services:
@@ -63,6 +63,13 @@ def models(
             endpoint=contract.address(name),
             reason=reason,
         )
+
+
+def _wanted(spec: ServedModel, deployment: Any, ready: int) -> int:
+    """The replicas that should run: those of the file, or those that a scaler asks for."""
+    if spec.scaling is not None and deployment is not None:
+        return deployment["spec"].get("replicas", 1)
+    return min(max(spec.min_replicas, ready), spec.max_replicas)
 
 
 def _reason(name: str, deployment: Any, pods: list[Any], preheats: Iterable[PreheatRow], messages: _Messages) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,3 +127,23 @@ def as_stored(manifest):
     stored["metadata"] |= {"uid": "1", "generation": 3}
     stored["spec"]["template"]["spec"] |= {"schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst"}
     return stored
+
+
+def scaled_deployment(least, image):
+    labels = {"app.kubernetes.io/component": "model", "app.kubernetes.io/instance": "search"}
+    pod = {"spec": {"containers": [{"image": image}]}}
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    inputs = {
+        "kind": "Deployment",
+        "metadata": {"name": "search", "namespace": "inference", "labels": labels},
+        "spec": {"replicas": least, "strategy": strategy, "template": pod},
+    }
+    return SimpleNamespace(inputs=inputs, ignore_changes=("spec.replicas",))
+
+
+@pytest.mark.parametrize(("least", "running", "stops"), [(1, None, True), (3, None, False), (1, 3, False), (3, 1, True), (0, None, False)])
+def test_a_scaled_model_is_judged_by_the_replicas_that_run(least, running, stops):
+    before, after = (declared_servers([scaled_deployment(least, image)]) for image in "ab")
+    if running is not None:
+        before["search"] = {**before["search"], "spec": {**before["search"]["spec"], "replicas": running}}
+    assert bool(list(downtimes(before, after))) is stops
