@@ -22,7 +22,8 @@ _GIB = 2**30
 def with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
     """`resources`, with a node group for each capacity type of a pool of Auto Mode instead of its NodePools.
 
-    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass.
+    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass. Without a limit of nodes it has no known size, so its group
+    names no instance type and gets no price.
     """
     classes: dict[str, Declared] = {}
     pools: dict[str, list[Declared]] = {}
@@ -41,12 +42,14 @@ def with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
 def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[Declared]:
     specs = [mapping(each.inputs, "spec") for each in members]
     kept = sum(number(spec.get("replicas"), 0) for spec in specs)
-    added = sum(number(mapping(spec, "limits").get("nodes"), 0) for spec in specs if spec.get("replicas") is None)
+    limits = [mapping(spec, "limits").get("nodes") for spec in specs if spec.get("replicas") is None]
+    added = sum(number(each, 0) for each in limits)
     ways = dict.fromkeys(way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type"))
     size = amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size")) if node_class is not None else None
+    types = [] if None in limits else [name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type")]
     inputs: dict[str, Any] = {
         "labels": mapping(specs[0], "template", "metadata", "labels"),
-        "instanceTypes": list(dict.fromkeys(name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type"))),
+        "instanceTypes": list(dict.fromkeys(types)),
         "autoMode": True,
         **({} if size is None else {"diskSize": size / _GIB, "diskType": "gp3"}),
     }

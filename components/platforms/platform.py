@@ -74,7 +74,7 @@ class StoreSite:
 class Platform:
     """The cluster of a stack, and the resources that the stack has outside of it. This class is that of a cluster without a cloud.
 
-    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers that are not pods. `targets` are the pools that the platform created. `ready` are created before
+    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers outside pods. `targets` are the pools that the platform created. `ready` are created before
     everything inside the cluster, and deleted after it.
     """
 

@@ -225,8 +225,8 @@ def last(log: list[tuple[str, str, str]], verb: str, *types: str) -> int:
 def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
     assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(aws.log, "create", "NodePool")
-    aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {"arn": "arn:aws:sts::111122223333:assumed-role/ci/run-17"}
-    assert "Add arn:aws:iam::111122223333:role/ci" in pulumi(place, "preview", "--expect-no-changes")
+    aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {"arn": "arn:aws:sts::210987654321:assumed-role/ci/run-17"}
+    assert "Add arn:aws:iam::210987654321:role/ci" in pulumi(place, "preview", "--expect-no-changes")
     aws.log.clear()
     told = pulumi(place, "destroy", "--yes", "--skip-preview")
     _, _, platform, _ = place
@@ -278,5 +278,5 @@ def test_an_adopted_cluster_is_found_left_as_it_is_and_missed_by_its_key(place, 
     assert "Traceback" not in told
     aws.missing.symmetric_difference_update({"aws:eks/getCluster:getCluster", "aws:s3/getBucket:getBucket"})
     told = pulumi(place, "preview", check=False)
-    assert "storage.weights.bucket: 'acme-inference-dev-weights' was not found" in told
+    assert "storage.weights.bucket: 'ours-inference-dev-weights' was not found" in told
     assert "Traceback" not in told
