@@ -17,6 +17,8 @@ from operations.doctor.objects import (
     check_secrets,
     check_storage,
 )
+from operations.doctor.proxy import proxied
+from operations.doctor.scaling import check_scaling
 from operations.errors import OperationError, RequestError
 from operations.live import LiveCluster
 
@@ -34,6 +36,7 @@ CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "ingress": check_ingress,
     "storage": check_storage,
     "network policies": check_network_policies,
+    "scaling": check_scaling,
     "secrets": check_secrets,
     "quotas": check_quotas,
     "rights": check_rights,
@@ -65,8 +68,6 @@ def _account(workspace: Workspace, recording: Recording) -> list[Finding]:
 
 
 def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:
-    from operations.kubectl import Kubectl
-
     if workspace.simulated:
         return run_checks({"cluster": lambda _: [ok("the stack runs on the simulated cluster, which needs no preparation")]}, None)
     if context is None:
@@ -75,11 +76,12 @@ def _cluster(workspace: Workspace, recording: Recording, context: str | None) ->
         remedy = f"inferplan doctor {workspace.typed} --context NAME"
         return run_checks({"cluster": lambda _: [unknown(f"could not ask: the cluster {absent}", remedy)]}, None)
     kubectl = f"kubectl --context {context}"
-    get = permission_aware(Kubectl(context).get, kubectl)
-    cluster = ExaminedCluster(workspace.settings, recording, LiveCluster(get), context, workspace.typed)
-    try:
-        version = get("/version")["gitVersion"]
-    except OperationError as failed:
-        problem = error(str(failed), f"{kubectl} get --raw /version")
-        return run_checks({"cluster": lambda _: [problem]}, None)
-    return run_checks({"cluster": lambda _: [ok(f"context {context} answers, Kubernetes {version}")], **CLUSTER_CHECKS}, cluster)
+    with proxied(context) as ask:
+        get = permission_aware(ask, kubectl)
+        try:
+            version = get("/version")["gitVersion"]
+        except OperationError as failed:
+            problem = error(str(failed), f"{kubectl} get --raw /version")
+            return run_checks({"cluster": lambda _: [problem]}, None)
+        cluster = ExaminedCluster(workspace.settings, recording, LiveCluster(get), context, workspace.typed)
+        return run_checks({"cluster": lambda _: [ok(f"context {context} answers, Kubernetes {version}")], **CLUSTER_CHECKS}, cluster)

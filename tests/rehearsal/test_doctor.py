@@ -54,7 +54,6 @@ def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
     return findings
 
 
-@pytest.mark.full
 def test_the_commands_that_it_prints_repair_what_it_found(rack, capsys):
     stack = rack / "Pulumi.rack.yaml"
     before = doctor(stack, capsys, code=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,3 +262,40 @@ def test_no_value_of_a_secret_is_shown(examine):
     world = World()
     world.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "Y2FuYXJ5"})
     assert "Y2FuYXJ5" not in str(examine(world))
+
+
+def declared(kind: str, api: str, spec: dict[str, Any]) -> Any:
+    inputs = {"apiVersion": api, "kind": kind, "metadata": {"name": "chat", "namespace": NAMESPACE}, "spec": spec}
+    return SimpleNamespace(custom=True, read=False, type=f"kubernetes:{api}:{kind}", inputs=inputs, name="chat", urn="chat")
+
+
+def keda(address: str) -> Any:
+    return declared("ScaledObject", "keda.sh/v1alpha1", {"triggers": [{"type": "prometheus", "metadata": {"serverAddress": address}}]})
+
+
+@pytest.mark.parametrize(
+    ("scaler", "objects", "metrics", "severity", "message"),
+    [
+        (declared("HorizontalPodAutoscaler", "autoscaling/v2", {}), [], False, "error", "does not serve metrics.k8s.io/v1beta1"),
+        (declared("HorizontalPodAutoscaler", "autoscaling/v2", {}), [], True, "ok", "serves metrics.k8s.io/v1beta1"),
+        (keda("http://prometheus.monitoring.svc:9090"), [], False, "error", "there is no Service monitoring/prometheus"),
+        (keda("http://prometheus.monitoring.svc:9090"), [thing("v1", "Service", "prometheus", "monitoring")], False, "ok", "exists"),
+        (
+            keda("https://metrics.acme.example"),
+            [],
+            False,
+            "unknown",
+            "not provable from here: that KEDA reaches https://metrics.acme.example",
+        ),
+        (declared("Deployment", "apps/v1", {}), [], False, "ok", "no model of the stack is scaled"),
+    ],
+)
+def test_a_scaler_needs_its_metrics(monkeypatch, scaler, objects, metrics, severity, message):
+    world = World()
+    world.objects += objects
+    if metrics:
+        monkeypatch.setitem(KINDS, "metrics.k8s.io/v1beta1", ["PodMetrics"])
+    recording: Any = [scaler]
+    cluster = ExaminedCluster(planned()[0].settings, recording, LiveCluster(world.get), "onprem", "onprem")
+    [finding] = run_checks({"scaling": CLUSTER_CHECKS["scaling"]}, cluster)
+    assert (finding.severity.value, message in finding.message) == (severity, True)
