@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "changed-stacks": ("cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
     "rehearse-change": ("cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and report what happens."),
     "doctor": ("cli.doctor", "Ask the AWS account and the cluster whether they have what a stack needs."),
+    "versions": ("cli.versions", "List the newest versions of EKS add-ons and node images, to pin in a stack."),
     "up": ("cli.up", "Bring a stack up and wait until its models are Ready."),
     "recover": ("cli.recover", "Explain what an interrupted update left, repair it, and finish the update."),
     "call": ("cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),

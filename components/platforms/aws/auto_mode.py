@@ -86,6 +86,8 @@ def _is_gaudi(pool: EksPool) -> bool:
 _OBSTACLES: tuple[tuple[Callable[[EksPool], bool], str], ...] = (
     (_is_gaudi, "EKS Auto Mode has no driver for Gaudi"),
     (lambda pool: pool.ami_type is not None or pool.ami_id is not None, "EKS Auto Mode selects the image itself, so amiType has no effect"),
+    (lambda pool: pool.release_version is not None, "EKS Auto Mode selects the image itself, so releaseVersion has no effect"),
+    (lambda pool: pool.auto_repair is False, "EKS Auto Mode always repairs nodes"),
     (lambda pool: pool.efa, "EKS Auto Mode cannot reserve the huge pages that EFA needs"),
     (lambda pool: pool.placement_group, "EKS Auto Mode has no placement groups"),
     (lambda pool: pool.hugepages2_mi is not None, "EKS Auto Mode cannot reserve huge pages"),

@@ -84,6 +84,12 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[Spec
             yield SpecError(
                 path, f"The cluster has no subnet in {zone!r}. Use {' or '.join(cluster.zones)}, or add the zone to the cluster."
             )
+    version = None if cluster.create is None else cluster.create.kubernetes_version
+    if pool.release_version and version and not pool.is_bottlerocket and not pool.release_version.startswith(f"{version}."):
+        yield SpecError(
+            (*here, "releaseVersion"),
+            f"{pool.release_version!r} is an image for another Kubernetes version than {version}, the cluster's. Run: inferplan versions STACK",
+        )
     for index, machine in enumerate(pool.machines):
         if regions := offerings.missing_in(machine, cluster.region):
             yield SpecError(

@@ -5,7 +5,6 @@ An existing cluster is only looked up: its add-ons, logs and access entries are 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pulumi
@@ -13,9 +12,10 @@ from pulumi_aws import cloudwatch, ec2, eks, iam, kms
 
 from components.naming import autonamed
 from components.platforms.aws.access import administrators, warn_about_access
+from components.platforms.aws.addons import addons_before_nodes
 from components.platforms.aws.aws_api import aws_api
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle, EksCreation
-from components.platforms.aws.iam import ROLE_NAME, pod_identity_trust, service_trust
+from components.platforms.aws.iam import ROLE_NAME, service_trust
 from components.platforms.aws.lookups import look_up
 from components.platforms.aws.network import EksNetwork
 
@@ -109,7 +109,7 @@ class CreatedCluster(pulumi.ComponentResource):
         oidc_provider_arn = pulumi.Output.all(cluster.arn, issuer).apply(lambda arn_and_issuer: _provider_arn(*arn_and_issuer))
         if spec.identity == "irsa":
             oidc_provider_arn = iam.OpenIdConnectProvider(f"{name}-oidc", url=issuer, client_id_lists=["sts.amazonaws.com"], opts=child).arn
-        addons = _addons_before_nodes(name, spec, cluster, child) if node_groups else ()
+        addons = addons_before_nodes(name, spec, create, cluster, child) if node_groups else ()
         self.home = EksClusterHandle(
             name=cluster.name,
             region=spec.region,
@@ -128,31 +128,6 @@ class CreatedCluster(pulumi.ComponentResource):
             before_nodes=(*addons, *(network.routes if network is not None else ())),
         )
         self.register_outputs({"name": cluster.name, "endpoint": cluster.endpoint})
-
-
-class ClusterAddons(pulumi.ComponentResource):
-    """The add-ons of a created cluster that run as ordinary pods and become healthy only when nodes exist.
-
-    CoreDNS is installed only for node groups (`node_groups`): nodes of EKS Auto Mode have it built in.
-    The EFS driver is installed only with an EFS store. It has no role: it mounts existing access points and creates none.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        home: EksClusterHandle,
-        efs: bool,
-        node_groups: bool,
-        nodes: tuple[pulumi.Resource, ...],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        addons = [*(["coredns"] if node_groups else []), *(["aws-efs-csi-driver"] if efs else [])]
-        super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": addons}}, opts)
-        self.ready: tuple[pulumi.Resource, ...] = tuple(
-            _addon(f"{name}-{each}", each, home.name, pulumi.ResourceOptions(parent=self, depends_on=list(nodes))) for each in addons
-        )
-        self.register_outputs({})
 
 
 def _existing_subnets(spec: EksCluster, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
@@ -206,40 +181,6 @@ def _auto_mode() -> dict[str, Any]:
             elastic_load_balancing=eks.ClusterKubernetesNetworkConfigElasticLoadBalancingArgs(enabled=True)
         ),
     }
-
-
-def _addons_before_nodes(name: str, spec: EksCluster, cluster: eks.Cluster, child: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
-    """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without nodes, and that nodes need to become Ready."""
-    trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
-    cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
-    rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=f"{_POLICY}/AmazonEKS_CNI_Policy", opts=child)
-    agent = _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", cluster.name, child)
-    identity = [eks.AddonPodIdentityAssociationArgs(role_arn=cni.arn, service_account="aws-node")]
-    # A string: the add-on's schema rejects a boolean (EKS user guide, network policies, read 2026-11).
-    settings = json.dumps({"enableNetworkPolicy": "true"})
-    network = _addon(f"{name}-vpc-cni", "vpc-cni", cluster.name, child, settings=settings, identity=identity)
-    return (agent, network, _addon(f"{name}-kube-proxy", "kube-proxy", cluster.name, child), rights)
-
-
-def _addon(
-    name: str,
-    addon: str,
-    cluster: pulumi.Input[str],
-    opts: pulumi.ResourceOptions,
-    *,
-    settings: str | None = None,
-    identity: list[eks.AddonPodIdentityAssociationArgs] | None = None,
-) -> eks.Addon:
-    return eks.Addon(
-        name,
-        addon_name=addon,
-        cluster_name=cluster,
-        configuration_values=settings,
-        pod_identity_associations=identity,
-        resolve_conflicts_on_create="OVERWRITE",
-        resolve_conflicts_on_update="OVERWRITE",
-        opts=opts,
-    )
 
 
 def _without_scheme(issuer: str) -> str:

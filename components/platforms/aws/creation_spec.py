@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -81,6 +81,15 @@ PrincipalArn = Annotated[
 ]
 
 
+class AddonSettings(Spec):
+    """The version and the configuration of an EKS add-on."""
+
+    version: Annotated[str, StringConstraints(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+$")] | None = None
+    """The version, for example v1.20.4-eksbuild.2. Default: the one that EKS chooses at creation; `inferplan versions` proposes one to pin."""
+    configuration: dict[str, Any] = {}
+    """Values of the add-on's own schema (aws eks describe-addon-configuration). Keys that this stack needs, such as enableNetworkPolicy, stay."""
+
+
 class EksCreation(Spec):
     """Settings of a created cluster, with its own VPC unless subnets are set."""
 
@@ -101,6 +110,8 @@ class EksCreation(Spec):
     """Days to keep the logs of the control plane. All five log types are enabled."""
     support: Literal["STANDARD", "EXTENDED"] = "STANDARD"
     """At the end of standard support, STANDARD upgrades the cluster automatically; EXTENDED keeps the version at a higher price."""
+    addons: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,99}$")], AddonSettings] = {}
+    """Settings of the stack's EKS add-ons (vpc-cni, kube-proxy, coredns, ...), and further ones to install, which get no role at AWS."""
     protect: bool = True
     """Protects the cluster and its KMS key from deletion. To delete them, set protect: false and update first."""
 

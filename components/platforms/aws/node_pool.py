@@ -69,7 +69,7 @@ class NodeIdentity(pulumi.ComponentResource):
 class EksNodePool(pulumi.ComponentResource):
     """One pool of equal EC2 instances; `target` is its handle for pods.
 
-    `images` is how many different images its models run, from which the root volume is sized. `directories` are made
+    `created` is true in a cluster of this stack. `images` is how many different images its models run, from which the root volume is sized. `directories` are made
     on each node at boot.
     """
 
@@ -80,6 +80,7 @@ class EksNodePool(pulumi.ComponentResource):
         *,
         home: EksClusterHandle,
         identity: NodeIdentity,
+        created: bool = False,
         images: int = 1,
         directories: Sequence[str] = (),
         opts: pulumi.ResourceOptions | None = None,
@@ -94,10 +95,11 @@ class EksNodePool(pulumi.ComponentResource):
             shape.image_id = pulumi.Output.from_input(_image(name, spec.ami_id, pulumi.InvokeOptions(parent=self)))
         shape.user_data = template.user_data(spec, self.target, home, directories)
         launch = ec2.LaunchTemplate(name, args=shape, opts=child)
+        repair = True if created and spec.auto_repair is None else spec.auto_repair
         self.groups: tuple[pulumi.Resource, ...] = tuple(
             eks.NodeGroup(
                 group_name(name, capacity),
-                args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch),
+                args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch, repair=repair),
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
@@ -152,7 +154,14 @@ async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
 
 
 def _node_group(
-    spec: EksPool, capacity: str, *, target: NodeTarget, home: EksClusterHandle, identity: NodeIdentity, launch: ec2.LaunchTemplate
+    spec: EksPool,
+    capacity: str,
+    *,
+    target: NodeTarget,
+    home: EksClusterHandle,
+    identity: NodeIdentity,
+    launch: ec2.LaunchTemplate,
+    repair: bool | None,
 ) -> eks.NodeGroupArgs:
     least, first_day = (spec.size.min, spec.size.initial) if capacity == spec.capacity_types[-1] else (0, 0)
     return eks.NodeGroupArgs(
@@ -167,6 +176,9 @@ def _node_group(
         instance_types=None if spec.is_block else list(spec.machines),
         labels={**spec.node_labels, **target.node_selector},
         taints=[_taint(taint) for taint in target.taints] or None,
+        release_version=spec.release_version,
+        # Without the field EKS does not repair; an existing group keeps what its owner set.
+        node_repair_config=None if repair is None else eks.NodeGroupNodeRepairConfigArgs(enabled=repair),
         scaling_config=eks.NodeGroupScalingConfigArgs(min_size=least, max_size=spec.size.max, desired_size=first_day),
         update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),
         force_update_version=spec.update.force,

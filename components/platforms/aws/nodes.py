@@ -62,6 +62,7 @@ def declare_nodes(
                 pool,
                 home=home,
                 identity=identity,
+                created=cluster.create is not None,
                 images=_images(name, sections),
                 directories=_directories(name, sections),
                 opts=options,

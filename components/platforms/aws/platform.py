@@ -9,7 +9,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components.platforms.aws.access import kubeconfig
-from components.platforms.aws.cluster import ClusterAddons, CreatedCluster, adopted_cluster
+from components.platforms.aws.addons import ClusterAddons
+from components.platforms.aws.cluster import CreatedCluster, adopted_cluster
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
 from components.platforms.aws.controller_role import NAMESPACE
 from components.platforms.aws.efs import EfsStore
@@ -82,7 +83,16 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
     if cluster.create is not None:
         efs = any(isinstance(store, EfsStoreSpec) for store in sections.storage.values())
         # The add-ons run on CPU nodes: a group of accelerators without capacity must not delay the cluster's DNS.
-        ready += ClusterAddons("addons", home=home, efs=efs, node_groups=node_groups, nodes=nodes.plain or ready, opts=options).ready
+        ready += ClusterAddons(
+            "addons",
+            home=home,
+            create=cluster.create,
+            efs=efs,
+            node_groups=node_groups,
+            accelerators=any(pool.accelerator is not None and not pool.is_auto_mode for pool in pools.values()),
+            nodes=nodes.plain or ready,
+            opts=options,
+        ).ready
     return AwsPlatform(
         spec=cluster,
         home=home,

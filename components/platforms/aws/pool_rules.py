@@ -96,6 +96,8 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
     if (pool.ami == "CUSTOM") != (pool.ami_id is not None):
         cause = "no EKS image carries the driver of this machine" if pool.ami_type is None else "amiType is CUSTOM"
         yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
+    if pool.ami == "CUSTOM" and pool.release_version is not None:
+        yield "releaseVersion is a release of the images of EKS, and amiType is CUSTOM; remove releaseVersion"
     vendor = None if pool.accelerator is None else accelerators.lookup(pool.accelerator).vendor
     plain = _ARM_AMIS if pool.architecture == "arm64" else _PLAIN_AMIS
     fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[vendor]

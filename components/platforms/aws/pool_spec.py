@@ -56,6 +56,10 @@ class EksPool(AutoModeChoice):
     labels: Labels = {}
     """Further labels on the nodes."""
     update: NodeUpdate = NodeUpdate()
+    release_version: Annotated[str, StringConstraints(pattern=r"^1\.[0-9]{2}\.[0-9]+-[0-9a-f]{8}$")] | None = None
+    """The release of the EKS image, for example 1.35.2-20261112; `inferplan versions` proposes one. Default: the newest when nodes are updated."""
+    auto_repair: bool | None = None
+    """Lets EKS reboot or replace nodes whose GPU, kernel or network fails. Default: true in a created cluster, false in an existing one."""
     accept_scarcity: bool = False
     """Accepts spot capacity although one zone or one instance type is likely to run out."""
 

@@ -79,10 +79,10 @@ def test_a_private_api_server_is_noted_until_a_network_may_reach_it():
         spec = settings(cluster=cluster, nodePools=POOLS)
         return list(spec.cluster.notes(spec))
 
-    [note] = notes(CREATED)
+    [note] = [each for each in notes(CREATED) if "API server" in each]
     assert "Run up, status and kubectl on a machine that reaches the addresses of its VPC" in note
-    assert notes({**CREATED, **created_with(publicAccessCidrs=["198.51.100.0/24"])}) == []
-    assert notes(ADOPTED) == []
+    for reachable in ({**CREATED, **created_with(publicAccessCidrs=["198.51.100.0/24"])}, ADOPTED):
+        assert not any("API server" in each for each in notes(reachable))
 
 
 def test_network_policies_are_enforced_and_the_value_is_a_string(created):
@@ -90,9 +90,60 @@ def test_network_policies_are_enforced_and_the_value_is_a_string(created):
 
 
 def test_the_efs_driver_comes_only_with_an_efs_store(created):
-    assert sorted(addons(created)) == ["aws-efs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
+    assert sorted(addons(created)) == [
+        "aws-efs-csi-driver",
+        "coredns",
+        "eks-node-monitoring-agent",
+        "eks-pod-identity-agent",
+        "kube-proxy",
+        "vpc-cni",
+    ]
     without = declared(cluster=CREATED, nodePools=POOLS)
     assert "aws-efs-csi-driver" not in addons(without)
+
+
+def test_addons_have_the_versions_and_the_configuration_of_the_stack_file():
+    pinned = {
+        "vpc-cni": {"version": "v1.20.4-eksbuild.2", "configuration": {"env": {"WARM_IP_TARGET": "4"}, "enableNetworkPolicy": "false"}},
+        "coredns": {"configuration": {"replicaCount": 3}},
+        "metrics-server": {},
+    }
+    recording = declared(cluster={**CREATED, **created_with(addons=pinned)}, nodePools={"system": {**SYSTEM, "nodes": "nodeGroup"}})
+    found = {name: each.inputs for name, each in addons(recording).items()}
+    assert found["vpc-cni"]["addonVersion"] == "v1.20.4-eksbuild.2"
+    settings_of_cni = json.loads(found["vpc-cni"]["configurationValues"])
+    assert settings_of_cni == {"env": {"WARM_IP_TARGET": "4"}, "enableNetworkPolicy": "true"}, "network policies stay enforced"
+    assert json.loads(found["coredns"]["configurationValues"]) == {"replicaCount": 3}
+    assert "addonVersion" not in found["coredns"]
+    assert "metrics-server" in found
+    assert "addons.coredns.version" in cluster_fault(**created_with(addons={"coredns": {"version": "1.12"}}))
+
+
+def test_nodes_with_accelerators_are_watched_and_repaired_in_a_created_cluster():
+    pools = {"l40s": {**L40S, "nodes": "nodeGroup"}, "system": {**SYSTEM, "nodes": "nodeGroup"}}
+    recording = declared(cluster=CREATED, nodePools=pools)
+    assert "eks-node-monitoring-agent" in addons(recording)
+    groups = recording.of_type("aws:eks/nodeGroup:NodeGroup")
+    assert {each.name: each.inputs["nodeRepairConfig"] for each in groups} == {
+        "l40s-on-demand": {"enabled": True},
+        "system-on-demand": {"enabled": True},
+    }
+    adopted = declared(nodePools={"l40s": L40S}).one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert "nodeRepairConfig" not in adopted, "its owner decides"
+    asked = declared(nodePools={"l40s": {**L40S, "autoRepair": True}}).one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert asked["nodeRepairConfig"] == {"enabled": True}
+
+
+def test_the_release_of_the_node_image_is_pinned_and_fits_the_cluster():
+    def errors(release: str) -> list[str]:
+        spec = settings(cluster=CREATED, nodePools={"system": SYSTEM, "l40s": {**L40S, "releaseVersion": release}})
+        return [each.message for each in spec.cluster.errors(spec)]
+
+    pinned = {"system": SYSTEM, "l40s": {**L40S, "releaseVersion": "1.34.2-20261112"}}
+    group = declared(cluster=CREATED, nodePools=pinned).one("aws:eks/nodeGroup:NodeGroup", "l40s-on-demand").inputs
+    assert group["releaseVersion"] == "1.34.2-20261112"
+    assert errors("1.34.2-20261112") == []
+    assert "is an image for another Kubernetes version than 1.34" in errors("1.35.1-20261112")[0]
 
 
 def test_a_group_of_accelerators_that_fails_does_not_keep_the_cluster_from_its_dns(created):
