@@ -102,12 +102,14 @@ class Platform:
 
     def _scale(self, watch: Any) -> None:
         for kind, live in watch:
-            pool = live["spec"]["template"]["metadata"]["labels"][POOL]
+            if kind not in ("ADDED", "DELETED"):
+                continue
+            labels = {POOL: live["spec"]["template"]["metadata"]["labels"][POOL]}
             if kind == "ADDED":
                 self._aws.note("create", "NodePool", live["metadata"]["name"])
-                self._joined(GROUP, {"labels": {POOL: pool}})
-            elif kind == "DELETED":
-                self._leaving(GROUP, {"labels": {POOL: pool}})
+                self._joined(GROUP, {"labels": labels})
+            else:
+                self._leaving(GROUP, {"labels": labels})
                 self._aws.note("delete", "NodePool", live["metadata"]["name"])
 
     def _listed(self, path: str) -> Any:

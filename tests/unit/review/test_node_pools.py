@@ -8,6 +8,7 @@ from typing import Any
 from review.capacity import pools
 from review.cost import monthly_cost
 from review.declared import NODE_GROUP, Declared
+from review.kinds import rules_for
 from review.prices import price_list
 
 POOL = "inferplan.dev/pool"
@@ -67,3 +68,9 @@ def test_a_node_pool_without_a_limit_of_nodes_has_no_price():
     cost = monthly_cost([node_pool("open", limits={"cpu": "1000"}), CLASS])
     assert cost.lines == ()
     assert [why for _, _, why in cost.unpriced if why.startswith("no list price")]
+
+
+def test_a_change_of_its_nodes_is_a_risk_and_a_change_of_its_size_is_none():
+    (rule,) = rules_for("kubernetes:karpenter.sh/v1:NodePool")
+    assert rule.path.fullmatch("spec.template.spec.taints[0].key")
+    assert not rule.path.fullmatch("spec.limits.nodes")
