@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.nodes.accelerators import lookup
 from components.nodes.machines import Machine, allocatable, machines
-from kube.names import EPHEMERAL_STORAGE, ZONE_LABEL
+from kube.names import EPHEMERAL_STORAGE, HUGEPAGES, ZONE_LABEL
 from review.prices import price_list
 
 if TYPE_CHECKING:
@@ -113,6 +113,6 @@ def _resources(machine: Machine) -> Iterator[tuple[str, str]]:
     yield EPHEMERAL_STORAGE, f"{offer.ephemeral_storage_bytes // 2**20}Mi"
     yield "pods", str(machine.max_pods)
     if offer.hugepages_2mi_bytes:
-        yield "hugepages-2Mi", f"{offer.hugepages_2mi_bytes // 2**20}Mi"
+        yield HUGEPAGES, f"{offer.hugepages_2mi_bytes // 2**20}Mi"
     if machine.accelerator is not None:
         yield lookup(machine.accelerator).resource, str(machine.accelerator_count)

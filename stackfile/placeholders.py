@@ -34,7 +34,7 @@ _RESERVED = tuple(
         (rf"ami-{_ID}", "is an example", "Write the id of your image (aws ec2 describe-images --owners self)"),
         (rf"(fs|fsap)-{_ID}", "is an example", "Write the id of yours (aws efs describe-file-systems, describe-access-points)"),
         (
-            r"(192\.0\.2|198\.51\.100|203\.0\.113)\.\d+(/\d+)?",
+            r"(192\.0\.2|198\.51\.100|203\.0\.113)\.[0-9]+(/[0-9]+)?",
             "is a network for documentation",
             "Write the network of your users and runners",
         ),

@@ -18,13 +18,13 @@ from operations.doctor.findings import Finding, error, ok, unknown, warning
 # An account has either one spot quota for all P instances or one for P5 and one for the older ones.
 _STANDARD = "Standard (A, C, D, H, I, M, R, T, Z)"
 _FAMILIES: Final = (
-    (r"(g|vt)\d", "G and VT", r"All G and VT Spot"),
+    (r"(g|vt)[0-9]", "G and VT", r"All G and VT Spot"),
     (r"p[5-9]", "P", r"All (P|P5) Spot"),
-    (r"p\d", "P", r"All (P|P4, P3,? and P2) Spot"),
-    (r"dl\d", "DL", r"All DL Spot"),
-    (r"inf\d", "Inf", r"All Inf Spot"),
-    (r"trn\d", "Trn", r"All Trn Spot"),
-    (r"x\d", "X", r"All X Spot"),
+    (r"p[0-9]", "P", r"All (P|P4, P3,? and P2) Spot"),
+    (r"dl[0-9]", "DL", r"All DL Spot"),
+    (r"inf[0-9]", "Inf", r"All Inf Spot"),
+    (r"trn[0-9]", "Trn", r"All Trn Spot"),
+    (r"x[0-9]", "X", r"All X Spot"),
     (r"", _STANDARD, re.escape(f"All {_STANDARD} Spot")),
 )
 

@@ -237,7 +237,7 @@ def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():
         return max(longest.values())
 
     # From the VPC by its NAT gateways, routes and nodes to a server; what recurses along it fails near a thousand.
-    assert depth(12) == depth(1) <= 18
+    assert depth(12) == depth(1) <= 20
 
 
 def test_stand_ins_never_look_like_something_that_exists():

@@ -12,11 +12,16 @@ from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 
-SHARED = {"provider": "eks", "name": "research", "region": "eu-west-1"}
+SHARED = {"provider": "eks", "name": "research", "region": "us-west-2"}
 FRESH = {
     **SHARED,
     "autoMode": False,
-    "create": {"kubernetesVersion": "1.35", "zones": ["eu-west-1a", "eu-west-1b"], "admins": ["arn:aws:iam::222233334444:role/ops"]},
+    "create": {
+        "kubernetesVersion": "1.35",
+        "zones": ["us-west-2a", "us-west-2b"],
+        "publicAccessCidrs": ["198.51.100.0/24"],
+        "admins": ["arn:aws:iam::222233334444:role/ops"],
+    },
 }
 RACK = {"provider": "existing", "context": "rack-7"}
 SYSTEM = {"provider": "eks", "instanceTypes": ["m7i.2xlarge"], "size": {"min": 2, "max": 4}}
@@ -30,7 +35,7 @@ BLOCK = {
     "accelerator": "nvidia-h100",
     "instanceTypes": ["p5.48xlarge"],
     "capacityTypes": ["CAPACITY_BLOCK"],
-    "capacityReservation": {"id": "cr-0123456789abcdef0", "zone": "eu-west-1a"},
+    "capacityReservation": {"id": "cr-0123456789abcdef0", "zone": "us-west-2a"},
 }
 
 
@@ -95,7 +100,7 @@ REJECTED = {
         ["has 3 nodes", "models need 4", "size: {min: 4, max: 4}"],
     ),
     "a capacity block, which has no minimum": (
-        {**SHARED, "subnets": {"eu-west-1a": "subnet-0123abcd"}},
+        {**SHARED, "subnets": {"us-west-2a": "subnet-0123abcd"}},
         {"p": {**BLOCK, "size": {"max": 2}}},
         {"m": model("p", cards=8)},
         "nodePools.p.size",
