@@ -6,6 +6,7 @@ API server to 127.0.0.1. KEDA's admission webhooks do not run.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import yaml
 
 from rehearsal.cluster import Cluster
+from rehearsal.cluster.definitions import installer
 from rehearsal.cluster.pki import write_service_certificate
 from rehearsal.progress import silent
 from rehearsal.toolchain.build import ensure_source
@@ -38,11 +40,11 @@ KEDA = Source(
 )
 
 
-def keda_definitions() -> tuple[Path, ...]:
-    """The CustomResourceDefinitions of the kinds that the operator watches, fetched if the cache lacks them. Raises ToolchainError."""
+def event_definitions() -> tuple[Path, ...]:
+    """The definitions of the further kinds that the operator watches, fetched if the cache lacks them. Raises ToolchainError."""
     [pinned] = [source for source in crd_sources() if source.name == "keda"]
     paths = tuple(f"config/crd/bases/eventing.keda.sh_{plural}.yaml" for plural in _EVENTS)
-    return (*source_files(pinned, silent), *source_files(replace(pinned, name="keda-eventing", paths=paths), silent))
+    return source_files(replace(pinned, name="keda-eventing", paths=paths), silent)
 
 
 @contextlib.contextmanager
@@ -53,7 +55,12 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
     certificates = directory / "certificates"
     names = tuple(f"{name}{suffix}" for name in (OPERATOR, SERVICE) for suffix in ("", f".{SPACE}.svc"))
     write_service_certificate(certificates, cluster.pki, names)
-    environment = {"KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": SPACE, "WATCH_NAMESPACE": ""}
+    environment = {
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "POD_NAMESPACE": SPACE,
+        "KEDA_CLUSTER_OBJECT_NAMESPACE": SPACE,
+        "WATCH_NAMESPACE": "",
+    }
     operator = [
         f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--metrics-service-bind-address=127.0.0.1:{metrics}",
@@ -69,12 +76,14 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
         f"--client-ca-file={cluster.pki / 'ca.crt'}",
         f"--tls-cert-file={certificates / 'tls.crt'}",
         f"--tls-private-key-file={certificates / 'tls.key'}",
+        f"--lister-kubeconfig={cluster.kubeconfig}",
         f"--authentication-kubeconfig={cluster.kubeconfig}",
         f"--authorization-kubeconfig={cluster.kubeconfig}",
     ]
     with contextlib.closing(cluster.api()) as api:
-        for document in (*local_service(SPACE, SERVICE), *(json.loads(path.read_bytes()) for path in keda_definitions())):
+        for document in (*local_service(SPACE, SERVICE), *(json.loads(path.read_bytes()) for path in event_definitions())):
             install(api, document)
+        installer(cluster, silent)("keda.sh")
         log = directory / "keda-operator.log"
         with (
             running([str(programs / OPERATOR), *operator], log, environment) as process,
@@ -88,20 +97,18 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _aggregated(api: Any, manifest: Path, port: int, authority: Path) -> Iterator[None]:
     """The external metrics served by the API server; without their server, namespaces could not be deleted."""
-    import base64
-
     document = yaml.safe_load(manifest.read_text())
     document["spec"]["service"]["port"] = port
     document["spec"]["caBundle"] = base64.b64encode(authority.read_bytes()).decode()
     path = "/apis/apiregistration.k8s.io/v1/apiservices"
     install(api, document)
     try:
-        watch = api.watch(path, {"fieldSelector": f"metadata.name={document['metadata']['name']}", "timeoutSeconds": "120"})
+        watch = api.watch(path, {"fieldSelector": f"metadata.name={document['metadata']['name']}", "timeoutSeconds": "60"})
         with contextlib.closing(watch):
             states = (live.get("status", {}).get("conditions", []) for kind, live in watch if kind != "BOOKMARK")
             available = any(each["status"] == "True" for state in states for each in state if each["type"] == "Available")
         if not available:
-            raise RuntimeError("external.metrics.k8s.io is not available after 120 s")
+            raise RuntimeError("external.metrics.k8s.io is not available after 60 s: see the log of keda-adapter")
         yield
     finally:
         api.request("DELETE", f"{path}/{document['metadata']['name']}")

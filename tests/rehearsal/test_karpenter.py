@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from operations.buying import bought_pools, instance_types
+from operations.simulated_nodes import nodes_wanted
 from rehearsal.cluster import start
 from review.prices import price_list
 from stackfile.reader import read_stack
@@ -65,11 +67,16 @@ def nodes(state: Path, monkeypatch) -> list[dict[str, dict[str, str]]]:
 def test_up_lists_the_machines_that_karpenter_buys_and_their_price(output, settings, state, monkeypatch):
     bought = [(int(count), kind, capacity, pool, Decimal(price)) for count, kind, capacity, pool, price in LINE.findall(output)]
     assert bought, output
-    of_pools = {name: settings.node_pools[name] for name in bought_pools(settings)}
-    for count, kind, _, pool, price in bought:
-        name = pool.removesuffix("-auto").removesuffix("-static")
-        assert kind in of_pools[name].machines
-        assert price <= count * (price_list().machines[kind].usd_per_hour or 0)
+    counts: Counter[str] = Counter()
+    for count, kind, capacity, node_pool, price in bought:
+        name = node_pool.removesuffix("-auto").removesuffix("-static")
+        counts[name] += count
+        listed = count * (price_list().machines[kind].usd_per_hour or Decimal(0))
+        assert kind in settings.node_pools[name].machines
+        assert price == round(listed, 2) if capacity == "on-demand" else price < listed
+    # Karpenter buys what the plan expects.
+    wanted = nodes_wanted(settings)
+    assert counts == {name: wanted[name] for name in bought_pools(settings)}
     live = [each for each in nodes(state, monkeypatch) if "karpenter.sh/nodepool" in each["metadata"]["labels"]]
     assert len(live) == sum(each[0] for each in bought)
 

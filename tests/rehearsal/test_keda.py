@@ -1,0 +1,298 @@
+"""KEDA itself, beside a simulated cluster: replicas follow a metric that the test sets, by the HPA controller of Kubernetes.
+
+A server that reports no load gets its time to finish: the API server keeps the pod's grace period, and kwok, which runs no
+containers, ends the pod at once. That a server finishes its requests in that time is shown by `tests/dataplane`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from components.nodes.fake_nodes import fake_nodes
+from components.nodes.spec import SimulatedPool
+from operations.buying import instance_types
+from operations.workspace import open_workspace
+from rehearsal.cluster import delete, start
+from rehearsal.cluster.definitions import installer
+from rehearsal.cluster.karpenter import karpenter, purchases
+from rehearsal.errors import ToolchainError
+from rehearsal.progress import silent
+from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.commands import ROOT, STACK
+from tests.rehearsal.keda_operator import keda
+from tests.rehearsal.operator_programs import install
+from tests.rehearsal.prometheus_stub import prometheus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
+
+SPACE = "scaled"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
+PODS = f"/api/v1/namespaces/{SPACE}/pods"
+POOL = SimulatedPool.model_validate({"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2})
+GRACE = 95
+
+
+def deployment(name: str, accelerators: int, pool: str) -> dict[str, Any]:
+    target = POOL.target(pool)
+    container = {
+        "name": "server",
+        "image": "registry.test/server:1",
+        "resources": {"limits": {"nvidia.com/gpu": str(accelerators)}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": 15}}},
+    }
+    pod = {
+        "containers": [container],
+        "nodeSelector": dict(target.node_selector),
+        "tolerations": [{"key": each.key, "operator": "Exists"} for each in target.taints],
+        "terminationGracePeriodSeconds": GRACE,
+    }
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    # No replicas: the number belongs to the scaler.
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+
+
+def scaled_object(name: str, address: str, least: int, most: int) -> dict[str, Any]:
+    query = f'sum(vllm:num_requests_waiting{{namespace="{SPACE}",pod=~"{name}-.*"}})'
+    trigger = {
+        "type": "prometheus",
+        "name": "waiting-requests",
+        "metricType": "AverageValue",
+        "metadata": {"serverAddress": address, "query": query, "threshold": "5", "ignoreNullValues": "false"},
+    }
+    down = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 8, "periodSeconds": 1}]}
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicaCount": least,
+        "maxReplicaCount": most,
+        "pollingInterval": 1,
+        "cooldownPeriod": 1,
+        "advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": down}}},
+        "triggers": [trigger],
+    }
+    return {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def cluster(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
+    """A cluster with KEDA at work and two nodes of 4 accelerators."""
+    live = start("keda")
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(keda(live, tmp_path_factory.mktemp("keda") / "run"))
+            except ToolchainError as error:
+                if "could not be fetched" not in str(error):
+                    raise
+                pytest.skip(str(error))
+            api = live.api()
+            for document in [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}, *fake_nodes("lab", POOL)]:
+                install(api, document)
+            api.close()
+            yield live
+    finally:
+        delete("keda")
+
+
+@pytest.fixture(scope="module")
+def api(cluster):
+    client = cluster.api()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    with prometheus() as server:
+        yield server
+
+
+@pytest.fixture
+def model(api, metrics) -> Iterator[Callable[..., str]]:
+    """Declares a scaled model and returns its name; it is deleted after the test."""
+    names = []
+
+    def declare(name: str, *, least: int, most: int, accelerators: int = 2, pool: str = "lab") -> str:
+        install(api, deployment(name, accelerators, pool))
+        install(api, scaled_object(name, metrics.address, least, most))
+        names.append(name)
+        return name
+
+    yield declare
+    for name in names:
+        api.request("DELETE", f"/apis/keda.sh/v1alpha1/namespaces/{SPACE}/scaledobjects/{name}")
+        api.request("DELETE", f"{DEPLOYMENTS}/{name}")
+
+
+def until(api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """The object `name` when `reached` of it is true."""
+    query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(PATIENCE_SECONDS)}
+    last: dict[str, Any] = {}
+    with contextlib.closing(api.watch(collection, query)) as watch:
+        for kind, live in watch:
+            if kind in ("ADDED", "MODIFIED"):
+                last = live
+                if reached(live):
+                    return live
+    raise AssertionError(f"{name} did not get there: {last.get('spec')} {last.get('status')}")
+
+
+def ready(count: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda live: (
+        (live["spec"].get("replicas"), live["status"].get("readyReplicas", 0), live["status"].get("replicas", 0)) == (count,) * 3
+    )
+
+
+def test_replicas_follow_the_load_up_and_down(api, metrics, model):
+    metrics.values = {'pod=~"chat-': 0}
+    name = model("chat", least=1, most=4)
+    until(api, DEPLOYMENTS, name, ready(1))
+    metrics.values = {'pod=~"chat-': 12}
+    until(api, DEPLOYMENTS, name, ready(3))
+    metrics.values = {'pod=~"chat-': 900}
+    until(api, DEPLOYMENTS, name, ready(4))
+    nodes = {pod["spec"]["nodeName"] for pod in api.request("GET", PODS, query={"labelSelector": "app=chat"})["items"]}
+    assert nodes == {"lab-0", "lab-1"}
+    metrics.values = {'pod=~"chat-': 2}
+    until(api, DEPLOYMENTS, name, ready(1))
+
+
+def test_a_model_goes_to_zero_and_comes_back(api, metrics, model):
+    metrics.values = {'pod=~"rare-': 3}
+    name = model("rare", least=0, most=2)
+    until(api, DEPLOYMENTS, name, ready(1))
+    metrics.values = {'pod=~"rare-': 0}
+    until(api, DEPLOYMENTS, name, ready(0))
+    metrics.values = {'pod=~"rare-': 9}
+    until(api, DEPLOYMENTS, name, ready(2))
+    metrics.values = {'pod=~"rare-': 0}
+    until(api, DEPLOYMENTS, name, ready(0))
+
+
+def test_a_metric_that_is_missing_keeps_the_replicas(api, metrics, model):
+    metrics.values = {'pod=~"blind-': 10}
+    name = model("blind", least=1, most=3)
+    until(api, DEPLOYMENTS, name, ready(2))
+    metrics.values = {}
+    path = f"/apis/autoscaling/v2/namespaces/{SPACE}/horizontalpodautoscalers"
+
+    def is_blind(live: dict[str, Any]) -> bool:
+        return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in live.get("status", {}).get("conditions", []))
+
+    until(api, path, "keda-hpa-blind", is_blind)
+    assert api.request("GET", f"{DEPLOYMENTS}/{name}")["spec"]["replicas"] == 2
+
+
+@pytest.fixture
+def up(cluster, metrics, tmp_path, monkeypatch):
+    """Brings up the local stack with one model whose replicas are a range, and returns the outcome."""
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    monkeypatch.chdir(ROOT)
+    head, rest = STACK[: STACK.index("  inferplan:models:")], STACK[STACK.index("  inferplan:gateway:") :]
+    model = {
+        "engine": "vllm",
+        "weights": {"store": "weights", "path": "llama-3-8b", "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "size": "16Gi"},
+        "preheat": {"into": "shared"},
+        "pool": "l40s",
+        "consumers": ["chat", "batch"],
+        "replicas": {"min": 1, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 0},
+    }
+    sections = {"models": {"ranged": model}, "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}}}
+    path = tmp_path / "Pulumi.scaled.yaml"
+    path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + rest)
+    workspace = open_workspace(str(path))
+    return lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent)
+
+
+def test_the_scaled_object_of_a_stack_works_and_an_update_leaves_its_replicas_alone(api, metrics, up):
+    deployments = "/apis/apps/v1/namespaces/inference/deployments"
+    metrics.values = {"num_requests_waiting": 0}
+    up()
+    until(api, deployments, "ranged", ready(1))
+    metrics.values = {"num_requests_waiting": 12}
+    until(api, deployments, "ranged", ready(2))
+    assert up().total_changes == 0
+    assert api.request("GET", f"{deployments}/ranged")["spec"]["replicas"] == 2
+    metrics.values = {"num_requests_waiting": 0}
+    until(api, deployments, "ranged", ready(1))
+
+
+@pytest.fixture
+def karpenter_pool(cluster, api):
+    """Karpenter at work, with a node pool `bought` of machines with one accelerator, which it ends as soon as they are empty."""
+    define = installer(cluster, silent)
+    for group in ("karpenter.sh", "eks.amazonaws.com"):
+        define(group)
+    machine = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6e.2xlarge"]}
+    on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+    node_class = {
+        "role": "nodes",
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"id": "sg-1"}],
+    }
+    node_pool = {
+        "limits": {"nvidia.com/gpu": "4"},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s", "budgets": [{"nodes": "4"}]},
+        "template": {
+            "metadata": {"labels": POOL.target("bought").node_selector},
+            "spec": {
+                "nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "bought"},
+                "requirements": [machine, on_demand],
+                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            },
+        },
+    }
+    install(api, {"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass", "metadata": {"name": "bought"}, "spec": node_class})
+    install(api, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "bought"}, "spec": node_pool})
+    with karpenter(cluster, instance_types(["us-east-1a", "us-east-1b"])):
+        yield
+
+
+def test_nodes_follow_the_replicas_and_none_leaves_under_a_server(api, metrics, cluster, karpenter_pool, model):  # noqa: ARG001 - Karpenter must run
+    metrics.values = {'pod=~"wide-': 15}
+    model("wide", least=1, most=3, accelerators=1, pool="bought")
+    until(api, DEPLOYMENTS, "wide", ready(3))
+    assert sum(each.count for each in purchases(cluster)) == 3
+    listed = api.request("GET", "/api/v1/nodes", query={"labelSelector": "karpenter.sh/nodepool"})
+    query = {"labelSelector": "karpenter.sh/nodepool", "resourceVersion": listed["metadata"]["resourceVersion"]}
+    metrics.values = {'pod=~"wide-': 0}
+    with contextlib.closing(api.watch("/api/v1/nodes", {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})) as watch:
+        gone = (live["metadata"]["name"] for kind, live in watch if kind == "DELETED")
+        ended = {next(gone), next(gone)}
+    until(api, DEPLOYMENTS, "wide", ready(1))
+    [pod] = api.request("GET", PODS, query={"labelSelector": "app=wide"})["items"]
+    assert pod["spec"]["nodeName"] in {node["metadata"]["name"] for node in listed["items"]} - ended
+    # It is one of the first three: Karpenter replaced no server.
+    assert pod["metadata"]["creationTimestamp"] <= listed["items"][0]["metadata"]["creationTimestamp"]
+    assert sum(each.count for each in purchases(cluster)) == 1
+
+
+def test_a_replica_that_leaves_gets_the_grace_period_of_its_pod(api, metrics, model):
+    metrics.values = {'pod=~"drain-': 15}
+    name = model("drain", least=1, most=3)
+    until(api, DEPLOYMENTS, name, ready(3))
+    graces: dict[str, int] = {}
+    listed = api.request("GET", PODS)["metadata"]["resourceVersion"]
+    watch = api.watch(PODS, {"labelSelector": f"app={name}", "resourceVersion": listed, "timeoutSeconds": str(PATIENCE_SECONDS)})
+
+    def follow() -> None:
+        for _, live in watch:
+            metadata = live["metadata"]
+            if "deletionTimestamp" in metadata:
+                graces.setdefault(metadata["name"], metadata["deletionGracePeriodSeconds"])  # kwok deletes the pod again, with 0
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    metrics.values = {'pod=~"drain-': 0}
+    until(api, DEPLOYMENTS, name, ready(1))
+    watch.close()
+    thread.join()
+    assert list(graces.values()) == [GRACE, GRACE]
