@@ -12,9 +12,10 @@ from kube.paths import MISSING, Path
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A field manager, the subresource through which it wrote ("" for the object itself), and when it last did."""
+    """A field manager, its operation (Apply or Update), the subresource that it wrote ("" for the object itself), and the last time."""
 
     manager: str
+    operation: str
     subresource: str
     time: str
 
@@ -22,7 +23,7 @@ class Writer:
 def entries(live: Mapping[str, Any]) -> Iterator[tuple[Writer, Mapping[str, Any]]]:
     """The writers of `live` with their fields in the server's notation (FieldsV1)."""
     for each in live["metadata"].get("managedFields") or ():
-        yield Writer(each["manager"], each.get("subresource", ""), each.get("time", "")), each.get("fieldsV1") or {}
+        yield Writer(each["manager"], each["operation"], each.get("subresource", ""), each.get("time", "")), each.get("fieldsV1") or {}
 
 
 def writers(live: Mapping[str, Any], path: Path) -> list[Writer]:

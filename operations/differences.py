@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kube.names import INSTANCE_LABEL
-from kube.paths import mapping, with_values_of
+from kube.paths import MISSING, mapping, text_of, with_values_of
+from operations.drift.compare import declared_differences, with_unknown_from
+from operations.drift.finding import masked, shown
 from operations.live import LiveCluster, ObjectKey
-from rehearsal.engine.wire.values import UNKNOWN, Secret, reveal
 
 if TYPE_CHECKING:
     from operations.recovery.deployment import Declared
@@ -37,8 +38,7 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, "is declared and does not exist"
             continue
         if each.key.kind in _SERVED:
-            inputs = with_values_of(dict(current), dict(each.inputs), each.ignored)
-            fields = list(other_fields(inputs.get("spec"), current.get("spec"), "spec"))
+            fields = list(_other_fields(each, current))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:
                 yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
@@ -48,19 +48,14 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, text
 
 
-def other_fields(wanted: Any, found: Any, path: str) -> Iterator[str]:
-    """Declared fields with another value on the cluster; other fields do not matter."""
-    wanted = reveal(wanted) if isinstance(wanted, Secret) else wanted
-    if wanted is UNKNOWN or wanted is None:
-        return
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for name, value in wanted.items():
-            yield from other_fields(value, found.get(name), f"{path}.{name}")
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from other_fields(one, other, f"{path}[{index}]")
-    elif wanted != found and not (found is None and wanted in ("", [], {}, False, 0)):
-        yield f"{path} is {_short(found)}, the file says {_short(wanted)}"
+def _other_fields(declared: Declared, live: Mapping[str, Any]) -> Iterator[str]:
+    wanted = with_values_of(dict(live), with_unknown_from(live, declared.inputs), declared.ignored)
+    for path, found, value in declared_differences(declared.key.kind, {"spec": live.get("spec")}, {"spec": wanted.get("spec")}):
+        yield f"{text_of(path)} is {_text(found)}, the file says {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    return shown(None if value is MISSING else masked(value))
 
 
 def _is_stopped(workload: Mapping[str, Any] | None) -> bool:
@@ -70,11 +65,6 @@ def _is_stopped(workload: Mapping[str, Any] | None) -> bool:
 
 def _instance(manifest: Mapping[str, Any]) -> str | None:
     return mapping(manifest, "metadata", "labels").get(INSTANCE_LABEL)
-
-
-def _short(value: Any) -> str:
-    text = "not set" if value is None else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _lost_mounts(deployment: Mapping[str, Any], live: LiveCluster) -> Iterator[str]:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
-from operations.differences import other_fields
+from operations.drift.compare import declared_differences, with_unknown_from
+from rehearsal.engine.wire.values import reveal
 
 if TYPE_CHECKING:
     from operations.live import LiveCluster
@@ -109,7 +110,8 @@ def _pods_change(before: Manifest, after: Manifest) -> bool:
     """True if a field of the pods changes. The API server adds fields to live objects."""
     old, new = ((each["spec"].get("template"), each["spec"].get("leaderWorkerTemplate")) for each in (before, after))
     if "uid" in before["metadata"]:
-        return any(other_fields(list(new), list(old), "pods"))
+        wanted = reveal(with_unknown_from(list(old), list(new)))
+        return any(declared_differences(before["kind"], list(old), wanted))
     return new != old
 
 

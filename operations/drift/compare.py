@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kube.field_owners import Owner, owner_of
 from kube.paths import MISSING, Path
+from kube.quantity import amount
 from rehearsal.engine.wire.values import UNKNOWN, Secret
 
 _KEYS: Final = ("name", "mountPath", "key", "containerPort", "port", "topologyKey")
@@ -57,6 +59,14 @@ def declared_only(live: Any, declared: Any) -> Any:
     if isinstance(live, list) and isinstance(declared, list) and len(live) == len(declared):
         return [declared_only(one, other) for one, other in zip(live, declared, strict=True)]
     return live
+
+
+def declared_differences(kind: str, live: Any, declared: Any) -> Iterator[Difference]:
+    """Each declared field with another live value, without a dry run: other spellings of a quantity and lost zeros do not count."""
+    for path, found, wanted in compare(declared_only(live, declared), declared):
+        same = amount(found) == amount(wanted) is not None or (found is MISSING and wanted in (False, 0))
+        if not same and owner_of(kind, path) is Owner.STACK:
+            yield path, found, wanted
 
 
 def with_unknown_from(live: Any, declared: Any, *, secrets: bool = False) -> Any:

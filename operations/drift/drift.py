@@ -1,7 +1,8 @@
 """The differences between the live objects of a stack and what its program registers.
 
-Each declaration is applied as a dry run with the field manager of the last update: the API server fills in its own defaults, so
-only true differences remain. Fields that a scaler, a controller or the server owns (`kube/field_owners.py`) do not count.
+A declaration that does not obviously match its object is applied as a dry run, with the field manager of the last update: the API
+server fills in its own defaults, so only true differences remain. Fields that a scaler, a controller or the server owns
+(`kube/field_owners.py`) do not count.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
 from kube.managed_fields import Writer, entries, undeclared, writers
-from kube.names import QUEUE_LABEL
+from kube.names import DOMAIN, QUEUE_LABEL, SERVER_KEY
 from kube.paths import MISSING, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected
-from operations.drift.compare import Difference, compare, declared_only, with_unknown_from
+from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
 from operations.drift.finding import Finding, action_of, setting_of
 from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rehearsal.engine.wire.recording import Recording, Registration
 
 _FORBIDDEN: Final = 403
+_DIGESTS: Final = (SERVER_KEY, f"{DOMAIN}/keys")
+"""Annotations with a digest of a secret, which cannot be compared if the secrets are not known."""
 _MANAGER: Final = "inferplan-rehearsal"
 """Our field manager where the object records none of ours."""
 
@@ -63,7 +66,7 @@ class _Comparison:
         labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
         queued = QUEUE_LABEL in labels
         for path, found, wanted in self._differences(key, body, live):
-            if owner_of(key.kind, path, queued=queued) is Owner.STACK:
+            if owner_of(key.kind, path, queued=queued) is Owner.STACK and (self.secrets_known or path[-1] not in _DIGESTS):
                 writer = _writer(live, path, found)
                 action = action_of(writer, found, wanted)
                 setting = setting_of(labels, path)
@@ -75,11 +78,14 @@ class _Comparison:
                         yield Finding(key=key, path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path))
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
+        if _is_as_declared(live, body):
+            return
         applied = self._applied(key, body, live)
         if applied is None:
             # Without the server's answer, only declared fields can be compared.
-            applied = {name: value for name, value in body.items() if name not in ("stringData", "status")}
-            live = declared_only(live, applied)
+            declared = {name: value for name, value in body.items() if name not in ("stringData", "status")}
+            yield from declared_differences(key.kind, live, declared)
+            return
         for path, found, wanted in compare(live, applied):
             if key.kind == "Node" and path[:2] == ("spec", "taints"):
                 found, wanted = (_our_taints(value_at(each, path[:2])) for each in (live, applied))  # noqa: PLW2901 - the same difference, without taints of controllers
@@ -144,6 +150,16 @@ def _writer(live: Mapping[str, Any], path: tuple[str | int, ...], found: Any) ->
         return None
     matches = writers(live, path)
     return next((each for each in matches if manager_of(each.manager, each.subresource) is not Owner.STACK), next(iter(matches), None))
+
+
+def _is_as_declared(live: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """True if no dry run is needed: declared fields have their values, we applied nothing else, and no person wrote anything."""
+    for writer, fields in entries(live):
+        owner = manager_of(writer.manager, writer.subresource)
+        applied = owner is Owner.STACK and writer.operation == "Apply"
+        if owner is Owner.PEOPLE or (applied and next(undeclared(live, fields, body), None)):
+            return False
+    return not any(compare(declared_only(live, body), body))
 
 
 def _our_taints(taints: Any) -> Any:

@@ -1,0 +1,203 @@
+"""Changes of a running stack's objects: `drift` and `status` report those by hand, the next `up` reverts them, scalers are left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.drift.cluster import simulated
+from operations.drift.drift import drift
+from operations.drift.finding import Finding
+from operations.drift.text import Words, document, lines
+from operations.workspace import open_workspace
+from rehearsal.cluster import start
+from rehearsal.cluster.api import Api, ApiError
+from rehearsal.cluster.record import Cluster
+from rehearsal.engine.apply.objects import MANAGER
+from rehearsal.engine.wire.recording import Recording
+from tests.lanes import in_full
+from tests.rehearsal.commands import STACK, changed_objects, inferplan, up
+from tests.rehearsal.hand_edits import EDITS, GATEWAY, HIDDEN, SERVICE, SILENT, Edit, resolved
+
+pytestmark = pytest.mark.cluster
+
+OBJECTS = """  inferplan:extraObjects:
+    settings: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {level: info}}
+    reader:
+      apiVersion: rbac.authorization.k8s.io/v1
+      kind: Role
+      metadata: {name: reader}
+      rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
+"""
+WORDS = Words(command="inferplan up local", file="Pulumi.local.yaml", kubectl="kubectl")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stack that is up, with a client of its cluster."""
+
+    state: Path
+    file: Path
+    recording: Recording
+    cluster: Cluster
+    api: Api
+
+    def findings(self) -> tuple[Finding, ...]:
+        """The differences that `drift` finds now; its texts never show what was written into a Secret."""
+        with simulated(self.cluster) as cluster:
+            result = drift(self.recording, "inference", cluster, secrets_known=True)
+        assert HIDDEN not in "\n".join(lines(result, WORDS)) + json.dumps(document(result, WORDS))
+        return result.findings
+
+    def run(self, *arguments: str) -> Any:
+        """The ended command with these arguments, the file after the first one."""
+        return inferplan(self.state, arguments[0], str(self.file), *arguments[1:])
+
+    def send(self, *names: str) -> None:
+        """Make the edits of these names."""
+        for each in (*EDITS, *SILENT):
+            if each.name in names:
+                each.send(self.api)
+
+    def up(self) -> str:
+        """The output of an update."""
+        return up(self.state, self.file)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory) -> Iterator[Running]:
+    """The local stack with a scaled gateway and two objects of the user's own."""
+    folder = tmp_path_factory.mktemp("drift")
+    file = folder / "Pulumi.local.yaml"
+    file.write_text(STACK.replace("inferplan:gateway: {", "inferplan:gateway: {autoscaling: {maxReplicas: 5}, ") + OBJECTS)
+    up(folder, file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(folder))
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+        cluster = start("local")
+        api = cluster.api()
+        yield Running(folder, file, open_workspace(str(file)).record(), cluster, api)
+        api.close()
+    inferplan(folder, "down", str(file), "--engine", "rehearsal", "--cluster")
+
+
+@pytest.fixture
+def make(running):
+    """A function that makes an edit; afterwards the object is as before."""
+    saved: list[tuple[str, dict[str, Any]]] = []
+
+    def edit(which: Edit) -> None:
+        path = resolved(running.api, which.path.removesuffix("/scale").removesuffix("/status"))
+        saved.append((path, running.api.request("GET", path)))
+        which.send(running.api)
+
+    yield edit
+    for path, before in reversed(saved):
+        while not restored(running.api, path, before):
+            pass
+
+
+def restored(api: Api, path: str, before: dict[str, Any]) -> bool:
+    """Write the object as it was; False if a controller changed it at the same time."""
+    metadata = {name: value for name, value in before["metadata"].items() if name not in ("resourceVersion", "uid", "managedFields")}
+    try:
+        version = api.request("GET", path)["metadata"]["resourceVersion"]
+    except ApiError:
+        api.request("POST", path.rpartition("/")[0], {**before, "metadata": metadata}, query={"fieldManager": MANAGER})
+        return True
+    try:
+        api.request("PUT", path, {**before, "metadata": {**metadata, "resourceVersion": version}}, query={"fieldManager": MANAGER})
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
+
+
+def test_scalers_controllers_and_labels_of_others_are_no_drift(running, make):
+    assert running.findings() == ()
+    for each in SILENT:
+        make(each)
+    assert running.findings() == ()
+
+
+def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(running):
+    """It keeps the number of replicas that a scaler set."""
+    running.send("image", "replicas", "Secret value", "another variable", "Service deleted", "a scaler at work")
+    status, told = running.run("status"), running.run("drift")
+    assert (status.returncode, told.returncode) == (3, 3)
+    assert "spec.replicas is 3, the file says 2" in status.stdout
+    for each in (
+        "spec.replicas is 3, the stack declares 2",
+        "by: kubectl with subresource scale",
+        "to keep it, set models.llama-3-8b.replicas in ",
+        "image is docker.io/vllm/vllm-openai:v0.1.0, the stack declares docker.io/vllm/vllm-openai:v0.33",
+        "by: kubectl-set at 20",
+        'data["api-key"] is [secret], the stack declares [secret]',
+        "{'name': 'DEBUG', 'value': '1'}, the stack does not declare it",
+        "Service inference/llama-3-8b\n  does not exist",
+    ):
+        assert each in told.stdout, told.stdout
+    assert HIDDEN not in told.stdout + told.stderr
+    assert changed_objects(running.up()) == 3
+    assert [each.action for each in running.findings()] == ["leave"]
+    assert running.api.request("GET", GATEWAY)["spec"]["replicas"] == 3
+    assert changed_objects(running.up()) == 0
+
+
+@pytest.mark.parametrize("edit", in_full(*EDITS), ids=lambda each: each.name)
+def test_a_change_by_hand_is_found(running, make, edit):
+    known = running.findings()
+    make(edit)
+    new = [each for each in running.findings() if each not in known]
+    assert new, "nothing was found"
+    assert new[0].place.startswith(edit.field), new
+    assert bool(new[0].path) == bool(edit.field)
+    assert {each.key for each in new} == {new[0].key}
+    assert edit.path.removesuffix("/scale").rpartition("/")[2].removesuffix("*") in new[0].key.name
+    assert new[0].action == ("leave" if not edit.undone else "reset" if edit.field else "create")
+    assert new[0].writer is None or new[0].writer.manager == edit.manager
+
+
+@pytest.mark.parametrize("edit", in_full(*SILENT), ids=lambda each: each.name)
+def test_a_change_that_belongs_to_others_is_silent(running, make, edit):
+    known = running.findings()
+    make(edit)
+    assert running.findings() == known
+
+
+@pytest.mark.full
+def test_an_update_reverts_what_drift_says(running):
+    for edit in EDITS:
+        if edit.body is not None and edit.undone:
+            edit.send(running.api)
+    before = {(each.key, each.path) for each in running.findings()}
+    running.up()
+    assert not before & {(each.key, each.path) for each in running.findings() if each.action != "leave"}
+
+
+@pytest.mark.full
+def test_a_lost_configuration_is_reported_where_it_is_mounted(running):
+    gateway = running.api.request("GET", GATEWAY)
+    (name,) = (each["configMap"]["name"] for each in gateway["spec"]["template"]["spec"]["volumes"] if "configMap" in each)
+    running.api.request("DELETE", f"/api/v1/namespaces/inference/configmaps/{name}")
+    status = running.run("status")
+    for each in ("Deployment inference/gateway", "mounts ConfigMap", "its next pod cannot start"):
+        assert each in status.stdout, status.stdout
+    running.up()
+
+
+@pytest.mark.full
+def test_recover_says_what_is_gone_and_brings_it_back(running):
+    running.api.request("DELETE", SERVICE)
+    explained = running.run("recover", "--engine", "rehearsal", "--dry-run")
+    assert "Service inference/llama-3-8b: was applied and is gone" in explained.stderr
+    assert running.run("drift").returncode == 3
+    done = running.run("recover", "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr
+    assert "Service inference/llama-3-8b: was applied and is gone" in done.stderr
