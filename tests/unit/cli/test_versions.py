@@ -29,7 +29,10 @@ class Aws:
     def __call__(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
         name = "".join(part.capitalize() for part in operation.split("_"))
         shape = botocore.session.get_session().get_service_model(service).operation_model(name).input_shape
-        assert not ParamValidator().validate(parameters, shape).has_errors()
+        assert shape is not None
+        report = ParamValidator().validate(parameters, shape)
+        assert report is not None
+        assert not report.has_errors()
         if service == "eks":
             assert parameters["kubernetesVersion"] == "1.35"
             return {"addons": [{"addonVersions": [{"addonVersion": each} for each in ADDON_VERSIONS]}]}
