@@ -96,6 +96,7 @@ def test_an_account_without_rights_gets_the_permissions_that_it_needs(rack, caps
     assert granted["message"].startswith("pool gaudi2: 0 of 2 nodes")
 
 
+@pytest.mark.full
 def test_a_cluster_that_does_not_answer_is_one_error_with_a_remedy(rack, capsys):
     (rack / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
     findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)

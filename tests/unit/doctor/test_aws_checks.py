@@ -229,3 +229,8 @@ def test_without_credentials_every_check_says_so_and_none_fails(account, monkeyp
 )  # fmt: skip
 def test_actions_have_the_spelling_of_iam(service, operation, action):
     assert accounts.action_of(service, operation) == action
+
+
+def test_every_check_has_an_account_in_which_it_fires():
+    with_their_own_tests = {"AWS network", "AWS keys", "AWS images"}
+    assert {row[0] for row in BROKEN} == set(AWS_CHECKS) - with_their_own_tests
