@@ -40,9 +40,9 @@ def command(
     from operations.update import check_examples
     from operations.workspace import open_workspace
 
-    engine = engine.resolved()
     if karpenter and engine is not Engine.REHEARSAL:
         raise RequestError("--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter")
+    engine = engine.resolved()
     options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()

@@ -78,6 +78,7 @@ def capacity_notes(settings: StackSettings) -> Iterator[str]:
             yield (
                 f"nodePools.{name} starts with {nodes(first)}, and its pods need {wanted}: an autoscaler adds the rest. "
                 f"A rehearsal runs no autoscaler and starts {nodes(wanted)}."
+                + (" With up --karpenter, Karpenter itself chooses them." if settings.node_pools[name].is_auto_mode else "")
             )
     if needs_cpu_nodes(settings) and not cluster.is_simulated:
         yield f"nodePools lists no nodes without an accelerator, for the gateway and preheats. A rehearsal adds {nodes(CPU_NODES)} of its own."

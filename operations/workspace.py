@@ -83,8 +83,8 @@ class Workspace:
         from rehearsal.engine.apply.run import apply
 
         pools = bought_pools(self.settings) if karpenter else {}
-        program = partial(self.rehearsed, bought=pools.keys())
         with buying(self.settings, cluster, step) if pools else nullcontext():
+            program = partial(self.rehearsed, bought=pools.keys())
             return apply(program, cluster, **self.engine_input(), listener=listener, ensure_crds=installer(cluster, step))
 
     def program(self) -> None:

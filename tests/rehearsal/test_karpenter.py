@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.buying import bought_pools, instance_types
+from operations.buying import bought_pools, instance_types, purchase_lines
 from operations.simulated_nodes import nodes_wanted
 from rehearsal.cluster import start
+from rehearsal.cluster.karpenter import Purchase
 from review.prices import price_list
 from stackfile.reader import read_stack
 from stackfile.settings import validate
@@ -39,6 +40,24 @@ def test_instance_types_have_the_resources_and_the_list_price_of_their_machine(s
         ("on-demand", "us-east-1b"): price,
     }
     assert all(settings.node_pools[name].node_type in types for name in bought_pools(settings))
+
+
+def test_purchases_are_listed_with_their_cost_and_the_date_of_the_prices():
+    bought = [
+        Purchase("l40s-auto", "g6e.4xlarge", "spot", 3, Decimal("0.300424")),
+        Purchase("system-static", "m7i.2xlarge", "on-demand", 2, Decimal("0.4032")),
+    ]
+    first, second, total = purchase_lines(bought)
+    assert first == "Karpenter bought 3 x g6e.4xlarge (spot) for l40s-auto: 0.90 USD per hour"
+    assert second == "Karpenter bought 2 x m7i.2xlarge (on-demand) for system-static: 0.81 USD per hour"
+    assert total.startswith(f"together 1.71 USD per hour, list prices of {price_list().date}")
+    assert list(purchase_lines([])) == []
+
+
+def test_karpenter_is_for_rehearsals_only(tmp_path):
+    done = inferplan(tmp_path, "up", "prod", "--engine", "pulumi", "--karpenter")
+    assert done.returncode == 2
+    assert "--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ def test_a_metric_that_is_missing_keeps_the_replicas(api, metrics, model):
 
 
 @pytest.fixture
-def up(cluster, metrics, tmp_path, monkeypatch):
+def up(cluster, metrics, tmp_path, monkeypatch, least):
     """Brings up the local stack with one model whose replicas are a range, and returns the outcome."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.chdir(ROOT)
@@ -203,13 +203,33 @@ def up(cluster, metrics, tmp_path, monkeypatch):
         "preheat": {"into": "shared"},
         "pool": "l40s",
         "consumers": ["chat", "batch"],
-        "replicas": {"min": 1, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 0},
+        "replicas": {"min": least, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 0},
     }
     sections = {"models": {"ranged": model}, "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}}}
     path = tmp_path / "Pulumi.scaled.yaml"
     path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + rest)
     workspace = open_workspace(str(path))
     return lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent)
+
+
+@pytest.fixture
+def least() -> int:
+    """The minimum number of replicas of the stack's model."""
+    return 1
+
+
+@pytest.mark.parametrize("least", [0])
+def test_the_requests_at_the_gateway_start_a_model_without_replicas(api, metrics, up):
+    deployments = "/apis/apps/v1/namespaces/inference/deployments"
+    metrics.values = {"inferplan_gateway_requests": 0}
+    up()
+    until(api, deployments, "ranged", ready(0))
+    metrics.values = {"inferplan_gateway_requests": 1}
+    until(api, deployments, "ranged", ready(1))
+    metrics.values = {"num_requests_waiting": 12, "inferplan_gateway_requests": 1}
+    until(api, deployments, "ranged", ready(2))
+    metrics.values = {"num_requests_waiting": 0, "inferplan_gateway_requests": 0}
+    until(api, deployments, "ranged", ready(0))
 
 
 def test_the_scaled_object_of_a_stack_works_and_an_update_leaves_its_replicas_alone(api, metrics, up):

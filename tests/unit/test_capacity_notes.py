@@ -31,6 +31,11 @@ def test_a_pool_that_grows_for_its_models_is_named_with_both_numbers_and_that_a_
     assert "A rehearsal runs no autoscaler and starts 1 node." in existing
 
 
+def test_a_pool_in_auto_mode_is_named_with_the_option_that_lets_karpenter_choose():
+    [line] = [each for each in notes("prod") if each.startswith("nodePools.l40s")]
+    assert line.endswith("With up --karpenter, Karpenter itself chooses them.")
+
+
 def test_nodes_that_the_stack_file_does_not_list_are_named():
     [line] = notes("onprem")
     assert "nodePools lists no nodes without an accelerator" in line
