@@ -12,8 +12,14 @@ def in_full(*values: Any) -> list[Any]:
     return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.full) for each in values]
 
 
-# A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle.
+# A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle; to record the plans of
+# all stacks takes as long.
 _SCOPES = {
+    "recorded stacks": {
+        "tests/policies/test_stacks.py",
+        *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
+        "tests/unit/infra/test_image_evidence.py",
+    },
     "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "live_truth", "stacks")},
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
@@ -24,5 +30,5 @@ _SCOPES = {
 
 
 def worker_scope(file: str) -> str:
-    """The name of the files that run in one process with `file`, because they share a simulated cluster; or `file`."""
+    """The name of the files that run in one process with `file`, because they share a simulated cluster or recorded plans; or `file`."""
     return next((scope for scope, files in _SCOPES.items() if file in files), file)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.settings import Settings, read_settings
 from tests.examples import example_stacks
+from tests.rehearsal.commands import inferplan
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +43,9 @@ def test_nothing_of_a_committed_stack_is_unknown_but_what_is_exempt(stack):
     assert unjudged <= {(each.rule, each.resource, each.path) for each in settings.exemptions if each.state == "unknown"}
 
 
-def run(*arguments, cwd=ROOT):
-    return subprocess.run([INFERPLAN, *arguments], cwd=cwd, env={**os.environ, **PASSPHRASE}, capture_output=True, text=True, check=False)
+@pytest.fixture
+def run(tmp_path):
+    return partial(inferplan, tmp_path / "state")
 
 
 def test_up_refuses_a_stack_that_breaks_a_rule_before_anything_is_started(tmp_path):
@@ -71,7 +74,7 @@ def copied(tmp_path):
     return project
 
 
-def test_check_passes_on_all_stacks_and_lists_exemptions_with_owner_and_end():
+def test_check_passes_on_all_stacks_and_lists_exemptions_with_owner_and_end(run):
     done = run("check", "local", "onprem")
     assert done.returncode == 0, done.stdout
     assert "local passes" in done.stdout
@@ -79,7 +82,7 @@ def test_check_passes_on_all_stacks_and_lists_exemptions_with_owner_and_end():
     assert "platform" in done.stdout
 
 
-def test_check_fails_with_the_remedy_when_an_exemption_is_gone(tmp_path):
+def test_check_fails_with_the_remedy_when_an_exemption_is_gone(run, tmp_path):
     project = copied(tmp_path)
     done = run("check", "local", cwd=project)
     assert done.returncode == 1
@@ -87,7 +90,7 @@ def test_check_fails_with_the_remedy_when_an_exemption_is_gone(tmp_path):
     assert "network-require-tls" in done.stdout
 
 
-def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
+def test_check_names_faults_of_the_settings_and_ends_with_two(run, tmp_path):
     project = copied(tmp_path)
     (project / "policies" / "stacks" / "local.json").write_text(json.dumps({"levels": {"pod-disallow-priviledged": "off"}}))
     done = run("check", "local", cwd=project)
@@ -96,7 +99,7 @@ def test_check_names_faults_of_the_settings_and_ends_with_two(tmp_path):
     assert "Use one of disabled, advisory, mandatory" in done.stderr
 
 
-def test_explain_prints_the_page_of_a_rule_or_the_nearest_names():
+def test_explain_prints_the_page_of_a_rule_or_the_nearest_names(run):
     page = run("check", "--explain", "key-limit-age").stdout
     for part in (
         "API keys are at most one year old.",

@@ -35,11 +35,11 @@ def started(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 
 
-def inferplan(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def inferplan(state: Path, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """A command in this process."""
     output, messages = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
+        patch.chdir(cwd)
         for name in [each for each in os.environ if each.startswith("AWS_")]:
             patch.delenv(name)
         for name, value in {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}.items():

@@ -16,6 +16,7 @@ import pytest
 from components.nodes.machines import machines
 from components.platforms.aws.aws_api import OUTPUT, aws_api, region_of_zone, rendered
 from stackfile.errors import dotted
+from tests.lanes import in_full
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -236,7 +237,7 @@ def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", ["local", "onprem"])
+@pytest.mark.parametrize("stack", ["onprem", *in_full("local")])
 def test_checking_and_planning_a_stack_without_aws_never_imports_pulumi_aws(stack):
     program = (
         "import sys\nfrom cli.main import run\n"

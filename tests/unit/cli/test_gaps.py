@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -20,8 +21,13 @@ def many(*changes):
     return change
 
 
+@cache
+def unchanged():
+    return declared_servers(recorded(lambda _sections: None))
+
+
 def found(change):
-    return list(downtimes(declared_servers(recorded(lambda _sections: None)), declared_servers(recorded(change))))
+    return list(downtimes(unchanged(), declared_servers(recorded(change))))
 
 
 def of_keys(notes):
@@ -105,7 +111,7 @@ def test_other_changes_leave_no_gap(change):
 
 
 def test_the_same_notes_come_from_what_runs():
-    before = {name: as_stored(each) for name, each in declared_servers(recorded(lambda _sections: None)).items()}
+    before = {name: as_stored(each) for name, each in unchanged().items()}
     lists = {"/apis/apps/v1/namespaces/team-a/deployments": [dict(each) for each in before.values()]}
     resources = {"/apis/apps/v1": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
 
@@ -116,7 +122,7 @@ def test_the_same_notes_come_from_what_runs():
 
     live = live_servers(LiveCluster(get), "team-a")
     assert live.keys() == before.keys()
-    assert list(downtimes(live, declared_servers(recorded(lambda _sections: None)))) == []
+    assert list(downtimes(live, unchanged())) == []
     [note] = downtimes(live, declared_servers(recorded(at("models/search/env", {"LEVEL": "1"}))))
     assert note.startswith("search has no ready server")
 

@@ -11,12 +11,18 @@ import yaml
 
 from components.nodes.accelerators import accelerators
 from components.nodes.machines import machines
-from stackfile.json_schema import stack_schema, stack_schema_text
+from stackfile import json_schema
+from stackfile.json_schema import stack_schema_text
 from stackfile.reference import reference
 from stackfile.schema_editor import has_choices
 from stackfile.stack import StackSettings
 
 PROJECT = Path(__file__).parents[3]
+stack_schema = cache(json_schema.stack_schema)
+
+
+def _loaded(text):
+    return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +33,7 @@ def validator():
 
 @pytest.fixture
 def local():
-    return yaml.safe_load((PROJECT / "stacks" / "Pulumi.local.yaml").read_text())
+    return _loaded((PROJECT / "stacks" / "Pulumi.local.yaml").read_text())
 
 
 def test_the_committed_schema_is_the_one_of_the_specs():
@@ -37,7 +43,7 @@ def test_the_committed_schema_is_the_one_of_the_specs():
 
 @pytest.mark.parametrize("path", sorted((PROJECT / "stacks").glob("Pulumi.*.yaml")), ids=lambda path: path.name)
 def test_the_example_stacks_fit_the_schema_and_point_at_it(path, validator):
-    assert list(validator.iter_errors(yaml.safe_load(path.read_text()))) == []
+    assert list(validator.iter_errors(_loaded(path.read_text()))) == []
     assert path.read_text().startswith("# yaml-language-server: $schema=../schemas/stack.schema.json\n")
 
 
@@ -104,7 +110,7 @@ def test_nothing_is_left_in_it_that_draft_07_would_ignore():
 
 
 def test_pulumi_yaml_declares_every_key_with_type_and_description_and_no_other():
-    declared = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())["config"]
+    declared = _loaded((PROJECT / "Pulumi.yaml").read_text())["config"]
     fields = {f"inferplan:{field.alias}": field for field in StackSettings.model_fields.values()}
     assert set(declared) == {*fields, "inferplan:apiKeySeed"}
     assert all(entry["type"] and entry["description"] for entry in declared.values())
