@@ -29,6 +29,8 @@ def show(state: StackState, console: Console, *, commands: Iterable[tuple[str, s
     ):
         if each.row_count:
             console.print(each)
+    for problem in state.gateway:
+        console.print(f"gateway: {problem}", highlight=False, markup=False, soft_wrap=True)
     if state.images:
         console.print(state.images, highlight=False, markup=False, soft_wrap=True)
     for command, purpose in commands:

@@ -13,6 +13,7 @@ from infra.image_evidence import image_evidence
 from kube.names import INSTANCE_LABEL
 from operations.contract import Contract, contract_of
 from operations.differences import differences
+from operations.gateway_status import gateway_problems
 from operations.job_status import JobRow, QueueRow, job_rows, queue_rows
 from operations.live import LiveCluster
 from operations.model_status import ModelRow, models, queue_messages
@@ -73,6 +74,8 @@ class StackState:
     jobs: tuple[JobRow, ...] = ()
     differences: tuple[tuple[str, str], ...] = ()
     """Objects that differ from the file, each with a sentence."""
+    gateway: tuple[str, ...] = ()
+    """Why clients outside the cluster do not reach the gateway, one sentence each."""
     images: str = ""
     """One line about the evidence for the images of the stack."""
 
@@ -186,6 +189,8 @@ def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _p
     recording, namespace = workspace.record(), workspace.settings.namespace
     contract = contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)
-    changes = differences(declared_objects(recording, namespace), LiveCluster(get))
-    state = replace(state, differences=tuple((str(key), text) for key, text in changes))
+    live = LiveCluster(get)
+    changes = differences(declared_objects(recording, namespace), live)
+    problems = tuple(gateway_problems(workspace.settings, live))
+    state = replace(state, differences=tuple((str(key), text) for key, text in changes), gateway=problems)
     return StackStatus(stack=workspace.stack, state=state, contract=contract, recording=recording)

@@ -43,6 +43,7 @@ def status_json(stack: str, state: StackState, contract: Contract, recording: Re
         "jobs": [asdict(row) for row in state.jobs],
         "consumers": [asdict(row) for row in state.consumers],
         "differences": [{"object": name, "message": text} for name, text in state.differences],
+        "gateway": list(state.gateway),
         "images": {"summary": state.images, "containers": list(_evidence(pods))},
     }
     return json.dumps(document, indent=2, sort_keys=True, default=str) + "\n"
