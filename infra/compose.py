@@ -49,7 +49,7 @@ def compose(stack: Stack) -> Exports:
     platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
     kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
-    controllers = platform.controllers(spec, opts=kube)
+    controllers = platform.controllers(spec, seeds=stack.secrets.seeds, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
     home = InferenceNamespace(
         spec.namespace,

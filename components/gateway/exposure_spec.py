@@ -66,6 +66,11 @@ class InternalAccess:
         return None if self.balancer is None else "AWS Load Balancer Controller"
 
     @property
+    def ingress_class(self) -> str | None:
+        """The class of the Ingress, None if there is none or the cluster's default is meant."""
+        return None
+
+    @property
     def carries_grpc(self) -> bool:
         """True if gRPC calls pass; the load balancers of AWS forward the HTTP port only."""
         return self.balancer is None
@@ -114,6 +119,11 @@ class IngressAccess(_PublicAccess):
     def balancer(self) -> BalancerSpec | None:
         """The application load balancer, if there is one."""
         return self.alb
+
+    @property
+    def ingress_class(self) -> str | None:
+        """The class that the user wrote."""
+        return self.ingress_class_name
 
     @property
     def controller(self) -> str | None:

@@ -85,9 +85,14 @@ class Platform:
     dns_addresses: tuple[pulumi.Input[str], ...] = ()
     load_balancing: LoadBalancing = CONTROLLER
 
-    def controllers(self, sections: Sections, *, opts: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
-        """Install the controllers of the cluster; return what must be deleted after the namespace of the stack. `opts` name the cluster."""
-        del sections, opts
+    def controllers(
+        self, sections: Sections, *, seeds: tuple[pulumi.Output[str], ...], opts: pulumi.ResourceOptions
+    ) -> tuple[pulumi.Resource, ...]:
+        """Install the controllers of the cluster; return what must be deleted after the namespace of the stack.
+
+        `seeds` are the secrets from which others are derived, the current one first. `opts` name the cluster.
+        """
+        del sections, seeds, opts
         return ()
 
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:

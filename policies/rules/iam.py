@@ -149,6 +149,7 @@ def _is_one_subject(subject: str, *, literal: bool) -> bool:
         "ec2:Describe*",
         "ecr:GetAuthorizationToken",
         "eks:ListClusters",
+        "elasticloadbalancing:Describe*",
         "s3:ListAllMyBuckets",
         "sts:GetCallerIdentity",
         "xray:GetSampling*",

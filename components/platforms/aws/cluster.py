@@ -17,7 +17,7 @@ from components.platforms.aws.aws_api import aws_api
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle, EksCreation
 from components.platforms.aws.iam import ROLE_NAME, service_trust
 from components.platforms.aws.lookups import look_up
-from components.platforms.aws.network import EksNetwork
+from components.platforms.aws.network import EksNetwork, network_name
 
 _POLICY = "arn:aws:iam::aws:policy"
 # EKS user guide, "Amazon EKS Auto Mode cluster IAM role", read 2026-11.
@@ -78,7 +78,7 @@ class CreatedCluster(pulumi.ComponentResource):
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         protected = pulumi.ResourceOptions(parent=self, protect=create.protect)
-        network = None if spec.subnets else EksNetwork(f"{name}-network", create, zones=spec.zones, region=spec.region, opts=child)
+        network = None if spec.subnets else EksNetwork(network_name(name), create, zones=spec.zones, region=spec.region, opts=child)
         lookup = pulumi.InvokeOptions(parent=self)
         subnets = network.private if network is not None else _existing_subnets(spec, lookup)
         key = kms.Key(

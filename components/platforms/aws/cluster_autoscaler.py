@@ -94,7 +94,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             NAME,
             metadata=_metadata(namespace),
             spec=_deployment(cluster, home, account, termination_seconds=_longest_termination(sections)),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[rights, priorities]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[rights.ready, priorities]),
         )
         self.register_outputs({})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import pulumi
@@ -21,6 +22,14 @@ NAMESPACE = "cluster-controllers"
 COMPONENT = "controller"
 
 
+@dataclass(frozen=True, kw_only=True)
+class ControllerRole:
+    """The role's name, and what must exist before pods of its service account start."""
+
+    role: pulumi.Output[str]
+    ready: pulumi.Resource
+
+
 def controller_account(
     name: str,
     policy: pulumi.Input[Document],
@@ -29,8 +38,8 @@ def controller_account(
     home: EksClusterHandle,
     method: Literal["podIdentity", "irsa"],
     parent: pulumi.Resource,
-) -> tuple[core.ServiceAccount, pulumi.Resource]:
-    """Create the service account `name` with a role that has `policy`; return it, and what must exist before its pods start."""
+) -> tuple[core.ServiceAccount, ControllerRole]:
+    """Create the service account `name` with a role that has `policy`."""
     child = pulumi.ResourceOptions(parent=parent)
     document = pulumi.Output.json_dumps(trust_of(home, method, NAMESPACE, name))
     role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=document, opts=child)
@@ -49,7 +58,7 @@ def controller_account(
         automount_service_account_token=False,
         opts=child,
     )
-    return account, ready
+    return account, ControllerRole(role=role.name, ready=ready)
 
 
 def token_volume() -> core.VolumeArgs:

@@ -57,6 +57,10 @@ class EksControllers(Cluster):
         default = "existing" if not self.is_created else "none" if access.balancer is None or self.has_auto_mode else "install"
         return self.load_balancer_controller or default
 
+    def installs_load_balancers(self, access: Access | None) -> bool:
+        """True if this stack installs the AWS Load Balancer Controller: as the user wrote, else for the gateway's load balancer."""
+        return access is not None and access.balancer is not None and self.load_balancer_choice(access) == "install"
+
     def unserved(self, access: Access) -> str | None:
         """Return the missing controller. EKS Auto Mode and an installed controller serve the load balancers of AWS only."""
         choice = self.load_balancer_choice(access)

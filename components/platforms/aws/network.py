@@ -14,6 +14,11 @@ from pulumi_aws import ec2
 from components.platforms.aws.cluster_spec import EksCreation
 
 
+def network_name(cluster: str) -> str:
+    """Return the name of the network that a stack creates for `cluster`, which is also the tag `Name` of its VPC."""
+    return f"{cluster}-network"
+
+
 class EksNetwork(pulumi.ComponentResource):
     """A VPC in `zones`; `private` are its private subnets by zone.
 

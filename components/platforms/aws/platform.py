@@ -46,20 +46,38 @@ class AwsPlatform(Platform):
             return EfsStore(name, spec, home=self.home, clients=clients, namespace=site.namespace, scope=site.scope, opts=both)
         return super().store(name, spec, site)
 
-    def controllers(self, sections: Sections, *, opts: pulumi.ResourceOptions) -> tuple[pulumi.Resource, ...]:
-        """Install the Cluster Autoscaler for node groups that can grow."""
-        kubernetes = [] if opts.provider is None else [opts.provider]
-        both = pulumi.ResourceOptions(providers=[self.provider, *kubernetes])
-        installed: list[pulumi.Resource] = []
-        if not self.spec.installs_autoscaler(sections):
+    def controllers(
+        self, sections: Sections, *, seeds: tuple[pulumi.Output[str], ...], opts: pulumi.ResourceOptions
+    ) -> tuple[pulumi.Resource, ...]:
+        """Install the Cluster Autoscaler for node groups that can grow, and the AWS Load Balancer Controller for the gateway."""
+        access = None if sections.gateway is None else sections.gateway.access
+        balances = self.spec.installs_load_balancers(access) and bool(seeds)
+        if not balances and not self.spec.installs_autoscaler(sections):
             return ()
         from components.namespace import InferenceNamespace
         from components.platforms.aws.cluster_autoscaler import ClusterAutoscaler
+        from components.platforms.aws.load_balancer_controller import LoadBalancerController
 
+        both = pulumi.ResourceOptions(providers=[self.provider, *([] if opts.provider is None else [opts.provider])])
         namespace = InferenceNamespace(NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts).live_name
-        common = {"cluster": self.spec, "home": self.home, "namespace": namespace, "opts": both}
-        installed.append(ClusterAutoscaler("cluster-autoscaler", sections=sections, **common).ready)
-        return tuple(installed)
+        ready: list[pulumi.Resource] = []
+        if self.spec.installs_autoscaler(sections):
+            autoscaler = ClusterAutoscaler(
+                "cluster-autoscaler", cluster=self.spec, home=self.home, sections=sections, namespace=namespace, opts=both
+            )
+            ready.append(autoscaler.ready)
+        if balances and access is not None:
+            controller = LoadBalancerController(
+                "aws-load-balancer-controller",
+                cluster=self.spec,
+                home=self.home,
+                namespace=namespace,
+                ingress_class=access.ingress_class,
+                seed=seeds[0],
+                opts=both,
+            )
+            ready += controller.ready
+        return tuple(ready)
 
     def _clients(self, spec: EfsStoreSpec) -> list[pulumi.Input[str]]:
         """Return the security groups whose nodes may mount a created file system."""

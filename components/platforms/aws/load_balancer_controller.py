@@ -1,0 +1,260 @@
+"""The AWS Load Balancer Controller for the gateway's Ingress or Service, in a cluster without EKS Auto Mode.
+
+Source: kubernetes-sigs/aws-load-balancer-controller v3.5.0, helm/aws-load-balancer-controller (templates and values.yaml), read 2026-11.
+EKS has no add-on for it (aws/containers-roadmap#1162, open). Of its webhooks only the one that adds readiness gates to the gateway's
+pods is registered: the others validate what users write, and the fields that they fill are always set here.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws import iam
+from pulumi_kubernetes.admissionregistration import v1 as admission
+from pulumi_kubernetes.apiextensions import v1 as extensions
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.rbac import v1 as rbac
+
+from components.naming import labels, selector
+from components.network import tcp
+from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, token_mount, token_volume
+from components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
+from components.platforms.aws.load_balancers import CONTROLLER
+from components.platforms.aws.network import network_name
+from components.platforms.aws.webhook_certificate import Certificate, webhook_certificate
+from components.pod_parts import container_security, pod_security
+from images.catalogue import default_image
+
+if TYPE_CHECKING:
+    from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+
+NAME = "aws-load-balancer-controller"
+_WEBHOOK = "aws-load-balancer-webhook-service"
+_PORT, _HEALTH = 9443, 61779
+_CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - a volume of the pod, not a directory of the node
+_GROUP = "elbv2.k8s.aws"
+_READ = ["get", "list", "watch"]
+# The ranges that a VPC can have ("VPC CIDR blocks", read 2026-11), except public ones.
+_VPC_NETWORKS = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
+_CLUSTER_RULES = (
+    ("", ["endpoints", "namespaces", "nodes", "pods"], _READ),
+    ("", ["events"], ["create", "patch"]),
+    ("", ["pods/status", "services/status"], ["patch", "update"]),
+    ("", ["services"], [*_READ, "patch", "update"]),
+    ("discovery.k8s.io", ["endpointslices"], _READ),
+    (_GROUP, ["ingressclassparams"], _READ),
+    (_GROUP, ["targetgroupbindings"], [*_READ, "create", "delete", "patch", "update"]),
+    (_GROUP, ["targetgroupbindings/status"], ["patch", "update"]),
+    ("networking.k8s.io", ["ingresses"], [*_READ, "patch", "update"]),
+    ("networking.k8s.io", ["ingresses/status"], ["patch", "update"]),
+    ("networking.k8s.io", ["ingressclasses"], _READ),
+)
+# The kinds that it always watches; its own definitions of them only add validation.
+_KINDS = (("TargetGroupBinding", "targetgroupbindings", "Namespaced"), ("IngressClassParams", "ingressclassparams", "Cluster"))
+_UNUSED = ("ALBGatewayAPI", "NLBGatewayAPI", "GlobalAcceleratorController", "ALBTargetControlAgent")
+
+
+class LoadBalancerController(pulumi.ComponentResource):
+    """The AWS Load Balancer Controller with its role, kinds and webhook; `ingress_class` is the class that it serves.
+
+    `seed` is the secret from which the webhook's certificate is derived. `ready` are the objects without which no load balancer is created or deleted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: EksCluster,
+        home: EksClusterHandle,
+        namespace: pulumi.Input[str],
+        ingress_class: str | None,
+        seed: pulumi.Output[str],
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        super().__init__("inferplan:cluster:LoadBalancerController", name, {"spec": {"ingressClass": ingress_class}}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        vpc_name = network_name(cluster.name) if _has_own_vpc(cluster) else None
+        policy = controller_policy(cluster.region, cluster.name, vpc_name)
+        account, rights = controller_account(NAME, policy, namespace=namespace, home=home, method=cluster.identity, parent=self)
+        before = [rights.ready]
+        if vpc_name is None:
+            before.append(iam.RolePolicy(f"{NAME}-vpc", role=rights.role, policy=vpc_policy(_vpc_arn(home)), opts=child))
+        _permissions(account, namespace, child)
+        kinds = [_kind(*each, opts=child) for each in _KINDS]
+        host = f"{_WEBHOOK}.{NAMESPACE}.svc"
+        certificate = pulumi.Output.secret(seed).apply(lambda text: webhook_certificate(text, host))
+        secret = core.Secret(
+            f"{NAME}-tls",
+            metadata=_metadata(namespace, f"{NAME}-tls"),
+            type="kubernetes.io/tls",
+            string_data={"tls.crt": certificate.apply(_public), "tls.key": certificate.apply(lambda pair: pair.key)},
+            opts=child,
+        )
+        # The API server calls the webhook from the subnets of the VPC.
+        api_server = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in _VPC_NETWORKS]
+        served = networking.NetworkPolicyIngressRuleArgs(from_=api_server, ports=tcp(_PORT))
+        networking.NetworkPolicy(NAME, metadata=_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=child)
+        core.Service(
+            _WEBHOOK,
+            metadata=_metadata(namespace, _WEBHOOK),
+            spec=core.ServiceSpecArgs(selector=selector(COMPONENT, NAME), ports=[core.ServicePortArgs(port=443, target_port=_PORT)]),
+            opts=child,
+        )
+        deployment = apps.Deployment(
+            NAME,
+            metadata=_metadata(namespace),
+            spec=_deployment(cluster, home, account, secret, ingress_class),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, *kinds]),
+        )
+        # Only once it runs: without it the API server would wait for an answer at each pod of the gateway.
+        webhook = admission.MutatingWebhookConfiguration(
+            NAME,
+            metadata=_metadata(),
+            webhooks=[_readiness_gates(certificate.apply(lambda pair: base64.b64encode(pair.certificate.encode()).decode()))],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[deployment]),
+        )
+        self.ready: tuple[pulumi.Resource, ...] = (deployment, webhook)
+        if ingress_class is not None:
+            spec = networking.IngressClassSpecArgs(controller=CONTROLLER.ingress_controller)
+            self.ready = (
+                *self.ready,
+                networking.IngressClass(ingress_class, metadata=_metadata(name=ingress_class), spec=spec, opts=child),
+            )
+        self.register_outputs({})
+
+
+def _public(pair: Certificate) -> str:
+    return pair.certificate
+
+
+def _metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgs:
+    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, NAME))
+
+
+def _has_own_vpc(cluster: EksCluster) -> bool:
+    return cluster.create is not None and cluster.subnets is None
+
+
+def _vpc_argument(cluster: EksCluster, home: EksClusterHandle) -> pulumi.Input[str]:
+    """Return the argument that names the VPC: a created one by its name, so that a plan shows the whole pod before the VPC exists."""
+    if _has_own_vpc(cluster):
+        return f"--aws-vpc-tags=Name={network_name(cluster.name)}"
+    return pulumi.Output.concat("--aws-vpc-id=", home.vpc)
+
+
+def _vpc_arn(home: EksClusterHandle) -> pulumi.Output[str]:
+    parts = pulumi.Output.all(home.arn, home.vpc)
+    return parts.apply(lambda known: f"arn:aws:ec2:{home.region}:{known[0].split(':')[4]}:vpc/{known[1]}")
+
+
+def _permissions(account: core.ServiceAccount, namespace: pulumi.Input[str], child: pulumi.ResourceOptions) -> None:
+    """Give the service account its rights in the cluster, and the Lease in its namespace."""
+    subject = rbac.SubjectArgs(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
+    api = "rbac.authorization.k8s.io"
+    rules = [rbac.PolicyRuleArgs(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES]
+    cluster_role = rbac.ClusterRole(NAME, metadata=_metadata(), rules=rules, opts=child)
+    ref = rbac.RoleRefArgs(api_group=api, kind="ClusterRole", name=cluster_role.metadata.name)
+    rbac.ClusterRoleBinding(NAME, metadata=_metadata(), role_ref=ref, subjects=[subject], opts=child)
+    lease = {"api_groups": ["coordination.k8s.io"], "resources": ["leases"]}
+    own = [
+        rbac.PolicyRuleArgs(**lease, verbs=["create"]),
+        rbac.PolicyRuleArgs(**lease, resource_names=[f"{NAME}-leader"], verbs=["get", "patch", "update"]),
+    ]
+    role = rbac.Role(NAME, metadata=_metadata(namespace), rules=own, opts=child)
+    ref = rbac.RoleRefArgs(api_group=api, kind="Role", name=role.metadata.name)
+    rbac.RoleBinding(NAME, metadata=_metadata(namespace), role_ref=ref, subjects=[subject], opts=child)
+
+
+def _kind(kind: str, plural: str, scope: str, *, opts: pulumi.ResourceOptions) -> extensions.CustomResourceDefinition:
+    """Declare one of the controller's kinds without validation of its fields."""
+    schema = extensions.JSONSchemaPropsArgs(type="object", x_kubernetes_preserve_unknown_fields=True)
+    version = extensions.CustomResourceDefinitionVersionArgs(
+        name="v1beta1",
+        served=True,
+        storage=True,
+        schema=extensions.CustomResourceValidationArgs(open_apiv3_schema=schema),
+        subresources=extensions.CustomResourceSubresourcesArgs(status={}),
+    )
+    return extensions.CustomResourceDefinition(
+        f"{plural}.{_GROUP}",
+        metadata=_metadata(name=f"{plural}.{_GROUP}"),
+        spec=extensions.CustomResourceDefinitionSpecArgs(
+            group=_GROUP,
+            scope=scope,
+            names=extensions.CustomResourceDefinitionNamesArgs(kind=kind, plural=plural, singular=kind.lower(), list_kind=f"{kind}List"),
+            versions=[version],
+        ),
+        opts=opts,
+    )
+
+
+def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgs:
+    """Return the webhook that adds the readiness gate to the gateway's pods; without an answer they start without it."""
+    [(key, value)] = CONTROLLER.pod_gates.items()
+    rule = admission.RuleWithOperationsArgs(api_groups=[""], api_versions=["v1"], operations=["CREATE"], resources=["pods"])
+    service = admission.ServiceReferenceArgs(name=_WEBHOOK, namespace=NAMESPACE, path="/mutate-v1-pod")
+    return admission.MutatingWebhookArgs(
+        name="mpod.elbv2.k8s.aws",
+        admission_review_versions=["v1"],
+        client_config=admission.WebhookClientConfigArgs(ca_bundle=ca, service=service),
+        failure_policy="Ignore",
+        timeout_seconds=5,
+        side_effects="None",
+        namespace_selector=meta.LabelSelectorArgs(match_labels={key: value}),
+        object_selector=meta.LabelSelectorArgs(match_labels=selector("gateway", "gateway")),
+        rules=[rule],
+    )
+
+
+def _deployment(
+    cluster: EksCluster, home: EksClusterHandle, account: core.ServiceAccount, secret: core.Secret, ingress_class: str | None
+) -> apps.DeploymentSpecArgs:
+    health = core.HTTPGetActionArgs(path="/healthz", port=_HEALTH)
+    container = core.ContainerArgs(
+        name="controller",
+        image=default_image(NAME),
+        working_dir="/",
+        command=["/controller"],
+        args=[
+            f"--cluster-name={cluster.name}",
+            *([] if ingress_class is None else [f"--ingress-class={ingress_class}"]),
+            # Pods cannot reach the metadata service of the nodes, where it would read both.
+            f"--aws-region={cluster.region}",
+            _vpc_argument(cluster, home),
+            f"--feature-gates={','.join(f'{each}=false' for each in _UNUSED)}",
+            "--enable-shield=false",
+            "--enable-waf=false",
+            "--enable-wafv2=false",
+        ],
+        ports=[core.ContainerPortArgs(name="webhook", container_port=_PORT)],
+        resources=core.ResourceRequirementsArgs(requests={"cpu": "100m", "memory": "200Mi"}, limits={"memory": "500Mi"}),
+        startup_probe=core.ProbeArgs(http_get=health, period_seconds=5, timeout_seconds=10, failure_threshold=24),
+        readiness_probe=core.ProbeArgs(
+            http_get=core.HTTPGetActionArgs(path="/readyz", port=_HEALTH), period_seconds=10, timeout_seconds=10
+        ),
+        liveness_probe=core.ProbeArgs(http_get=health, period_seconds=10, timeout_seconds=10, failure_threshold=2),
+        security_context=container_security(),
+        volume_mounts=[token_mount(), core.VolumeMountArgs(name="certificate", mount_path=_CERTIFICATES, read_only=True)],
+    )
+    certificate = core.SecretVolumeSourceArgs(secret_name=secret.metadata.name, default_mode=0o440)
+    return apps.DeploymentSpecArgs(
+        replicas=1,
+        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, NAME)),
+        template=core.PodTemplateSpecArgs(
+            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, NAME)),
+            spec=core.PodSpecArgs(
+                service_account_name=account.metadata.name,
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=10,
+                security_context=pod_security(),
+                containers=[container],
+                volumes=[token_volume(), core.VolumeArgs(name="certificate", secret=certificate)],
+            ),
+        ),
+    )
