@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import iam
 from pulumi_kubernetes.admissionregistration import v1 as admission
-from pulumi_kubernetes.apiextensions import v1 as extensions
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.rbac import v1 as rbac
 
-from components.naming import labels, selector
+from components.naming import selector
 from components.network import tcp
 from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, token_mount, token_volume
+from components.platforms.aws.load_balancer_kinds import NAME, controller_metadata, declare_kinds, grant_permissions
 from components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
 from components.platforms.aws.load_balancers import CONTROLLER
 from components.platforms.aws.network import network_name
@@ -33,29 +32,11 @@ from images.catalogue import default_image
 if TYPE_CHECKING:
     from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
 
-NAME = "aws-load-balancer-controller"
 _WEBHOOK = "aws-load-balancer-webhook-service"
 _PORT, _HEALTH = 9443, 61779
 _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - a volume of the pod, not a directory of the node
-_GROUP = "elbv2.k8s.aws"
-_READ = ["get", "list", "watch"]
 # The ranges that a VPC can have ("VPC CIDR blocks", read 2026-11), except public ones.
 _VPC_NETWORKS = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
-_CLUSTER_RULES = (
-    ("", ["endpoints", "namespaces", "nodes", "pods"], _READ),
-    ("", ["events"], ["create", "patch"]),
-    ("", ["pods/status", "services/status"], ["patch", "update"]),
-    ("", ["services"], [*_READ, "patch", "update"]),
-    ("discovery.k8s.io", ["endpointslices"], _READ),
-    (_GROUP, ["ingressclassparams"], _READ),
-    (_GROUP, ["targetgroupbindings"], [*_READ, "create", "delete", "patch", "update"]),
-    (_GROUP, ["targetgroupbindings/status"], ["patch", "update"]),
-    ("networking.k8s.io", ["ingresses"], [*_READ, "patch", "update"]),
-    ("networking.k8s.io", ["ingresses/status"], ["patch", "update"]),
-    ("networking.k8s.io", ["ingressclasses"], _READ),
-)
-# The kinds that it always watches; its own definitions of them only add validation.
-_KINDS = (("TargetGroupBinding", "targetgroupbindings", "Namespaced"), ("IngressClassParams", "ingressclassparams", "Cluster"))
 _UNUSED = ("ALBGatewayAPI", "NLBGatewayAPI", "GlobalAcceleratorController", "ALBTargetControlAgent")
 
 
@@ -84,13 +65,13 @@ class LoadBalancerController(pulumi.ComponentResource):
         before = [rights.ready]
         if vpc_name is None:
             before.append(iam.RolePolicy(f"{NAME}-vpc", role=rights.role, policy=vpc_policy(_vpc_arn(home)), opts=child))
-        _permissions(account, namespace, child)
-        kinds = [_kind(*each, opts=child) for each in _KINDS]
+        grant_permissions(account, namespace, child)
+        kinds = declare_kinds(child)
         host = f"{_WEBHOOK}.{NAMESPACE}.svc"
         certificate = pulumi.Output.secret(seed).apply(lambda text: webhook_certificate(text, host))
         secret = core.Secret(
             f"{NAME}-tls",
-            metadata=_metadata(namespace, f"{NAME}-tls"),
+            metadata=controller_metadata(namespace, f"{NAME}-tls"),
             type="kubernetes.io/tls",
             string_data={"tls.crt": certificate.apply(_public), "tls.key": certificate.apply(lambda pair: pair.key)},
             opts=child,
@@ -98,23 +79,23 @@ class LoadBalancerController(pulumi.ComponentResource):
         # The API server calls the webhook from the subnets of the VPC.
         api_server = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in _VPC_NETWORKS]
         served = networking.NetworkPolicyIngressRuleArgs(from_=api_server, ports=tcp(_PORT))
-        networking.NetworkPolicy(NAME, metadata=_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=child)
+        networking.NetworkPolicy(NAME, metadata=controller_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=child)
         core.Service(
             _WEBHOOK,
-            metadata=_metadata(namespace, _WEBHOOK),
+            metadata=controller_metadata(namespace, _WEBHOOK),
             spec=core.ServiceSpecArgs(selector=selector(COMPONENT, NAME), ports=[core.ServicePortArgs(port=443, target_port=_PORT)]),
             opts=child,
         )
         deployment = apps.Deployment(
             NAME,
-            metadata=_metadata(namespace),
+            metadata=controller_metadata(namespace),
             spec=_deployment(cluster, home, account, secret, ingress_class),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, *kinds]),
         )
         # Only once it runs: without it the API server would wait for an answer at each pod of the gateway.
         webhook = admission.MutatingWebhookConfiguration(
             NAME,
-            metadata=_metadata(),
+            metadata=controller_metadata(),
             webhooks=[_readiness_gates(certificate.apply(lambda pair: base64.b64encode(pair.certificate.encode()).decode()))],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[deployment]),
         )
@@ -123,17 +104,13 @@ class LoadBalancerController(pulumi.ComponentResource):
             spec = networking.IngressClassSpecArgs(controller=CONTROLLER.ingress_controller)
             self.ready = (
                 *self.ready,
-                networking.IngressClass(ingress_class, metadata=_metadata(name=ingress_class), spec=spec, opts=child),
+                networking.IngressClass(ingress_class, metadata=controller_metadata(name=ingress_class), spec=spec, opts=child),
             )
         self.register_outputs({})
 
 
 def _public(pair: Certificate) -> str:
     return pair.certificate
-
-
-def _metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgs:
-    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, NAME))
 
 
 def _has_own_vpc(cluster: EksCluster) -> bool:
@@ -150,47 +127,6 @@ def _vpc_argument(cluster: EksCluster, home: EksClusterHandle) -> pulumi.Input[s
 def _vpc_arn(home: EksClusterHandle) -> pulumi.Output[str]:
     parts = pulumi.Output.all(home.arn, home.vpc)
     return parts.apply(lambda known: f"arn:aws:ec2:{home.region}:{known[0].split(':')[4]}:vpc/{known[1]}")
-
-
-def _permissions(account: core.ServiceAccount, namespace: pulumi.Input[str], child: pulumi.ResourceOptions) -> None:
-    """Give the service account its rights in the cluster, and the Lease in its namespace."""
-    subject = rbac.SubjectArgs(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
-    api = "rbac.authorization.k8s.io"
-    rules = [rbac.PolicyRuleArgs(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES]
-    cluster_role = rbac.ClusterRole(NAME, metadata=_metadata(), rules=rules, opts=child)
-    ref = rbac.RoleRefArgs(api_group=api, kind="ClusterRole", name=cluster_role.metadata.name)
-    rbac.ClusterRoleBinding(NAME, metadata=_metadata(), role_ref=ref, subjects=[subject], opts=child)
-    lease = {"api_groups": ["coordination.k8s.io"], "resources": ["leases"]}
-    own = [
-        rbac.PolicyRuleArgs(**lease, verbs=["create"]),
-        rbac.PolicyRuleArgs(**lease, resource_names=[f"{NAME}-leader"], verbs=["get", "patch", "update"]),
-    ]
-    role = rbac.Role(NAME, metadata=_metadata(namespace), rules=own, opts=child)
-    ref = rbac.RoleRefArgs(api_group=api, kind="Role", name=role.metadata.name)
-    rbac.RoleBinding(NAME, metadata=_metadata(namespace), role_ref=ref, subjects=[subject], opts=child)
-
-
-def _kind(kind: str, plural: str, scope: str, *, opts: pulumi.ResourceOptions) -> extensions.CustomResourceDefinition:
-    """Declare one of the controller's kinds without validation of its fields."""
-    schema = extensions.JSONSchemaPropsArgs(type="object", x_kubernetes_preserve_unknown_fields=True)
-    version = extensions.CustomResourceDefinitionVersionArgs(
-        name="v1beta1",
-        served=True,
-        storage=True,
-        schema=extensions.CustomResourceValidationArgs(open_apiv3_schema=schema),
-        subresources=extensions.CustomResourceSubresourcesArgs(status={}),
-    )
-    return extensions.CustomResourceDefinition(
-        f"{plural}.{_GROUP}",
-        metadata=_metadata(name=f"{plural}.{_GROUP}"),
-        spec=extensions.CustomResourceDefinitionSpecArgs(
-            group=_GROUP,
-            scope=scope,
-            names=extensions.CustomResourceDefinitionNamesArgs(kind=kind, plural=plural, singular=kind.lower(), list_kind=f"{kind}List"),
-            versions=[version],
-        ),
-        opts=opts,
-    )
 
 
 def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgs:
