@@ -65,7 +65,7 @@ def command(
 def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
     from cli.screen import note, say
     from cli.status import show_cluster, show_status
-    from cli.update import find_target, offer_recovery
+    from cli.update import find_target, note_changes_by_hand, offer_recovery
     from operations import pulumi_cli
     from operations.downtime import declared_servers, downtimes, live_servers
     from operations.recovery.declared import declared_keys
@@ -78,6 +78,8 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
     if offer_recovery(workspace, target, options, recording):
         # What was added to the state must be read from the cluster before it can be compared.
         options = replace(options, refresh=True)
+    if target.live is not None:
+        note_changes_by_hand(workspace, recording, target.live)
     check_target(workspace, target, recording)
     settle_volumes(declared_keys(recording, workspace.settings.namespace), target.live, target.patch_volume, say)
     if target.live is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from operations.live import LiveCluster
     from operations.recovery.pulumi_stack import Diagnosis
     from operations.update import UpdateOptions, UpdateTarget
     from operations.workspace import Workspace
@@ -63,6 +64,16 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
     return True
 
 
+def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveCluster) -> None:
+    """Say which changes by hand the update is about to revert, and which it leaves."""
+    from cli.screen import note
+    from operations.drift.drift import drift_by_reading
+    from operations.drift.text import notes_before_update
+
+    result = drift_by_reading(recording, workspace.settings.namespace, live, secrets_known=not workspace.secrets.placeholders)
+    note(notes_before_update(result, workspace.file.shown_path))
+
+
 def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it.
 
@@ -82,6 +93,7 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
     with ProgressView(progress()) as view:
         cluster = start(workspace.stack, view.step)
         live = LiveCluster(cluster.get)
+        note_changes_by_hand(workspace, recording, live)
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))

@@ -24,7 +24,7 @@ from rehearsal.engine.wire.recording import PROVIDER_PREFIX
 from rehearsal.engine.wire.values import reveal
 
 if TYPE_CHECKING:
-    from operations.live import ObjectKey
+    from operations.live import LiveCluster, ObjectKey
     from rehearsal.engine.wire.recording import Recording, Registration
 
 _FORBIDDEN: Final = 403
@@ -131,6 +131,16 @@ def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, sec
         compared=len(objects),
         uncovered=(*comparison.uncovered(), *_clouds(recording)),
     )
+
+
+def drift_by_reading(recording: Recording, namespace: str, live: LiveCluster, *, secrets_known: bool) -> Drift:
+    """As `drift`, but with declared fields alone: it only reads, from what `live` has listed already."""
+
+    def dry_run(_path: str, _body: Mapping[str, Any], _manager: str) -> dict[str, Any]:
+        raise DryRunRejected(0, "not sent")
+
+    cluster = ComparedCluster(live=live, dry_run=dry_run, kubectl="kubectl")
+    return drift(recording, namespace, cluster, secrets_known=secrets_known)
 
 
 def _clouds(recording: Recording) -> Iterator[str]:

@@ -84,7 +84,8 @@ class Finding:
     def author(self) -> str:
         """The author of the change and its time, as far as the cluster recorded them."""
         if self.writer is None:
-            return "not recorded: Kubernetes does not say who removes something"
+            removed = self.live is MISSING
+            return "not recorded: Kubernetes does not say who removes something" if removed else "not recorded: no field manager owns it"
         through = f" with subresource {self.writer.subresource}" if self.writer.subresource else ""
         when = f" at {self.writer.time}" if self.writer.time else ""
         return f"{self.writer.manager}{through}{when}"

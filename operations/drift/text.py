@@ -34,6 +34,16 @@ def lines(drift: Drift, words: Words) -> Iterator[str]:
         yield f"{drift.stack}: no difference in {drift.compared} objects"
 
 
+def notes_before_update(drift: Drift, file: str) -> Iterator[str]:
+    """A sentence for each change by hand that the update is about to revert, or leaves."""
+    for each in drift.findings:
+        if each.writer is None or each.action not in ("reset", "contest", "leave"):
+            continue
+        keep = f". To keep it, set {each.setting} in {file}" if each.setting else ""
+        effect = "stays, because the stack does not declare it" if each.action == "leave" else f"is set back{keep}"
+        yield f"{each.key}: {each.sentence()} (changed by {each.author}); it {effect}"
+
+
 def remedy(finding: Finding, words: Words) -> str:
     """Return the command that undoes the difference, and the setting that keeps it."""
     keep = f"; to keep it, set {finding.setting} in {words.file}" if finding.setting else ""

@@ -144,7 +144,10 @@ def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(runni
     ):
         assert each in told.stdout, told.stdout
     assert HIDDEN not in told.stdout + told.stderr
-    assert changed_objects(running.up()) == 3
+    updated = running.up()
+    assert changed_objects(updated) == 3
+    assert "note: Deployment inference/llama-3-8b: spec.replicas is 3, the stack declares 2 (changed by kubectl with" in updated
+    assert "it is set back. To keep it, set models.llama-3-8b.replicas in " in updated
     assert [each.action for each in running.findings()] == ["leave"]
     assert running.api.request("GET", GATEWAY)["spec"]["replicas"] == 3
     assert changed_objects(running.up()) == 0
