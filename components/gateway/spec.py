@@ -146,6 +146,15 @@ class NginxGatewaySpec(GatewayFields):
         """The requests of the nginx pods."""
         return [PROXY_REQUESTS] * self.replicas
 
+    @model_validator(mode="after")
+    def _check_waits(self) -> Self:
+        if self.start_wait_seconds > self.read_timeout_seconds:
+            raise ValueError(
+                f"startWaitSeconds ({self.start_wait_seconds}) is greater than readTimeoutSeconds ({self.read_timeout_seconds}), after which "
+                "proxies in front of the gateway close the connection. Raise readTimeoutSeconds, or lower startWaitSeconds."
+            )
+        return self
+
     @property
     def access(self) -> Access:
         """The exposure, with the fields that belong to it."""

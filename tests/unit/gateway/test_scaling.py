@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from pydantic import ValidationError
 
+from components.gateway.spec import NginxGatewaySpec
 from stackfile.reader import read_stack
 from tests.unit.gateway.whole_stack import ROOT, recorded, refusals
 
@@ -44,6 +47,13 @@ def test_prometheus_alone_reaches_the_counts_of_the_gateway(stack):
     assert reader["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     assert [port["port"] for port in edge["ports"]] == [8081]
     assert not [each for each in recorded(monitoring=MONITORING) if each.name == "gateway-metrics"]
+
+
+def test_a_wait_ends_before_proxies_close_the_connection():
+    message = "startWaitSeconds (3000) is greater than readTimeoutSeconds (2000)"
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 3000})
+    assert NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 2000}).start_wait_seconds == 2000
 
 
 def test_the_policy_pack_accepts_a_scaled_stack(stack):
