@@ -102,8 +102,12 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
     plain = _ARM_AMIS if pool.architecture == "arm64" else _PLAIN_AMIS
     fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[vendor]
     if pool.ami not in fitting:
-        machine = pool.accelerator or f"a machine without accelerator and with {pool.architecture} processors"
-        yield f"amiType {pool.ami} is not for {machine}; use one of {', '.join(fitting)}"
+        cause = (
+            f"has no driver for {pool.accelerator}"
+            if pool.accelerator
+            else f"is not for {pool.architecture} processors without accelerator"
+        )
+        yield f"amiType {pool.ami} {cause}; use one of {', '.join(fitting)}"
     owned = sorted(key for key in pool.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
     if owned:
         yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"
