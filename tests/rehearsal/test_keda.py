@@ -31,7 +31,7 @@ from tests.rehearsal.prometheus_stub import prometheus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.cluster, pytest.mark.full]
+pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.timeout(3600)]  # the first build takes minutes, or more on a busy machine
 
 SPACE = "scaled"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
