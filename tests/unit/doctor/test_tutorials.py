@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 
@@ -34,3 +35,14 @@ def test_what_a_tutorial_installs_is_what_doctor_prints():
     assert {
         each.replace("--context rack", "--context CONTEXT").replace("--kube-context rack", "--kube-context CONTEXT") for each in installed
     } <= printed
+
+
+@pytest.mark.full
+def test_the_cost_in_the_tutorial_is_that_of_the_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    stack, events = TUTORIALS / "Pulumi.aws.yaml", tmp_path / "events.json"
+    for arguments in (["plan", str(stack), "--events", str(events)], ["report", str(events)]):
+        with pytest.raises(SystemExit):
+            main.run(arguments)
+    [stated] = re.findall(r"shows ([\d,]+) USD a month", (TUTORIALS / "aws.md").read_text())
+    assert f"+&#36;{stated} a month" in capsys.readouterr().out
