@@ -83,7 +83,9 @@ class LoadBalancerController(pulumi.ComponentResource):
         core.Service(
             _WEBHOOK,
             metadata=controller_metadata(namespace, _WEBHOOK),
-            spec=core.ServiceSpecArgs(selector=selector(COMPONENT, NAME), ports=[core.ServicePortArgs(port=443, target_port=_PORT)]),
+            spec=core.ServiceSpecArgs(
+                type="ClusterIP", selector=selector(COMPONENT, NAME), ports=[core.ServicePortArgs(port=443, target_port=_PORT)]
+            ),
             opts=child,
         )
         deployment = apps.Deployment(
