@@ -24,7 +24,10 @@ _SCOPES = {
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
-        *(f"tests/rehearsal/test_{name}.py" for name in ("doctor", "keda", "nodes", "operators", "preflight", "preheat_gate", "scaling", "toolchain")),
+        *(
+            f"tests/rehearsal/test_{name}.py"
+            for name in ("doctor", "keda", "nodes", "operators", "preflight", "preheat_gate", "scaling", "toolchain")
+        ),
     },
 }
 

@@ -6,6 +6,8 @@ the controller runs without.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pulumi
 from pulumi_kubernetes.apiextensions import v1 as extensions
 from pulumi_kubernetes.core import v1 as core
@@ -65,7 +67,8 @@ def declare_kinds(opts: pulumi.ResourceOptions) -> list[extensions.CustomResourc
 
 def _kind(kind: str, plural: str, scope: str, *, opts: pulumi.ResourceOptions) -> extensions.CustomResourceDefinition:
     """Declare one of the controller's kinds without validation of its fields."""
-    schema = extensions.JSONSchemaPropsArgs(type="object", x_kubernetes_preserve_unknown_fields=True)
+    # The typed arguments spell the last key with underscores, which only Pulumi's own provider translates.
+    schema = cast("extensions.JSONSchemaPropsArgs", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     version = extensions.CustomResourceDefinitionVersionArgs(
         name="v1beta1",
         served=True,
