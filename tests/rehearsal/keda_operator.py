@@ -48,8 +48,8 @@ def event_definitions() -> tuple[Path, ...]:
 
 
 @contextlib.contextmanager
-def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
-    """Runs both programs on `cluster` until the block ends; they log into `directory`. Raises ToolchainError if they cannot be built."""
+def keda(cluster: Cluster, directory: Path) -> Iterator[tuple[int, int]]:
+    """Runs both programs on `cluster` until the block ends; they log into `directory`. Yields their process ids. Raises ToolchainError."""
     programs = ensure_source(KEDA, silent)
     health, metrics, external, scrape = free_ports(4)
     certificates = directory / "certificates"
@@ -87,11 +87,11 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[None]:
         log = directory / "keda-operator.log"
         with (
             running([str(programs / OPERATOR), *operator], log, environment) as process,
-            running([str(programs / "keda-adapter"), *adapter], directory / "keda-adapter.log", environment),
+            running([str(programs / "keda-adapter"), *adapter], directory / "keda-adapter.log", environment) as server,
         ):
             await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
             with _aggregated(api, programs / "service.yaml", external, (certificates / "ca.crt")):
-                yield
+                yield process.pid, server.pid
 
 
 @contextlib.contextmanager

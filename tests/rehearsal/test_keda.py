@@ -20,6 +20,7 @@ from operations.workspace import open_workspace
 from rehearsal.cluster import delete, start
 from rehearsal.cluster.definitions import installer
 from rehearsal.cluster.karpenter import karpenter, purchases
+from rehearsal.cluster.processes import running
 from rehearsal.errors import ToolchainError
 from rehearsal.progress import silent
 from tests.patience import PATIENCE_SECONDS
@@ -27,6 +28,7 @@ from tests.rehearsal.commands import ROOT, STACK
 from tests.rehearsal.keda_operator import keda
 from tests.rehearsal.operator_programs import install
 from tests.rehearsal.prometheus_stub import prometheus
+from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,13 +84,13 @@ def scaled_object(name: str, address: str, least: int, most: int) -> dict[str, A
 
 
 @pytest.fixture(scope="module")
-def cluster(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
-    """A cluster with KEDA at work and two nodes of 4 accelerators."""
+def started(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
+    """A cluster with KEDA at work and two nodes of 4 accelerators, and the process ids of KEDA's programs."""
     live = start("keda")
     try:
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(keda(live, tmp_path_factory.mktemp("keda") / "run"))
+                pids = stack.enter_context(keda(live, tmp_path_factory.mktemp("keda") / "run"))
             except ToolchainError as error:
                 if "could not be fetched" not in str(error):
                     raise
@@ -97,9 +99,14 @@ def cluster(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set
             for document in [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}, *fake_nodes("lab", POOL)]:
                 install(api, document)
             api.close()
-            yield live
+            yield live, pids
     finally:
         delete("keda")
+
+
+@pytest.fixture(scope="module")
+def cluster(started):
+    return started[0]
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +300,11 @@ def test_nodes_follow_the_replicas_and_none_leaves_under_a_server(api, metrics, 
     # It is one of the first three: Karpenter replaced no server.
     assert pod["metadata"]["creationTimestamp"] <= listed["items"][0]["metadata"]["creationTimestamp"]
     assert sum(each.count for each in purchases(cluster)) == 1
+
+
+def test_the_operators_listen_on_this_machine_only(started, karpenter_pool):  # noqa: ARG001 - Karpenter must run
+    live, pids = started
+    assert listening_addresses([*pids, *running(live.directory)["karpenter"]]) == {"0100007F"}
 
 
 def test_a_replica_that_leaves_gets_the_grace_period_of_its_pod(api, metrics, model):
