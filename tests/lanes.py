@@ -14,7 +14,7 @@ def in_full(*values: Any) -> list[Any]:
 
 # A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle; to record the plans of
 # all stacks takes as long.
-_SCOPES = {
+SCOPES = {
     "recorded stacks": {
         "tests/policies/test_stacks.py",
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
@@ -26,7 +26,7 @@ _SCOPES = {
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
         *(
             f"tests/rehearsal/test_{name}.py"
-            for name in ("doctor", "keda", "nodes", "operators", "preflight", "preheat_gate", "scaling", "toolchain")
+            for name in ("doctor", "nodes", "operators", "preflight", "preheat_gate", "rollouts_end", "scaling", "toolchain")
         ),
     },
 }
@@ -34,4 +34,4 @@ _SCOPES = {
 
 def worker_scope(file: str) -> str:
     """The name of the files that run in one process with `file`, because they share a simulated cluster or recorded plans; or `file`."""
-    return next((scope for scope, files in _SCOPES.items() if file in files), file)
+    return next((scope for scope, files in SCOPES.items() if file in files), file)
