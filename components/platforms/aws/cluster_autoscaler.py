@@ -36,6 +36,8 @@ _PRIORITIES = "cluster-autoscaler-priority-expander"
 _TAG = "k8s.io/cluster-autoscaler"
 _METRICS = 8085
 _SHORTEST_TERMINATION = 600
+# The version of an existing cluster is not in the stack: the middle one of those that this release supports.
+_EXISTING = "1.34"
 _READ = ["get", "list", "watch"]
 # Without `endpoints`, since leader election uses a Lease, and with the Lease in one namespace.
 _CLUSTER_RULES = (
@@ -93,7 +95,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         self.ready: pulumi.Resource = apps.Deployment(
             NAME,
             metadata=_metadata(namespace),
-            spec=_deployment(cluster, home, account, termination_seconds=_longest_termination(sections)),
+            spec=_deployment(cluster, account, termination_seconds=_longest_termination(sections)),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[rights.ready, priorities]),
         )
         self.register_outputs({})
@@ -193,14 +195,11 @@ def _longest_termination(sections: Sections) -> int:
     )
 
 
-def _deployment(
-    cluster: EksCluster, home: EksClusterHandle, account: core.ServiceAccount, *, termination_seconds: int
-) -> apps.DeploymentSpecArgs:
+def _deployment(cluster: EksCluster, account: core.ServiceAccount, *, termination_seconds: int) -> apps.DeploymentSpecArgs:
     health = core.HTTPGetActionArgs(path="/health-check", port=_METRICS)
-    version = home.kubernetes_version if cluster.create is None else pulumi.Output.from_input(cluster.create.kubernetes_version)
     container = core.ContainerArgs(
         name=NAME,
-        image=version.apply(image_of) if cluster.create is None else image_of(cluster.create.kubernetes_version),
+        image=image_of(_EXISTING if cluster.create is None else cluster.create.kubernetes_version),
         working_dir="/",
         command=["/cluster-autoscaler"],
         args=_arguments(cluster, termination_seconds),
