@@ -115,7 +115,7 @@ EDITS = (
     Edit("Service selector", SERVICE, "spec.selector", {"spec": {"selector": {"app.kubernetes.io/instance": "nothing"}}}),
     Edit("Service deleted", SERVICE, ""),
     Edit("ConfigMap value", SETTINGS, "data.level", {"data": {"level": "debug"}}),
-    Edit("ConfigMap key removed", SETTINGS, "data.level", {"data": {"level": None}}),
+    Edit("ConfigMap key removed", SETTINGS, "data", {"data": {"level": None}}),
     Edit("ConfigMap key added", SETTINGS, "data.more", {"data": {"more": "1"}}, undone=False),
     Edit("Secret value", KEY, "data", {"stringData": {"api-key": HIDDEN}}),
     Edit("Secret key added", KEY, "data.spare", {"data": {"spare": base64.b64encode(HIDDEN.encode()).decode()}}, undone=False),

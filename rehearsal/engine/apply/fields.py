@@ -61,6 +61,33 @@ def with_ignored(live: Object, body: Object, paths: Iterable[str], manager: str)
     return with_values_of({}, with_values_of(live, body, paths), others)
 
 
+_TAKEN_OVER = ("kubectl", "before-first-apply")
+"""Starts of the managers whose fields the provider takes over before it updates an object (4.32, fixCSAFieldManagers)."""
+
+
+def taken_over(live: Object, manager: str) -> list[Object] | None:
+    """The `managedFields` of `live` with the fields that kubectl wrote given to `manager`; None if there are none.
+
+    Otherwise what kubectl added would stay next to what the apply sets back: a Service with the old and the new port.
+    """
+    mine: Object = {"manager": manager, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1", "fieldsV1": {}}
+    left = []
+    taken = False
+    for entry in live["metadata"].get("managedFields") or ():
+        is_mine = entry["manager"] == manager and entry["operation"] == "Apply"
+        is_theirs = entry["manager"].startswith(_TAKEN_OVER) and entry["operation"] == "Update" and not entry.get("subresource")
+        if is_mine or is_theirs:
+            mine = {**mine, "fieldsV1": _union(mine["fieldsV1"], entry.get("fieldsV1") or {})}
+            taken = taken or is_theirs
+        else:
+            left.append(entry)
+    return [mine, *left] if taken else None
+
+
+def _union(one: Object, other: Object) -> Object:
+    return {**one, **{key: _union(one.get(key, {}), below) for key, below in other.items()}}
+
+
 def contains(live: Any, declared: Any) -> bool:
     """True if `live` has the values of `declared`; its maps may have further keys."""
     if isinstance(declared, dict) and isinstance(live, dict):

@@ -6,13 +6,14 @@ program says so, with the annotation `pulumi.com/patchForce` or the provider's `
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from rehearsal.engine.apply.fields import contains, content_of, with_ignored
+from rehearsal.engine.apply.fields import contains, content_of, taken_over, with_ignored
 from rehearsal.engine.apply.operators import reconcile
 from rehearsal.engine.wait.object_events import ChangeKind
 from rehearsal.engine.wait.readiness import annotation, unready
@@ -109,6 +110,8 @@ class Objects:
             note = f"{replace}; {fields}" if fields else replace
             return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=note)
         try:
+            if before is not None and force:
+                self._take_over(before, key, resource)
             live, created = self._send(body, key, resource, force=force)
         except ApiError as error:
             if not is_immutable(error):
@@ -123,6 +126,14 @@ class Objects:
         if before is None:
             return Result(live=live, change="changed", note="it existed already and is managed from now on")
         return Result(live=live, change="unchanged" if content_of(before, MANAGER) == content_of(live, MANAGER) else "changed")
+
+    def _take_over(self, live: Object, key: Key, resource: Resource) -> None:
+        fields = taken_over(live, MANAGER)
+        if fields is not None:
+            steps = [("managedFields", fields), ("resourceVersion", live["metadata"]["resourceVersion"])]
+            patch = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in steps]
+            with contextlib.suppress(ApiError):  # someone changed the object since; the apply decides
+                self.api.request("PATCH", resource.path(key.namespace, key.name), patch, media="application/json-patch+json")
 
     def _immutable_fields(self, body: Object, key: Key, resource: Resource) -> str:
         """The server's reason against updating an object that the provider replaces, "" if the server would update it."""
