@@ -56,6 +56,7 @@ class Credentials:
         self._config = Config(region_name=region, connect_timeout=5, read_timeout=30, retries={"mode": "standard"})
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._has_credentials: bool | None = None
         self._stack = stack
 
     def __call__(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
@@ -77,8 +78,15 @@ class Credentials:
             raise OperationError(f"AWS was not asked: {_one_line(failed)}. {login}") from failed
 
     def _client(self, service: str) -> Any:
+        from botocore.exceptions import NoCredentialsError
+
         # Creating a client is not safe for threads; using one is.
         with self._lock:
+            if self._has_credentials is None:
+                # The session would look for them again each time, the last time at an address that answers on EC2 only.
+                self._has_credentials = self._session.get_credentials() is not None
+            if not self._has_credentials:
+                raise NoCredentialsError
             if service not in self._clients:
                 self._clients[service] = self._session.create_client(service, config=self._config)
             return self._clients[service]

@@ -21,7 +21,7 @@ from operations.doctor.aws.checks import AWS_CHECKS
 from operations.doctor.findings import DeniedError, run_checks
 from operations.errors import OperationError
 from operations.workspace import Workspace, open_workspace
-from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, ROLE, Account, credentials
+from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -219,6 +219,15 @@ def test_a_denied_call_names_its_permission_and_the_policy(account, monkeypatch)
     [finding] = examine(account, "AWS vCPU quotas")
     assert finding[1:3] == ("unknown", "could not ask: AWS denies ec2:DescribeInstances; needs permission ec2:DescribeInstances")
     assert finding[3].startswith("inferplan doctor prod --policy > policy.json")
+
+
+def test_missing_credentials_are_looked_for_once(monkeypatch):
+    own, searches = Credentials(REGION, "prod"), []
+    monkeypatch.setattr(own._session, "get_credentials", lambda: searches.append("search"))
+    for _ in range(2):
+        with pytest.raises(OperationError, match=r"Unable to locate credentials\. Log in, for example: aws sso login"):
+            own("ec2", "describe_vpcs")
+    assert searches == ["search"]
 
 
 def test_without_credentials_every_check_says_so_and_none_fails(account, monkeypatch):
