@@ -106,12 +106,16 @@ def restored(api: Api, path: str, before: dict[str, Any]) -> bool:
     """Write the object as it was; False if a controller changed it at the same time."""
     metadata = {name: value for name, value in before["metadata"].items() if name not in ("resourceVersion", "uid", "managedFields")}
     try:
-        version = api.request("GET", path)["metadata"]["resourceVersion"]
+        now = api.request("GET", path)["metadata"]
     except ApiError:
         api.request("POST", path.rpartition("/")[0], {**before, "metadata": metadata}, query={"fieldManager": MANAGER})
         return True
     try:
-        api.request("PUT", path, {**before, "metadata": {**metadata, "resourceVersion": version}}, query={"fieldManager": MANAGER})
+        if "managedFields" not in now:  # the edit removed the last recorded field, and the server stopped recording
+            api.apply(path, {**before, "metadata": metadata}, manager=MANAGER, force=True)
+            return True
+        metadata |= {name: now[name] for name in ("resourceVersion", "managedFields")}
+        api.request("PUT", path, {**before, "metadata": metadata}, query={"fieldManager": MANAGER})
     except ApiError as error:
         if error.status != 409:
             raise
