@@ -73,7 +73,7 @@ def wrapped(field: str, value: Any, expected: str, keys: list[str]) -> str:
     """Return the sentence that shows `value` inside the list or mapping that belongs there; `keys` are those the mapping requires."""
     if expected.startswith("a list"):
         text = f"[{value}]"
-    elif expected.startswith("a mapping with max, min") and type(value) is int:
+    elif expected.startswith("a mapping with desired, max, min") and type(value) is int:
         text = f"{{min: {value}, max: {value}}}"
     elif expected.startswith("a mapping with") and len(keys) == 1:
         text = f"{{{keys[0]}: {value if isinstance(value, str) else '...'}}}"

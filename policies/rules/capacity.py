@@ -11,7 +11,7 @@ from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from policies.subjects.claims import demand_of
 from policies.subjects.kserve import INFERENCE_SERVICE
-from policies.subjects.placement import cluster_queue_of, covered, fits_on, grows_by_itself, local_queue, local_queues, nodes_of, queue_of
+from policies.subjects.placement import cluster_queue_of, covered, fits_on, local_queue, local_queues, nodes_of, queue_of
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, rollout_of, strategy_of
 
@@ -69,8 +69,6 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
     Why: A pod with a misspelled pool stays Pending.
     Remedy: set nodeSelector and tolerations to those of a pool with that accelerator.
     """
-    if grows_by_itself(stack):
-        return
     nodes = list(nodes_of(stack))
     for workload, pod in engines_of(stack):
         with stack.unreadable:
@@ -88,8 +86,6 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
     Why: A pod that does not fit stays Pending while everything else is paid for.
     Remedy: lower replicas or accelerators per replica, or add nodes to the pool.
     """
-    if grows_by_itself(stack):
-        return
     nodes = list(nodes_of(stack))
     requested: dict[tuple[str, tuple[int, ...]], float] = {}
     for workload, pod in engines_of(stack):
@@ -114,8 +110,6 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
     Why: With surge on a full pool, the new pod waits for an accelerator that the old pod keeps.
     Remedy: set maxSurge: 0 with maxUnavailable: 1, or Recreate, or add spare nodes to the pool.
     """
-    if grows_by_itself(stack):
-        return
     nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
     for workload, pod in engines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
@@ -15,12 +15,14 @@ from policies.subjects.pods import PodTemplate
 _EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 # Labels that the kubelet, the cloud and feature discovery add to a running node.
-_ADDED_LABELS = re.compile(r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com)/")
+_ADDED_LABELS = re.compile(
+    r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com|karpenter\.sh)/"
+)
 _UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
 # Taints that Kubernetes and the cloud's controller add while a node starts, fails or drains.
 # https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
 _LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-_NODE_SCALERS = ("kubernetes:karpenter.sh:NodePool", "kubernetes:karpenter.sh:Provisioner")
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 class Node(NamedTuple):
@@ -56,15 +58,10 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
             return key not in labels
 
 
-def grows_by_itself(stack: Stack) -> bool:
-    """True if the stack adds nodes on demand (Karpenter), so its list of nodes is not complete."""
-    return any(True for _ in stack.of(*_NODE_SCALERS))
-
-
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack declares, with EKS node groups at their maximum size.
+    """The nodes that the stack declares, with EKS node groups and Karpenter NodePools at their maximum size.
 
-    It records what it cannot read, and counts it as suitable, so that no pod is blocked because of it.
+    A NodePool without a limit of nodes is one node with unlimited accelerators. It records what it cannot read, and counts it as suitable, so that no pod is blocked because of it.
     """
     for each in stack.of("kubernetes:core:Node"):
         labels, taints, accelerators = None, (), _UNLIMITED
@@ -86,6 +83,27 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
             yield Node(labels, taints, {vendor: math.inf for vendor, count in accelerators.items() if count})
         else:
             yield from [Node(labels, taints, accelerators)] * size
+    for pool in stack.of("kubernetes:karpenter.sh:NodePool"):
+        yield from _karpenter_nodes(stack, pool)
+
+
+def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
+    labels, taints, accelerators, size = None, (), _UNLIMITED, None
+    template = pool.at("spec", "template")
+    with stack.unreadable:
+        requirements = {each.at("key").text(): each for each in template.at("spec", "requirements").each()}
+        # Karpenter labels each node with a value of every requirement, of which only our own and people's keys matter.
+        if all(_ADDED_LABELS.match(key) for key in requirements):
+            labels = labels_at(template.at("metadata", "labels"))
+        taints = tuple(template.at("spec", "taints").each())
+        types = requirements.get(_INSTANCE_TYPE)
+        if types is not None and types.at("operator").text() == "In":
+            accelerators = _accelerators_of_types(types.at("values").texts())
+    with stack.unreadable:
+        size = pool.at("spec", "replicas").number() or pool.at("spec", "limits", "nodes").quantity()
+    if size is None:
+        return [Node(labels, taints, dict.fromkeys(accelerators, math.inf))]
+    return [Node(labels, taints, accelerators)] * int(size)
 
 
 def _allocatable(node: Resource) -> dict[str, float]:
@@ -106,9 +124,13 @@ def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
     # A node group for a capacity block has its instance type in the launch template.
     templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
     types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
+    return _accelerators_of_types(types, nvidia="NVIDIA" in group.at("amiType").text())
+
+
+def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dict[str, float]:
     if any(each.startswith("dl1.") for each in types):
         return {"habana": 8}
-    if "NVIDIA" in group.at("amiType").text() or any(each.startswith(("g", "p")) for each in types):
+    if nvidia or any(each.startswith(("g", "p")) for each in types):
         # Without an instance type, the number of accelerators is unknown, so it is not limited.
         return {"nvidia": min((_accelerators_of(each) for each in types), default=math.inf)}
     return {}

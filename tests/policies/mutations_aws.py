@@ -25,6 +25,13 @@ def _public(bucket: Inputs) -> None:
     bucket["policy"] = json.dumps(policy)
 
 
+def _anybody(role: Inputs) -> bool | None:
+    if "assumeRolePolicy" not in role:
+        return False  # a Role of Kubernetes
+    role["assumeRolePolicy"] = '{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}'
+    return None
+
+
 AWS: dict[str, tuple[Mutation, ...]] = {
     "BucketPublicAccessBlock": tuple(
         Mutation(name, ("s3-disallow-public-access",), put(False, name))
@@ -51,6 +58,13 @@ AWS: dict[str, tuple[Mutation, ...]] = {
         Mutation("no audit", ("eks-require-logs",), put(["api"], "enabledClusterLogTypes")),
         Mutation("no encryption", ("eks-require-secret-encryption",), drop("encryptionConfig")),
         Mutation("old Kubernetes", ("eks-require-supported-version",), put("1.27", "version")),
+    ),
+    "NodePool": (
+        Mutation(
+            "many nodes",
+            ("stack-limit-spend",),
+            lambda r: r.get("kind") == "NodePool" and "replicas" not in r["spec"] and put("999", "spec", "limits", "nodes")(r) is None,
+        ),
     ),
     "NodeGroup": (
         Mutation("many machines", ("stack-limit-spend",), _many_machines),
@@ -88,7 +102,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
         Mutation(
             "anybody",
             ("iam-disallow-wildcard-principal",),
-            put('{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}', "assumeRolePolicy"),
+            _anybody,
         ),
     ),
     "RolePolicyAttachment": (

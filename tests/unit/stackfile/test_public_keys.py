@@ -132,7 +132,7 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
             f"encryptionsalt: {salt}" if "encryptionsalt" in line else f"    secure: {box.encrypt(OWN_SEED)}" if "secure" in line else line
             for line in path.read_text().splitlines()
         ]
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(lines).replace("acme.example", "llm-lab.net") + "\n")
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "own")
     with pytest.raises(SystemExit) as ended:
         main.run(("up", "onprem", "--yes"))
