@@ -91,10 +91,12 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[Spec
             f"{pool.release_version!r} is an image for another Kubernetes version than {version}, the cluster's. Run: inferplan versions STACK",
         )
     for index, machine in enumerate(pool.machines):
-        if regions := offerings.missing_in(machine, cluster.region):
+        regions = () if pool.accept_scarcity else offerings.missing_in(machine, cluster.region)
+        if regions:
             yield SpecError(
                 (*here, "accelerator") if pool.instance_types is None else (*here, "instanceTypes", index),
-                f"EC2 does not offer {machine} in {cluster.region}, the cluster's region. Use another type, or one of {', '.join(regions)}.",
+                f"EC2 does not offer {machine} in {cluster.region}, the cluster's region, by the list of this release (moto 5.2.5). Use another "
+                f"type, or one of {', '.join(regions)}. If EC2 offers it there now, set acceptScarcity: true.",
             )
 
 

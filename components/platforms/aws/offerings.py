@@ -34,16 +34,16 @@ def missing_in(instance_type: str, region: str) -> tuple[str, ...]:
 
 
 def doubts(instance_types: Iterable[str], region: str, zones: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each instance type that possibly none of `zones` offers; none if the zones are unknown."""
+    """Yield a sentence on the instance types that possibly none of `zones` offers; none if the zones are unknown."""
     every = offerings()["regions"].get(region, 0)
-    for name in instance_types:
-        count = offerings().get(name, {}).get(region)
-        if count is not None and 0 < len(zones) <= every - count:
-            yield (
-                f"EC2 offers {name} in {count} of {every} zones of {region}, whose names differ by account. See whether {', '.join(zones)} is among "
-                f"yours: aws ec2 describe-instance-type-offerings --region {region} --location-type availability-zone "
-                f"--filters Name=instance-type,Values={name}"
-            )
+    counts = {name: offerings().get(name, {}).get(region) for name in instance_types}
+    scarce = {name: count for name, count in counts.items() if count is not None and 0 < len(zones) <= every - count}
+    if scarce:
+        types = ", ".join(f"{name} in {count}" for name, count in scarce.items())
+        yield (
+            f"of the {every} zones of {region}, whose names differ by account, EC2 offers {types}. "
+            f"inferplan doctor asks whether {', '.join(zones)} is among yours."
+        )
 
 
 def rendered() -> str:

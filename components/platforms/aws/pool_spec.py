@@ -61,7 +61,8 @@ class EksPool(AutoModeChoice):
     auto_repair: bool | None = None
     """Lets EKS reboot or replace nodes whose GPU, kernel or network fails. Default: true in a created cluster, false in an existing one."""
     accept_scarcity: bool = False
-    """Accepts spot capacity although one zone or one instance type is likely to run out."""
+    """Accepts spot capacity although one zone or one instance type is likely to run out, and instance types that our list does not have for
+    the region."""
 
     size_field: ClassVar[str] = "size"
 
