@@ -46,6 +46,11 @@ class Resource:
         """The last part of the type: `Deployment`."""
         return self.type.rpartition(":")[2]
 
+    @property
+    def components(self) -> list[str]:
+        """The types of the components that it is a part of, the outermost first. They are in the URN, which a name cannot imitate."""
+        return self.urn.split("::")[2].split("$")[:-1] if self.urn.count("::") > 2 else []
+
     def at(self, *keys: str) -> Field:
         """The field below the top of the inputs."""
         return self.root.at(*keys)

@@ -15,9 +15,9 @@ Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
 _READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
 # With retain: false in the stack file, this component leaves its bucket without protection, which stack-require-protection reports.
-_OUR_BUCKET = "inferplan:storage:ModelBucket$aws:s3/bucket:"
+_OUR_BUCKET = "inferplan:storage:ModelBucket"
 # Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
-_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster$aws:eks/accessPolicyAssociation:"
+_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster"
 _OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
 
 
@@ -108,7 +108,7 @@ def _fields(field: Field, path: list[str]) -> Iterator[Field]:
 
 def _bucket_violations(bucket: Resource) -> Violations:
     empties = bucket.at("forceDestroy")
-    declared = _OUR_BUCKET in bucket.urn and not (bucket.protect or bucket.retain_on_delete)
+    declared = _OUR_BUCKET in bucket.components and not (bucket.protect or bucket.retain_on_delete)
     if empties.value in (True, "true") and not declared:
         yield violation(empties, "deletes every object with the bucket")
 
@@ -122,7 +122,7 @@ def _entry_violations(entry: Resource) -> Violations:
 
 def _association_violations(association: Resource) -> Violations:
     policy = association.at("policyArn")
-    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.urn:
+    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.components:
         return
     if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
         yield violation(policy, "lets its principal read every Secret of the cluster")

@@ -13,7 +13,7 @@ from policies.subjects.claims import demand_of
 from policies.subjects.kserve import INFERENCE_SERVICE
 from policies.subjects.placement import cluster_queue_of, covered, fits_on, local_queue, local_queues, nodes_of, queue_of
 from policies.subjects.pods import PODS, PodTemplate
-from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, rollout_of, strategy_of
+from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, most_copies, rollout_of, strategy_of
 
 if TYPE_CHECKING:
     from review.declared import Declared
@@ -98,7 +98,7 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
                 if all(nodes[place].accelerators[vendor] < count for place in fitting):
                     yield violation(pod.at("containers"), "requests more accelerators than any node has", urn=workload.urn)
                 key = (vendor, fitting)
-                requested[key] = requested.get(key, 0) + count * copies_of(pod)
+                requested[key] = requested.get(key, 0) + count * most_copies(stack, pod)
                 if requested[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
                     yield violation(count_of(pod), "requests more accelerators than the pool has left", urn=workload.urn)
 

@@ -65,6 +65,22 @@ def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -
             yield from ((rule, each) for each in fields)
 
 
+def _mapped_administrators(config_map: Resource) -> Violations:
+    """The entries of aws-auth that make principals of AWS administrators."""
+    if config_map.at("metadata", "name").text() == "aws-auth":
+        yield from (
+            violation(each, "makes AWS principals administrators")
+            for _name, each in config_map.at("data").entries()
+            if "system:masters" in each.text()
+        )
+
+
+def _autoscaler_violations(autoscaler: str, binding: Resource) -> Violations:
+    for subject in binding.at("subjects").each():
+        if (subject.at("kind").text(), subject.at("name").text()) != ("ServiceAccount", autoscaler):
+            yield violation(subject.at("name"), "gets the rights of a node autoscaler")
+
+
 ADMINISTRATORS = ("cluster-admin",)
 # Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
 OF_ONE_NAMESPACE = ("admin", "edit")
@@ -72,25 +88,28 @@ CONFIG_MAP = "kubernetes:core:ConfigMap"
 BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
 
 
+_AUTOSCALERS = parameter(
+    "autoscalers",
+    ["cluster-autoscaler"],
+    "Names of roles, and of the only service account of each, that may update nodes: a node autoscaler taints nodes before it removes them",
+)
+
+
+@_AUTOSCALERS
 @resource_rule(
     objects("kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding", CONFIG_MAP),
     Severity.CRITICAL,
     "CIS EKS 4.1.1",
     "NSA-CISA: RBAC",
 )
-def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations:
+def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> Violations:
     """No binding makes its subjects administrators or names unknown subjects.
 
     Why: Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it.
     Remedy: bind a Role with only the required verbs and resources to the one ServiceAccount that needs it.
     """
     if binding.kind == CONFIG_MAP:
-        if binding.at("metadata", "name").text() == "aws-auth":
-            yield from (
-                violation(each, "makes AWS principals administrators")
-                for _name, each in binding.at("data").entries()
-                if "system:masters" in each.text()
-            )
+        yield from _mapped_administrators(binding)
         return
     role = binding.at("roleRef", "name")
     if role.text() in ADMINISTRATORS:
@@ -100,6 +119,8 @@ def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
         yield violation(role, "lets a pod read every Secret of the namespace")
+    if role.text() in parameters["autoscalers"]:
+        yield from _autoscaler_violations(role.text(), binding)
     for account in accounts:
         if account.at("name").text() == "default":
             yield violation(account.at("name"), "gives the role to every pod without its own service account")
@@ -113,11 +134,7 @@ def rbac_disallow_admin_bindings(binding: Resource, _: Parameters) -> Violations
 VERBS = ("escalate", "bind", "impersonate")
 
 
-@parameter(
-    "autoscalers",
-    ["cluster-autoscaler"],
-    "Names of roles that may update nodes, because a node autoscaler taints nodes before it removes them",
-)
+@_AUTOSCALERS
 @resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8", "CKV_K8S_157", "CKV_K8S_158", "NSA-CISA: RBAC")
 def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violations:
     """Roles cannot escalate privileges.

@@ -66,17 +66,21 @@ def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
 
 @stack_rule(Severity.HIGH, "inference", "Kyverno check-hpa")
 def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violations:
-    """Autoscaled workloads declare no replicas.
+    """One autoscaler, or the declaration, decides the replicas of a workload.
 
-    Why: Every update would reset the number of replicas, even at peak load.
-    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales, or pass ignore_changes=["spec.replicas"].
+    Why: Every update would reset the number of replicas, even at peak load. Two autoscalers work against each other.
+    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales, or pass ignore_changes=["spec.replicas"]; keep one
+    autoscaler for each workload.
     """
-    scaled = set()
+    scaled: set[tuple[str, str, str]] = set()
     for scaler in stack.of(*SCALERS):
         with stack.unreadable:
             target = scaler.at("spec", "scaleTargetRef")
             kind = target.at("kind").text() or "Deployment"
-            scaled.add((scaler.at("metadata", "namespace").text(), kind, target.at("name").text()))
+            identity = (scaler.at("metadata", "namespace").text(), kind, target.at("name").text())
+            if identity in scaled:
+                yield violation(target.at("name"), "is scaled by another autoscaler of the stack too", urn=scaler.urn)
+            scaled.add(identity)
     for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
         with stack.unreadable:
             name = (workload.at("metadata", "namespace").text(), workload.short_kind, workload.at("metadata", "name").text())

@@ -87,7 +87,7 @@ TOKENIZER_ENTRIES = re.compile(
 )
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
 # Nodes with a custom image get the cluster's address and certificate, which a plan does not know, and the labels and taints of the pool.
-_OUR_POOL = "inferplan:nodes:EksNodePool$aws:ec2/launchTemplate:"
+_OUR_POOL = "inferplan:nodes:EksNodePool"
 SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
 
 
@@ -117,7 +117,7 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
 def _in_user_data(instance: Resource) -> Violations:
     for name in ("userData", "userDataBase64"):
         field = instance.at(name)
-        if field.unknown and _OUR_POOL in instance.urn:
+        if field.unknown and _OUR_POOL in instance.components:
             continue
         text = field.text()
         # An instance accepts plain text too.

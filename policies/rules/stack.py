@@ -10,7 +10,7 @@ from policies.subjects.structure import holds_settings_of_pods
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
-_STARTS_NODES = ("inferplan:nodes:AutoNodePool$", "inferplan:cluster:AutoModeSettings$")
+_STARTS_NODES = {"inferplan:nodes:AutoNodePool", "inferplan:cluster:AutoModeSettings"}
 
 
 @parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
@@ -28,7 +28,7 @@ def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Vi
             if not provider or "::default" in provider:
                 yield Violation("", "uses the default provider", each.urn)
             # What starts the nodes of EKS Auto Mode exists before the stack's own provider, which waits for nodes.
-            if not any(kind in each.urn for kind in _STARTS_NODES):
+            if _STARTS_NODES.isdisjoint(each.components):
                 providers.setdefault(provider, each)
     if len(providers) > parameters["providers"]:
         last = providers[max(providers)]

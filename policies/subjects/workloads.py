@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from kube.pod_templates import LEADER_WORKER_SET, RAY_SERVICE
 from kube.quantity import amount
@@ -132,7 +133,11 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
     return math.ceil(exact) if up else math.floor(exact)
 
 
-SCALERS = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
+SCALERS: Final = {
+    "kubernetes:autoscaling:HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
+    "kubernetes:keda.sh:ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
+}
+"""The kinds of autoscalers, with the fields of their least and most replicas and the defaults of both."""
 
 
 def workloads_of(stack: Stack) -> Iterator[Resource]:
@@ -155,14 +160,32 @@ def scaled_by(scaler: Resource, workload: Resource) -> bool:
 
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
-    """The smallest number of replicas: the declared one or the minimum of the autoscaler. Raises FieldError."""
-    declared = replicas_of(workload)
-    if declared is not None:
+    """The smallest number of replicas: the largest minimum of its autoscalers, without one the declared number. Raises FieldError."""
+    return max((least for least, _ in _ranges(stack, workload)), default=_declared_replicas(workload))
+
+
+def most_copies(stack: Stack, pod: PodTemplate) -> float:
+    """The largest number of pods of a template: the declared one or the maximum of the autoscaler. Raises FieldError."""
+    declared = copies_of(pod)
+    if pod.resource.kind not in (*_KINDS, LEADER_WORKER_SET):
         return declared
+    most = max((most for _, most in _ranges(stack, pod.resource)), default=None)
+    return declared if most is None else declared / (_declared_replicas(pod.resource) or 1) * most
+
+
+def _declared_replicas(workload: Resource) -> float:
+    declared = replicas_of(workload)
+    return 1 if declared is None else declared
+
+
+def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
+    """The least and the most replicas by each autoscaler of a workload, with the defaults of its kind. Raises FieldError."""
     for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
-        least = scaler.at("spec", "minReplicas").number()
-        return (scaler.at("spec", "minReplicaCount").number() or 0) if least is None and "keda" in scaler.kind else least or 1
-    return 1
+        bounds = []
+        for field, default in SCALERS[scaler.kind]:
+            number = scaler.at("spec", field).number()
+            bounds.append(default if number is None else number)
+        yield bounds[0], bounds[1]
 
 
 def least_pods(stack: Stack, pod: PodTemplate) -> float:

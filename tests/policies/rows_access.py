@@ -33,6 +33,7 @@ ROWS = (
         PASS,
     ),
     Row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "edit", "view", PASS),
+    Row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "cluster-autoscaler", "autoscaler", PASS),
     Row(
         "rbac-disallow-escalation",
         "Role/pod-reader",
