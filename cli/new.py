@@ -78,6 +78,8 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
         print(f"{rules}: the policy exemptions of {source}, copied; remove those that {stack} does not need")
     if new.carried:
         print(f"copied, encrypted again, and the same secret as in {source}: {', '.join(new.carried)}")
+    if new.cluster:
+        print(f"the cluster that it creates is named {new.cluster}, here and in the exemptions; AWS has one cluster of a name")
     if not draft.settings.cluster.is_simulated:
         print(f"it names the cluster, stores and host of {source}; change them before anything but a rehearsal")
     if new.examples:

@@ -51,7 +51,9 @@ def _print_report(report: Report, console: Any) -> None:
         console.print(Padding(Text(f"until {each.exemption.expires}, owner {each.exemption.owner}: {each.exemption.reason}"), (0, 0, 0, 4)))
     for each in report.unused:
         console.print(
-            f"note: the exemption of {each.resource} {each.path} from {each.rule} ({each.state}) has no effect. Remove it", highlight=False
+            f"note: the exemption of {f'{each.resource} {each.path}'.rstrip()} from {each.rule} ({each.state}) has no effect. "
+            f"Remove it from policies/stacks/{report.stack}.json",
+            highlight=False,
         )
 
 

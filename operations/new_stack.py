@@ -9,15 +9,14 @@ import os
 import re
 import secrets as randomness
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from operations.copied_names import Rename, cluster_rename, copied_exemptions, renamed_cluster
 from operations.errors import RequestError
 from operations.files import create
-from operations.policy_check import settings_file
 from operations.project import project_root, short_path, stack_file, stack_name
 from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 
@@ -39,9 +38,10 @@ class StackCopy:
     carried: tuple[str, ...]
     source: StackFile = field(repr=False)
     box: SecretBox = field(repr=False)
+    rename: Rename | None = None
 
     def reads_back(self, written: Path) -> bool:
-        """True if the file `written` is a valid stack that differs from the source only in its secrets, and all of these open."""
+        """True if the file `written` is a valid stack that differs from the source only in its secrets and `rename`."""
         from stackfile.errors import InvalidStack
         from stackfile.imported_keys import SECTION, mask_keys
         from stackfile.settings import validate
@@ -59,7 +59,11 @@ class StackCopy:
             data = {key: to_data(root) if (root := read_tree(text).root) else None for key, text in file.config.items()}
             return {key: mask_keys(value) if key == section else value for key, value in data.items()}
 
-        same = plain(after) == plain(self.source) and after.secrets_provider == self.source.secrets_provider
+        expected = plain(self.source)
+        cluster = expected.get(f"{PROJECT}:cluster")
+        if self.rename is not None and isinstance(cluster, dict):
+            cluster["name"] = self.rename.new
+        same = plain(after) == expected and after.secrets_provider == self.source.secrets_provider
         return same and after.secrets.keys() == self.source.secrets.keys() and bool(opened[SEED])
 
 
@@ -77,22 +81,28 @@ class Draft:
         """Write the stack file, encrypted with `passphrase`, and the copied policy settings. Raises OperationError; then nothing is left."""
         from stackfile.placeholders import lines
 
-        copy = copy_of(self.source, self.target, passphrase)
-        with _policy_settings(self.root, stack_name(self.source.path), self.name) as rules:
+        rename = cluster_rename(self.settings, self.name)
+        copy = copy_of(self.source, self.target, passphrase, rename)
+        with copied_exemptions(self.root, stack_name(self.source.path), self.name, rename) as rules:
             create(self.target, copy.content, sound=copy.reads_back)
         files = tuple(short_path(each) for each in (self.target, *rules))
-        return NewStack(files=files, carried=copy.carried, examples=lines(read_stack(self.target, shown_path=files[0]), self.settings))
+        cluster = rename.new if rename else ""
+        return NewStack(
+            files=files, carried=copy.carried, cluster=cluster, examples=lines(read_stack(self.target, shown_path=files[0]), self.settings)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewStack:
     """The files of a new stack, its stack file first, and the names of the secrets that it has in common with its source.
 
-    `examples` has a line with position and remedy for each copied value that no real stack can have.
+    `examples` has a line with position and remedy for each copied value that no real stack can have. `cluster` is the new name of the
+    cluster that the stack creates, "" if the name was copied.
     """
 
     files: tuple[str, ...]
     carried: tuple[str, ...]
+    cluster: str
     examples: tuple[str, ...]
 
 
@@ -127,22 +137,6 @@ def _check_name(stack: str) -> None:
         raise RequestError(f"{shown(stack)} cannot name a stack: {problem}. {allowed}")
 
 
-@contextmanager
-def _policy_settings(root: Path, source: str, stack: str) -> Iterator[list[Path]]:
-    """The copied policy settings of the source, none if the stack has its own. They are removed if the block fails."""
-    existing, copy = settings_file(root, source), settings_file(root, stack)
-    written = []
-    if existing.is_file() and not copy.exists():
-        create(copy, existing.read_bytes())
-        written.append(copy)
-    try:
-        yield written
-    except BaseException:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise
-
-
 def check_source(source: StackFile, stack: str) -> None:
     """Raise RequestError, with the commands to use instead, if the secrets of `source` are not encrypted with a passphrase."""
     from rehearsal.secrets import belongs_to_passphrase
@@ -159,8 +153,8 @@ def check_source(source: StackFile, stack: str) -> None:
     )
 
 
-def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
-    """A copy of the valid stack `source` for the file `target`, encrypted with `passphrase`.
+def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | None = None) -> StackCopy:
+    """A copy of the valid stack `source` for the file `target`, encrypted with `passphrase`, with the cluster's name by `rename`.
 
     Raises RequestError if the source has secrets besides the seed that neither `passphrase` nor that of the examples opens.
     """
@@ -179,7 +173,9 @@ def copy_of(source: StackFile, target: Path, passphrase: str) -> StackCopy:
         plain = opened[path] if path in opened else randomness.token_hex(SEED_BYTES)
         text = replace_scalar(text, (*path, "secure"), box.encrypt(plain))
     text = _comments_that_hold(text, source.path, target)
-    return StackCopy(mark + text.encode(), tuple(_name(path) for path in carried), source, box)
+    if rename is not None:
+        text = renamed_cluster(text, rename.new)
+    return StackCopy(mark + text.encode(), tuple(_name(path) for path in carried), source, box, rename)
 
 
 def _encrypted_places(text: str) -> dict[KeyPath, str]:

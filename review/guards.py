@@ -13,6 +13,7 @@ from typing import Any
 
 from review.budget import budget_of, usd
 from review.kinds import CRITICAL, DISRUPTIVE
+from review.policies import label_of
 from review.preview import Preview
 from review.risk import Risk
 from review.text import clean, one_line, shortened
@@ -32,10 +33,14 @@ class Guards:
     unread: str = ""
     code: tuple[str, ...] = ()
 
-    @property
-    def in_force(self) -> tuple[str, ...]:
-        """The exemptions that hold today, in words."""
-        return tuple(_exemption_text(each) for each in _exemptions(self.after) if str(each.get("expires", "9")) >= self.today)
+    def in_force(self, preview: Preview) -> tuple[str, ...]:
+        """The exemptions that hold today, in words. One for a resource that a complete `preview` does not have, has no effect."""
+        labels = {label_of(each.urn).replace(" ", "/") for each in preview.steps} | {"stack"}
+        return tuple(
+            _exemption_text(each)
+            for each in _exemptions(self.after)
+            if str(each.get("expires", "9")) >= self.today and (preview.incomplete or str(each.get("resource")) in labels)
+        )
 
 
 GuardReader = Callable[[str], Guards]

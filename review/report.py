@@ -186,7 +186,7 @@ def stack_report(
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
         is_preview=preview.is_preview,
-        exemptions=guards.in_force if guards else (),
+        exemptions=guards.in_force(preview) if guards else (),
         notes=preview.notes,
         tables=(*figures.tables, *map(table, findings)),
         over_budget=figures.over_budget,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import getpass
+import json
 import os
 import re
 import shutil
@@ -293,6 +294,32 @@ def test_what_the_pack_excuses_is_copied_unless_it_is_there(new):
     assert Path("policies/stacks/beta.json").read_text() == "{}"
     assert new("gamma", "--from", "onprem")[0] == 0
     assert not Path("policies/stacks/gamma.json").exists()
+
+
+def test_exemptions_follow_the_name_of_the_cluster_that_the_copy_creates(new):
+    for path in ("stacks/Pulumi.staging.yaml", "policies/stacks/staging.json"):
+        shutil.copy(ROOT / path, path)
+    code, said = new("harbor", "--from", "staging")
+    assert code == 0, said
+    assert "the cluster that it creates is named harbor" in said
+    settings = validate(read_stack(stack("harbor")))
+    assert getattr(settings.cluster, "name", "") == "harbor"
+    exemptions = json.loads(Path("policies/stacks/harbor.json").read_text())["exemptions"]
+    assert [each["resource"] for each in exemptions] == ["Cluster/harbor", "FileSystem/shared", "Key/harbor"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "-x"])
+def test_a_name_that_no_cluster_can_have_leaves_the_copied_one(new, name):
+    shutil.copy(ROOT / "stacks/Pulumi.staging.yaml", "stacks/Pulumi.staging.yaml")
+    code, said = new("--from", "staging", "--", name)
+    assert code == 0, said
+    assert getattr(validate(read_stack(stack(name))).cluster, "name", "") == "inference-staging"
+
+
+def test_a_number_as_the_name_of_a_stack_stays_text(new):
+    shutil.copy(ROOT / "stacks/Pulumi.staging.yaml", "stacks/Pulumi.staging.yaml")
+    assert new("123", "--from", "staging")[0] == 0
+    assert getattr(validate(read_stack(stack("123"))).cluster, "name", "") == "123"
 
 
 def test_a_file_elsewhere_will_do_and_its_schema_is_still_found(new):

@@ -22,15 +22,24 @@ EXEMPTION = {
 }
 
 
-def plan_of(stack, *, planner="inferplan", op="same"):
-    """The events of a plan of `stack` with one resource."""
-    name = f"urn:pulumi:{stack}::inferplan::kubernetes:core/v1:ConfigMap::c"
-    state = {"type": "kubernetes:core/v1:ConfigMap", "urn": name, "inputs": {}}
-    metadata = {"op": op, "urn": name, "type": state["type"], "old": state, "new": state}
+def plan_of(stack, *, planner="inferplan", op="same", resources=(("core/v1:ConfigMap", "c"),)):
+    """The events of a plan of `stack`."""
+    steps = []
+    for kind, name in resources:
+        urn = f"urn:pulumi:{stack}::inferplan::kubernetes:{kind}::{name}"
+        state = {"type": f"kubernetes:{kind}", "urn": urn, "inputs": {}}
+        steps.append({"resOutputsEvent": {"metadata": {"op": op, "urn": urn, "type": state["type"], "old": state, "new": state}}})
     bodies = [
         {"preludeEvent": {"planner": planner, "config": {"inferplan:budget": BUDGET} if stack == "prod" else {}}},
-        {"resOutputsEvent": {"metadata": metadata}},
-        {"summaryEvent": {"isPreview": True, "resourceChanges": {op: 1}, "result": "succeeded", "PolicyPacks": {"inferplan": "1"}}},
+        *steps,
+        {
+            "summaryEvent": {
+                "isPreview": True,
+                "resourceChanges": {op: len(steps)},
+                "result": "succeeded",
+                "PolicyPacks": {"inferplan": "1"},
+            }
+        },
     ]
     return "".join(json.dumps(body) + "\n" for body in bodies)
 
@@ -188,12 +197,21 @@ def test_weaker_policy_settings_are_risks(repository, change, words):
 
 
 def test_exemptions_in_force_stand_beside_no_violation_found(repository):
-    code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), {"prod.ndjson": plan_of("prod")})
+    known = [("apps/v1:Deployment", f"known-{index}") for index in range(2)]
+    events = {"prod.ndjson": plan_of("prod", resources=known)}
+    code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), events)
     count = len(json.loads((repository / SETTINGS).read_text())["exemptions"])
     assert code == 0
     assert f"with {count} exemptions in force" in text
     assert len(data["stacks"][0]["exemptions"]) == count
     assert data["stacks"][0]["risks"] == []
+
+
+def test_an_exemption_of_a_resource_that_the_stack_does_not_have_is_not_in_force(repository):
+    events = {"prod.ndjson": plan_of("prod", resources=[("apps/v1:Deployment", "known-1")])}
+    _, text, data = report(repository, head(repository, edit_stack(repository, "prod")), events)
+    assert "with 1 exemption in force" in text
+    assert len(data["stacks"][0]["exemptions"]) == 1
 
 
 def test_fewer_exemptions_are_no_risk_and_unreadable_settings_are(repository):
