@@ -47,6 +47,14 @@ class PoolCapacity:
     """The accelerators that the workloads request once scalers have raised all of them to their maximum."""
     memory_offered_gib: Decimal
     memory_requested_gib: Decimal
+    memory_highest_gib: Decimal
+    """The memory that the workloads request at the maximum of their scalers."""
+
+    @property
+    def memory_demand(self) -> str:
+        """The requested memory in GiB, as a range if scalers change it."""
+        least, most = (f"{each:.0f}" for each in (self.memory_requested_gib, self.memory_highest_gib))
+        return least if least == most else f"{least} to {most}"
 
     @property
     def demand(self) -> str:
@@ -89,6 +97,7 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         highest=sum(each.accelerators * each.highest for each in sets),
         memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
         memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
+        memory_highest_gib=sum((each.memory_gib * each.highest for each in sets), Decimal(0)),
     )
 
 
@@ -139,7 +148,7 @@ def sizes_of(inputs: dict[str, Any]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Node groups of one pool. `needed` are the nodes for its declared pods, between `least` and `most`."""
+    """Node groups of one pool. `least` nodes hold its declared pods, and `needed` are those or the desired nodes, at most `most`."""
 
     name: str
     groups: tuple[Declared, ...]
@@ -167,8 +176,9 @@ def pools_of(resources: Sequence[Declared]) -> Iterator[Pool]:
         least = min(sum(least for least, _, _ in sizes), most)
         desired = min(sum(desired for _, desired, _ in sizes), most)
         machine = price_list().machines.get(next(iter(machines_of(members[0].inputs)), ""))
-        needed = _nodes_for(sets.get(name, ()), machine, most)
-        yield Pool(name=name, groups=tuple(members), least=least, needed=min(max(desired, needed), most), most=most)
+        # Declared pods are those at the minimum of their scalers, so their nodes always run.
+        least = min(max(least, _nodes_for(sets.get(name, ()), machine, most)), most)
+        yield Pool(name=name, groups=tuple(members), least=least, needed=max(desired, least), most=most)
 
 
 def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> int:

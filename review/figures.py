@@ -107,7 +107,7 @@ def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapaci
         if either is None:
             continue
         demand, offered = _turn(was and was.demand, will and will.demand), _turn(was and was.offered, will and will.offered)
-        memory = [None if each is None else f"{each.memory_requested_gib:.0f} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
+        memory = [None if each is None else f"{each.memory_demand} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
         short = " ⚠️ requests exceed capacity" if will and will.highest > will.offered else ""
         rows.append(
             (

@@ -33,7 +33,9 @@ def test_a_pool_is_asked_for_a_range_and_short_by_its_maximum(type_, scaler):
         step("create", DEPLOYMENT, name="chat", new=chat()),
         step("create", type_, name="chat", new=scaler),
     ]
-    assert "2 to 6 ⚠️ requests exceed capacity" in render(make_report([preview(*steps)]))
+    report = render(make_report([preview(*steps)]))
+    assert "2 to 6 ⚠️ requests exceed capacity" in report
+    assert f"{pool.memory_requested_gib:.0f} to {pool.memory_requested_gib * 3:.0f} of" in report
 
 
 def test_groups_of_pods_scale_as_a_whole():
@@ -54,4 +56,10 @@ def test_the_usual_cost_is_that_of_the_minimum_and_the_budget_sees_the_maximum()
     stack = [resource(GROUP, **group(least=0, wanted=0)), resource(DEPLOYMENT, **chat(replicas=1)), resource(SCALED, **least)]
     cost = monthly_cost(stack)
     assert round(cost.most / cost.usual, 3) == 6
+    assert round(cost.least / cost.usual, 3) == 1
+
+
+def test_a_model_that_scales_to_zero_can_cost_nothing():
+    scaler = {"spec": {"scaleTargetRef": TARGET, "minReplicaCount": 0, "maxReplicaCount": 6}}
+    cost = monthly_cost([resource(GROUP, **group(least=0, wanted=0)), resource(DEPLOYMENT, **chat(replicas=0)), resource(SCALED, **scaler)])
     assert cost.least == 0
